@@ -26,7 +26,7 @@ type Checkup struct {
 
 // CheckUp checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
 // that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
-// as one of them. It writes nothing, and checks at most that many (most) locks one by one.
+// as one of them. It writes nothing. most bounds how many locks it checks one by one.
 func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
 	if declared.Intent.Access != nil {
 		return checkDeclared(ctx, c, declared)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -368,8 +367,11 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 // awaitWaiter returns once somebody queues for the lock.
 func awaitWaiter(ctx context.Context, c *recipes.Client, path string) (err error) {
 	var in *inspect.Report
-	return cmp.Or(lookUntil(ctx, func() bool {
+	if late := lookUntil(ctx, func() bool {
 		in, err = inspect.Lock(ctx, c, path)
 		return err != nil || len(in.Waiters) > 0
-	}), err)
+	}); late != nil {
+		return late
+	}
+	return err
 }

@@ -172,23 +172,21 @@ func waitFirst(ctx context.Context, s *recipes.Session, dir, own string, parent 
 		}
 		slices.Sort(queue)
 		place := slices.Index(queue, own)
-		if err != nil || place <= 0 {
-			return err
-		}
-		if !parent {
+		if err == nil && place > 0 && !parent {
 			_, _, changed, err = s.GetW(ctx, dir+"/"+queue[place-1])
 		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			continue
-		case err != nil:
+		if err == nil && place > 0 {
+			select {
+			case <-changed.C():
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if changed != nil {
+			changed.Stop()
+		}
+		if place <= 0 || err != nil && !errors.Is(err, zk.ErrNoNode) { // that one left since it was listed
 			return err
 		}
-		select {
-		case <-changed.C():
-		case <-ctx.Done():
-			return ctx.Err() // and with it goes the session, whose watch this is
-		}
-		changed.Stop()
 	}
 }

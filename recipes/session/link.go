@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// link is one connection. The goroutine that makes a request writes it (submit). Replies are delivered by the goroutine that
+// link is one connection. Goroutines write their requests themselves, one for several (submit). Replies are delivered by the goroutine that
 // reads, which is go-zookeeper's: to it the link is a net.Conn that yields whole, checked frames and whose Write never fails.
 // go-zookeeper itself sends only the connect request, pings and closeSession. Deadlines are set by the link alone.
 //

@@ -25,6 +25,7 @@ func (l *link) submit(frames []byte, calls []call) bool {
 		at += l.number(c, l.outbox[at:])
 	}
 	switch {
+	// Not before the grant: credentials are submitted then, under the session's mutex, and nothing is written.
 	case !busy || l.writing || l.state != linkGranted || calls[0].prompt || now.at.Before(l.hasty):
 		l.push()
 	case l.gathering: // whoever gathers writes this too

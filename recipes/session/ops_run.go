@@ -87,8 +87,7 @@ func (o *op) calls() []call {
 
 // ask makes c a request of the operation.
 func (o *op) ask(c *call) {
-	c.op, c.path, c.watch, c.ops, c.bounded = o.code, o.path, o.watch, len(o.ops), o.bounded
-	c.prompt = o.prompt
+	c.op, c.path, c.watch, c.ops, c.bounded, c.prompt = o.code, o.path, o.watch, len(o.ops), o.bounded, o.prompt
 	c.arms, _ = o.request.(*setWatches)
 }
 

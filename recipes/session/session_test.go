@@ -447,3 +447,18 @@ func TestWaitersShareOneDial(t *testing.T) {
 		require.Len(t, srv.Sessions(), 1)
 	})
 }
+
+// A lease may end before its session is in doubt: when little was sent before the write that proves it. See proof.
+func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		_, err := s.Hold(t.Context(), nil, s.mustCreate(t, "/a", zk.FlagEphemeral))
+		require.NoError(t, err)
+		require.Equal(t, StateActive, s.State())
+		s.mu.Lock()
+		s.proof.touched.at = time.Now().Add(-s.timeout)
+		s.mu.Unlock()
+		require.Equal(t, StateLost, s.State(), "before any timer has run")
+	})
+}
