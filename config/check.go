@@ -114,11 +114,10 @@ func (m *module) trees(stack string) []*Ensemble {
 
 // checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
 func (m *module) checkRoots(all []*Ensemble) {
-	inside := func(path, root string) bool { return path == root || root == "/" || strings.HasPrefix(path, root+"/") }
 	for i, e := range all {
 		for _, other := range all[:i] {
 			shared := slices.IndexFunc(e.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })
-			if shared >= 0 && (inside(e.Root, other.Root) || inside(other.Root, e.Root)) {
+			if shared >= 0 && (kind.Below(e.Root, other.Root) || kind.Below(other.Root, e.Root)) {
 				m.errorf(e.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
 					"Give them roots that are not inside each other, or declare everything for one of them.", e.Name, e.Root, other.Name, other.Root, e.Servers[shared])
 				break

@@ -238,7 +238,7 @@ func (m *module) checkImports(have *declared) {
 		switch other := have.paths[i.ensemble][v.Path]; {
 		case other != nil && other != i:
 			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, m.declaredAt(other)))
-		case v.Path == records || strings.HasPrefix(v.Path, records+"/"):
+		case kind.Below(v.Path, records):
 			v.s.wrong(path, "Reserved name", records+" is where locktree keeps its own records.")
 		}
 	}

@@ -41,11 +41,8 @@ func (d *sides) declaredWell(n *Node) bool {
 	return false
 }
 
-// under reports whether path is a proper descendant of root. The slash matters: /locksmith is not inside
-// /locks.
-func under(path, root string) bool {
-	return path != root && (root == "/" || strings.HasPrefix(path, root+"/"))
-}
+// under reports whether path is a proper descendant of root.
+func under(path, root string) bool { return path != root && kind.Below(path, root) }
 
 func sentence(s string) string {
 	if s == "" {

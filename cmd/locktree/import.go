@@ -139,7 +139,7 @@ const maxSurvey = 100_000
 // generate writes what was found as configuration, into a file that only its owner can read, because it contains digests. Then
 // it loads the configuration with that file, so that errors show now.
 func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
-	moved := !inspect.Below(found.Path, e.Root)
+	moved := !kind.Below(found.Path, e.Root)
 	if moved {
 		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock to the path of its block, and its old node "+
 			"says so. Programs that use this library follow; Curator, kazoo and others stay at the old path. To keep the paths, choose a root above them.", found.Path, e.Root))

@@ -152,7 +152,7 @@ func (s *Scanner) add(path string) *entry {
 
 // under reports whether path is below the prefix.
 func (s *Scanner) under(path string) bool {
-	return s.opts.Prefix != "" && Below(path, s.opts.Prefix)
+	return s.opts.Prefix != "" && kind.Below(path, s.opts.Prefix)
 }
 
 // Scan takes one look. An error means that there is nothing to show: there is no session, it was lost meanwhile, or ctx

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
@@ -46,7 +45,7 @@ func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (
 // of inner needs the containers around it.
 func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, root string) (*Found, error) {
 	w := walk{s: s, acl: true}
-	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && Below(path, root); path = kind.ParentPath(path) {
+	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && kind.Below(path, root); path = kind.ParentPath(path) {
 		n, err := w.look(ctx, path)
 		if err != nil {
 			return nil, err
@@ -57,11 +56,6 @@ func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, 
 		inner = around
 	}
 	return inner, nil
-}
-
-// Below reports whether path is root or below it.
-func Below(path, root string) bool {
-	return root == "/" || path == root || strings.HasPrefix(path, root+"/")
 }
 
 // container is the kind of a node that holds others.

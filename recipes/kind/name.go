@@ -91,5 +91,10 @@ func ParentPath(path string) string {
 	return "/"
 }
 
+// Below reports whether path is root or below it. The slash matters: /locksmith is not below /locks.
+func Below(path, root string) bool {
+	return root == "/" || path == root || strings.HasPrefix(path, root+"/")
+}
+
 // BaseName is a path's last name.
 func BaseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
