@@ -38,7 +38,7 @@ func writeJSON(w io.Writer, indent string, v any) {
 	enc := json.NewEncoder(visibleJSON{w})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
-	_ = enc.Encode(v) // a closed pipe is the reader's choice
+	_ = enc.Encode(v) // standard output keeps the error of a write, and the command reports it
 }
 
 func (v Version) document(string) any {
