@@ -267,7 +267,7 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	a.places = places
 	for _, p := range places {
 		if p.blind {
-			p.alone = p.node().alone()
+			p.alone = p.node().follows()
 		} else if n := len(p.dirs()); lists != nil {
 			p.lists, lists = lists[:n], lists[n:]
 		}
@@ -299,6 +299,7 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 		if err := p.agree(ctx); err != nil {
 			return nil, err
 		}
+		p.node().alone = p.certain()
 	}
 	first := a.places[0]
 	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}

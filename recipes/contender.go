@@ -48,6 +48,7 @@ type contender struct {
 	seq   int32
 	czxid int64 // from the reply to its create; 0 where that was lost
 	front bool  // nobody was ahead of it any more when it was granted
+	alone bool  // its number admitted it; no listing did
 }
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
@@ -93,9 +94,9 @@ func (k *contender) free() {
 	}
 }
 
-// alone reports whether the number it got says that nobody else is in its queue; likelyAlone, before it has one, whether
+// follows reports whether the number it got says that nobody else is in its queue; likelyAlone, before it has one, whether
 // that is to be expected.
-func (k *contender) alone() bool       { return k.line != nil && k.line.follows(k.seq) }
+func (k *contender) follows() bool     { return k.line != nil && k.line.follows(k.seq) }
 func (k *contender) likelyAlone() bool { return k.line != nil && k.line.guess() }
 
 // paths are those of the contenders' nodes.

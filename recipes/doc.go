@@ -96,7 +96,9 @@
 //   - Anything, if programs delete nodes that are not theirs. The client notices
 //     such a deletion only after the fact, and then ends the lease. It watches a
 //     holder's node once the lock has been held for 100 ms, and notices an earlier
-//     deletion or revocation at that time.
+//     deletion or revocation at that time. It also notices then that the lock's own
+//     node was deleted and created again while the client had no right to read it,
+//     of which servers tell it nothing.
 //   - Exclusion across different wire formats: Curator's clients do not see
 //     kazoo's contenders, and a lock declared for one must not be used by the other.
 //

@@ -286,7 +286,7 @@ func (p *passing) passed(ctx context.Context) bool {
 	p.next.k = p.t.born[0]
 	switch {
 	case !p.list:
-		p.next.alone = p.next.k.alone()
+		p.next.alone = p.next.k.follows()
 	case lists != nil:
 		p.next.children = lists[0]
 	}

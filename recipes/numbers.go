@@ -14,6 +14,7 @@ import "sync/atomic"
 // for whatever reason. See prove. Not for servers before 3.4.7 and 3.5.2, which could give a number twice after a transaction that
 // failed (ZOOKEEPER-1624).
 type numbers struct {
+	czxid int64 // of the queue's node: tells one life of it from another
 	// The number, plus 1, of the newest contender of ours that was the first and has gone. In the upper half: how many
 	// contenders before it, in a row, were ours as well.
 	last atomic.Uint64

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -130,20 +131,22 @@ func TestAReaderThatIsAheadOfOursIsNotOverlooked(t *testing.T) {
 	})
 }
 
+// again deletes the queue and makes another, in which a rival holds the number that was our last.
+func (l *lab) again() (rival string) {
+	l.t.Helper()
+	require.NoError(l.t, l.srv.Delete("/m"))
+	l.mutex()
+	for i := range settled {
+		if rival != "" {
+			require.NoError(l.t, l.srv.Delete(rival))
+		}
+		rival = l.foreign("/m", fmt.Sprintf("_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-%010d", i), "rival")
+	}
+	return rival
+}
+
 // A queue that is deleted and made again counts anew, and may come to the number that would follow ours.
 func TestNumbersOfAQueueThatWasMadeAgainAreNotCompared(t *testing.T) {
-	again := func(l *lab) string {
-		require.NoError(l.t, l.srv.Delete("/m"))
-		l.mutex()
-		var rival string
-		for i := range settled {
-			if rival != "" {
-				require.NoError(l.t, l.srv.Delete(rival))
-			}
-			rival = l.foreign("/m", fmt.Sprintf("_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-%010d", i), "rival")
-		}
-		return rival
-	}
 	for name, under := range map[string]bool{
 		"before the call": false, "while the create is under way": true, "of a set, before": false, "of a set, under way": true,
 	} {
@@ -158,14 +161,14 @@ func TestNumbersOfAQueueThatWasMadeAgainAreNotCompared(t *testing.T) {
 				l.own(lock)
 				var rival string
 				if !under {
-					rival = again(l)
+					rival = l.again()
 					l.settle()
 				}
 				w := async(func() (*recipes.Lease, error) { return lock(t.Context()) })
 				if under {
 					synctest.Wait()
 					time.Sleep(oneWay / 2)
-					rival = again(l)
+					rival = l.again()
 				}
 				l.settle()
 				notYet(t, w, "the rival holds it")
@@ -176,6 +179,54 @@ func TestNumbersOfAQueueThatWasMadeAgainAreNotCompared(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Servers tell nothing to a client that may not read the queue any more, so it does not hear that the queue was deleted and
+// created again, and a number of the new one may follow its last.
+func TestALeaseOfAQueueThatWasMadeAgainUnheardEndsAfterAMoment(t *testing.T) {
+	for name, hidden := range map[string]bool{"the server says which queue it is": false, "it says nothing of the queue": true} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				l.own(m.Lock)
+				admin, err := l.client("admin").Session(t.Context())
+				require.NoError(t, err)
+				blind := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermCreate | zk.PermDelete | zk.PermAdmin}}
+				_, err = admin.SetACL(t.Context(), "/m", blind, -1)
+				require.NoError(t, err)
+				rival := l.again()
+				if hidden {
+					l.hide("/m")
+				}
+				l.settle()
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err, "nothing tells the client")
+				granted := time.Now()
+				require.Equal(t, rival, l.queue("/m")[0])
+				<-x.Context().Done()
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+				require.ErrorContains(t, context.Cause(x.Context()), "created again")
+				require.Equal(t, 100*time.Millisecond+2*oneWay, time.Since(granted))
+				l.settle()
+				require.Equal(t, []string{rival}, l.queue("/m"), "and its node is taken away")
+			})
+		})
+	}
+}
+
+// A lease that is held for longer makes sure once, with one read, that its number is of the queue that it knows.
+func TestALeaseWithoutAListingIsMadeSureOfAfterAMoment(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.own(m.Lock)
+		l.srv.ResetCounts()
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]int{"create": 1, "exists": 1, "getData": 1}, l.srv.Counts().ByOp)
+		require.NoError(t, context.Cause(x.Context()))
+		l.unlock(x)
+	})
 }
 
 // What is known of the numbers of each member saves the listing of that one.

@@ -28,8 +28,10 @@ import (
 //     leader gave it in the transaction that made our node, so it is a fact of the log. It speaks of one life of the queue and of
 //     one leader. The declaration is the data of the same node, and its watch, looked at last, would have told us of either's
 //     end: of a deletion before any reply of a later state; and a server that loses its leader closes its connections.
-//     One who loses READ on the queue is told of nothing any more (CVE-2024-23944): nobody should take it from a client that
-//     is at work and then delete the queue and make it again.
+//     A server tells nothing to a client that has lost READ on the queue (CVE-2024-23944), so that client does not hear that the
+//     queue was deleted and created again. In the new queue a number can follow its last one by chance, and then a rival holds
+//     the lock as well. A moment after the grant we ask which queue it is, and the lease ends (holding.compare). Until then only
+//     the tokens tell the two holders apart, as after the deletion of a holder's node by hand.
 //
 // The node is our session's: the reply to its create, or a read of it (ours), said so.
 //

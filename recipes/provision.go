@@ -258,7 +258,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 		return nil, err
 	}
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration]), line: new(numbers)}
+		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one
