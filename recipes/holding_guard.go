@@ -74,8 +74,8 @@ func (h *holding) watchNodes() {
 	watch := h.watch
 	for i := range h.ks {
 		h.q.c.state.spawn(func() {
-			h.compare(watch, h.ks[i])
 			h.look(watch, i)
+			h.compare(watch, h.ks[i])
 		})
 	}
 }

@@ -206,7 +206,7 @@ func TestALeaseOfAQueueThatWasMadeAgainUnheardEndsAfterAMoment(t *testing.T) {
 				<-x.Context().Done()
 				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 				require.ErrorContains(t, context.Cause(x.Context()), "created again")
-				require.Equal(t, 100*time.Millisecond+2*oneWay, time.Since(granted))
+				require.Equal(t, 100*time.Millisecond+4*oneWay, time.Since(granted))
 				l.settle()
 				require.Equal(t, []string{rival}, l.queue("/m"), "and its node is taken away")
 			})
