@@ -103,10 +103,13 @@ func TestRealFullDisks(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, "%s: no hang", l.name)
 	}
 
-	for _, f := range followers {
+	for _, f := range followers { // one after the other: each copies the data of the leader, which has had room all the time
 		d.free(f)
 		f.Kill() // it may hang about, or have ended by itself
-		f.RestartWithoutWaiting()
+		// With what they could still write, one of some forty kept the nodes of a session that had ended, and counted the difference
+		// (ZOOKEEPER-4541, see inspect.Check): a lock that nobody holds, for all who connect there.
+		require.NoError(t, os.RemoveAll(filepath.Join(f.Dir, "data", "version-2")))
+		f.Restart()
 	}
 	for i, l := range c.lanes {
 		if r := <-rivals[i]; r.err == nil {
@@ -116,13 +119,10 @@ func TestRealFullDisks(t *testing.T) {
 			require.ErrorIs(t, r.err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
 		}
 	}
-	err := c.hold(t, client)
-	if err != nil {
-		for _, s := range servers { // whether they agree about the node in the way, and whether anybody keeps its session alive
-			t.Logf("%s\n%s\n%s", s.Addr, s.Word("dump"), s.Word("cons"))
-		}
+	require.NoError(t, c.hold(t, client))
+	for _, s := range servers {
+		require.Contains(t, s.Word("mntr"), "zk_digest_mismatches_count\t0\n", s.Addr)
 	}
-	require.NoError(t, err)
 	require.NoError(t, c.unlock(t))
 }
 

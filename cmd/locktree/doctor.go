@@ -18,14 +18,15 @@ func doctorCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"check", "health", "diagnose"},
 		Short:      "Check servers, locks and access rights",
 		Long: "doctor checks, on each server, the conditions that keep two programs from believing they hold\n" +
-			"the same lock: session timeout, tick, syncLimit, versions with known faults, clocks. Then it\n" +
-			"checks each declared lock: that it exists, that this connection may use it, and that it\n" +
-			"contains only contenders. If the ensemble block declares admins and readers, doctor checks the\n" +
-			"rights of this connection: an administrator needs all rights on every node of the stack, and a\n" +
-			"reader needs to read them. It tells everybody else whom to ask.\n\n" +
+			"the same lock: session timeout, tick, syncLimit, versions with known faults, clocks, and that\n" +
+			"its data is the leader's. Then it checks each declared lock: that it exists, that this\n" +
+			"connection may use it, and that it contains only contenders. If the ensemble block declares\n" +
+			"admins and readers, doctor checks the rights of this connection: an administrator needs all\n" +
+			"rights on every node of the stack, and a reader needs to read them. It tells everybody else\n" +
+			"whom to ask.\n\n" +
 			"For all servers together it reports the size of the largest session, who has the most\n" +
 			"connections, when the transaction ids run out, and how many heartbeats the holders write. Some\n" +
-			"of this needs the four-letter words dump and cons.\n\n" +
+			"of this needs the four-letter words dump, cons and mntr.\n\n" +
 			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
 			"find out, such as whether the clocks of all machines run at the right rate.",
 		Args: exactly(0, 0),

@@ -35,7 +35,7 @@ func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"
 
 // Condition is one of the conditions that the guarantees of package recipes depend on, as Check found it.
 type Condition struct {
-	Name    string // "session timeout", "stale servers", "clock", "server version", "access /locks/a"
+	Name    string // "session timeout", "stale servers", "clock", "server version", "replica", "access /locks/a"
 	Verdict Verdict
 	What    string // what was found
 	Why     string // what depends on it
@@ -43,7 +43,7 @@ type Condition struct {
 }
 
 // Check checks the conditions under which no two processes believe that they hold the same lock, and whether this
-// client can use the locks at paths. It asks the server that this client is connected to, with the words conf and srvr
+// client can use the locks at paths. It asks the server that this client is connected to, with the words conf, srvr and mntr
 // where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
 // reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
@@ -54,15 +54,16 @@ func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) 
 	if err != nil {
 		return nil, err
 	}
-	conf, srvr := word(ctx, s, "conf"), word(ctx, s, "srvr")
+	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
 	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
 	if tick == 0 {
 		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
 	}
+	standalone := strings.Contains(srvr, "standalone")
 	found := []Condition{
 		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
-		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), strings.Contains(srvr, "standalone")),
-		checkClock(runtime.GOOS), checkVersion(srvr),
+		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
+		checkClock(runtime.GOOS), checkVersion(srvr), checkReplica(mntr, standalone),
 	}
 	for _, path := range paths {
 		access, err := checkAccess(ctx, s, path)
@@ -139,6 +140,27 @@ func checkVersion(srvr string) Condition {
 	k.What = "it is " + strings.Join(m[1:], ".")
 	if slices.Compare(v, []int{3, 9, 4}) < 0 {
 		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; a standalone server is not affected"
+	}
+	return k
+}
+
+// checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after
+// each transaction, and only count and log what differs (ZOOKEEPER-3512). One of some forty servers that went down with a full
+// disk came back with the nodes of a session that had ended, and kept them (ZOOKEEPER-4541): see TestRealFullDisks.
+func checkReplica(mntr string, standalone bool) Condition {
+	k := Condition{Name: "replica", Why: "a server whose data differs shows contenders that have left, so that locks stay held, or hides some, so that two may hold a lock"}
+	m := regexp.MustCompile(`zk_digest_mismatches_count\s(\d+)`).FindStringSubmatch(mntr)
+	switch {
+	case standalone:
+		k.What = "the server is standalone"
+	case m == nil:
+		k.Verdict, k.What = VerdictUnsure, "the server does not say whether its data differs from the leader's"
+		k.Next = "add mntr to 4lw.commands.whitelist; servers before 3.6 do not compare their data"
+	case m[1] != "0":
+		k.Verdict, k.What = VerdictFails, fmt.Sprintf("its data differed from the leader's after %s transactions since it started", m[1])
+		k.Next = "if the other servers report no difference, stop this one, delete version-2 in its dataDir and dataLogDir, and start it: it copies the data of the leader"
+	default:
+		k.What = "its data has been the leader's since it started"
 	}
 	return k
 }

@@ -21,3 +21,13 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on").Verdict, version)
 	}
 }
+
+func TestCheckFindsAServerWhoseDataDiffersFromTheLeaders(t *testing.T) {
+	require.Equal(t, VerdictHolds, checkReplica("", true).Verdict)
+	require.Equal(t, VerdictUnsure, checkReplica("zk_version\t3.5.9", false).Verdict)
+	require.Equal(t, VerdictHolds, checkReplica("zk_digest_mismatches_count\t0\nzk_version\t3.8.0", false).Verdict)
+	k := checkReplica("zk_digest_mismatches_count\t12\n", false)
+	require.Equal(t, VerdictFails, k.Verdict)
+	require.Contains(t, k.What, "after 12 transactions")
+	require.Contains(t, k.Next, "delete version-2")
+}
