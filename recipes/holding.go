@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,26 +32,25 @@ type holding struct {
 	drop  func()     // the session's hold
 	first *tenure    // of the caller it was made for
 
-	mu      sync.Mutex
-	life    context.Context // what the leases' contexts end with; nil while nobody asks for one
-	cancel  context.CancelCauseFunc
-	cause   error            // what it ends, or would end, with
-	known   chan struct{}    // closed: czxid is known; nil if it was known from the start
-	passed  int              // holders so far that handed it on
-	timer   *time.Timer      // after which the nodes are watched, or looked at again
-	watch   int              // how often the watching was ended
-	own     []*session.Watch // on each of them
-	leases  int
-	tenures []*tenure // that have begun and not ended
-	czxid   int64
-	begun   bool  // hold is through
-	ending  bool  // it was lost: what follows is abandon's
-	over    error // why it is not held any more
-	ended   time.Time
-	writes  int // of Lease.Multi that may still be applied
-	revoked bool
-	alone   bool // nobody may share it
-	stopped bool // the watching has been ended: what happens to the nodes is our own doing
+	mu       sync.Mutex
+	contexts map[*Lease]struct{} // the leases whose contexts end with it
+	cause    error               // what they end with
+	known    chan struct{}       // closed: czxid is known; nil if it was known from the start
+	passed   int                 // holders so far that handed it on
+	timer    *time.Timer         // after which the nodes are watched, or looked at again
+	watch    int                 // how often the watching was ended
+	own      []*session.Watch    // on each of them
+	leases   int
+	tenures  []*tenure // that have begun and not ended
+	czxid    int64
+	begun    bool  // hold is through
+	ending   bool  // it was lost: what follows is abandon's
+	over     error // why it is not held any more
+	ended    time.Time
+	writes   int // of Lease.Multi that may still be applied
+	revoked  bool
+	alone    bool // nobody may share it
+	stopped  bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
 // hold starts the holding. When it fails the contenders are still the caller's.
@@ -159,10 +159,11 @@ func (h *holding) end(cause error) {
 	if h.cause == nil {
 		h.cause = cause
 	}
-	cancel := h.cancel
+	cause = h.cause
+	leases := slices.Collect(maps.Keys(h.contexts)) // each call cancels all: when it returns they are cancelled
 	h.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
+	for _, l := range leases {
+		l.cancel(cause)
 	}
 }
 

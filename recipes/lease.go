@@ -38,6 +38,7 @@ func (h *holding) leaseOf(ctx context.Context, g *tenure) *Lease {
 func (l *Lease) end(why error) {
 	l.h.mu.Lock()
 	l.why = why
+	delete(l.h.contexts, l)
 	cancel := l.cancel
 	l.h.mu.Unlock()
 	if cancel != nil {
@@ -55,20 +56,6 @@ func (l *Lease) within(ctx context.Context) context.Context {
 		ctx = context.WithValue(ctx, q.key, l)
 	}
 	return ctx
-}
-
-// joined is a context with the values of one and the end of another.
-type joined struct {
-	values context.Context
-	context.Context
-}
-
-// Value asks the one that ends first: there package context finds what cancels it, and needs no goroutine for a child.
-func (j joined) Value(key any) any {
-	if v := j.Context.Value(key); v != nil {
-		return v
-	}
-	return j.values.Value(key)
 }
 
 // looking is a context that ends with a lease, and whose Err looks at the clock: a process that was stopped, or whose machine
@@ -110,22 +97,20 @@ func (l *Lease) Context() context.Context {
 	if l.ctx != nil {
 		return l.ctx
 	}
-	if h.life == nil {
-		if h.life, h.cancel = context.WithCancelCause(context.Background()); h.cause != nil {
-			h.cancel(h.cause)
-		}
-	}
-	ends := h.life
-	if l.why != nil {
-		ends = context.Background()
-	}
 	// The caller's values go along, its deadline does not: it bounded the wait.
-	values := l.within(context.WithoutCancel(l.caller))
-	own, cancel := context.WithCancelCause(ends)
-	if l.why != nil {
+	ctx, cancel := context.WithCancelCause(l.within(context.WithoutCancel(l.caller)))
+	l.ctx, l.cancel = looking{ctx, h}, cancel
+	switch {
+	case l.why != nil:
 		cancel(l.why)
+	case h.cause != nil:
+		cancel(h.cause)
+	default:
+		if h.contexts == nil {
+			h.contexts = map[*Lease]struct{}{}
+		}
+		h.contexts[l] = struct{}{}
 	}
-	l.ctx, l.cancel = looking{joined{values, own}, h}, cancel
 	return l.ctx
 }
 
