@@ -91,12 +91,13 @@ func (s *Session) checkAll(o *op) error {
 	if len(o.ops) == 0 {
 		return s.refuse(o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
-	o.path = pathOf(o.ops[0])
 	for i, each := range o.ops {
-		part := &op{name: o.name, path: pathOf(each), request: each}
-		switch each.(type) {
-		case *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest:
-		default:
+		what, path := partOf(each)
+		if i == 0 {
+			o.path = path
+		}
+		part := &op{name: o.name, path: path, request: each}
+		if what == "" {
 			return s.refuse(part, fmt.Errorf("recipes: operation %d of the transaction is a %T", i, each), "")
 		}
 		if err := s.checkNode(part); err != nil {
@@ -171,31 +172,17 @@ func badPath(path string, sequential bool) string {
 	return ""
 }
 
-// pathOf returns the path of a transaction's operation, "" for other types.
-func pathOf(op any) string {
+// partOf says what an operation of a transaction does, and to which node; "" for other types.
+func partOf(op any) (what, path string) {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
-		return r.Path
+		return "create", r.Path
 	case *zk.SetDataRequest:
-		return r.Path
+		return "set", r.Path
 	case *zk.DeleteRequest:
-		return r.Path
+		return "delete", r.Path
 	case *zk.CheckVersionRequest:
-		return r.Path
+		return "check", r.Path
 	}
-	return ""
-}
-
-// needOf returns the permission an operation of a transaction needs, and where. A check needs READ on its node
-// (PrepRequestProcessor, case check).
-func needOf(op any) string {
-	switch r := op.(type) {
-	case *zk.CreateRequest:
-		return need("create", r.Path)
-	case *zk.SetDataRequest:
-		return need("set", r.Path)
-	case *zk.DeleteRequest:
-		return need("delete", r.Path)
-	}
-	return need("get", pathOf(op))
+	return "", ""
 }

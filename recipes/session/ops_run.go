@@ -191,8 +191,8 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 		return nil
 	}
 	if len(o.ops) > 0 && len(c.reply.results) > 0 {
-		each := o.ops[c.reply.failed]
-		o = &op{name: o.name, path: pathOf(each), need: needOf(each)}
+		what, path := partOf(o.ops[c.reply.failed])
+		o = &op{name: o.name, path: path, need: need(what, path)}
 	}
 	outcome, err := answer(c.reply.code)
 	return s.failed(o, outcome, err)

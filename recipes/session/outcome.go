@@ -102,8 +102,8 @@ type deniedError struct{ text string }
 func (e deniedError) Error() string        { return e.text }
 func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
-// need names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent
-// (PrepRequestProcessor), where few people look.
+// need names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent,
+// where few people look; a check in a transaction needs READ (PrepRequestProcessor).
 func need(op, path string) string {
 	switch op {
 	case "create":
