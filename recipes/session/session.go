@@ -97,8 +97,7 @@ func newSession(c *Client) *Session {
 // start hands the session to go-zookeeper, which begins to connect.
 func (s *Session) start() error {
 	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
-		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithEventCallback(s.event),
-		zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
+		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
 		// It receives only the answers to its connect request and to closeSession, and would allocate 3 MB for them.
 		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
 	if err != nil {
@@ -254,14 +253,6 @@ func (s *Session) join(linked bool) {
 	for range s.events { // closed by go-zookeeper's loop as its last act
 	}
 	<-closing
-}
-
-// event is go-zookeeper's callback. The guard has already seen whatever it reports. Expiry is checked again because a second
-// session on this handle would be the worst that can happen.
-func (s *Session) event(e zk.Event) {
-	if e.Type == zk.EventSession && e.State == zk.StateExpired {
-		s.lose(ErrExpired)
-	}
 }
 
 // granted implements listener: a server offers the session on l.
