@@ -163,7 +163,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	}
 	// One at a time: this way a refusal can name the identity that was refused.
 	for _, a := range c.cfg.Auth {
-		if err := s.addAuth(ctx, a); err != nil {
+		if _, err := s.run(ctx, a.op()); err != nil {
 			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
 				return fmt.Errorf("%w: scheme %q: no such provider on the servers, or credentials it does not accept", ErrAuth, a.Scheme)
 			}

@@ -106,8 +106,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 	return err
 }
 
-// addAuth presents an identity. It is repeated when its answer was lost, as a read is.
-func (s *Session) addAuth(ctx context.Context, a Auth) error {
-	_, err := s.run(ctx, &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true})
-	return err
+// op presents the identity. It is repeated when its answer was lost, as a read is.
+func (a Auth) op() *op {
+	return &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
 }

@@ -78,8 +78,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	}
 	now := time.Now()
 	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // slept as of State
-		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
-			errStaleProof, paths[0], now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+		return nil, errStaleProof
 	}
 	own := make([]held, len(paths))
 	for i, path := range paths {

@@ -224,7 +224,7 @@ func (s *Session) lose(cause error) {
 		l.abandon(err)
 	}
 	go s.join(l != nil)
-	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
+	s.log.Info("session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 }
 
 // politely is how long an ended session may take to send its closeSession and see it answered.
@@ -288,17 +288,13 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	first := pinned == 0
 	if first {
 		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
-	}
-	if !first { // before any other request; on the first link Client.admit does it
-		for _, a := range s.client.cfg.Auth {
-			o := &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
+		s.trace(EventOpened, 0, nil)
+	} else {
+		for _, a := range s.client.cfg.Auth { // before any other request; on the first link Client.admit does it
+			o := a.op()
 			frame, _ := s.encode(nil, o) // it succeeded in Client.admit
 			l.submit(frame, o.calls())
 		}
-	}
-	if first {
-		s.trace(EventOpened, 0, nil)
-	} else {
 		s.trace(EventConnected, 0, nil)
 	}
 	if len(s.holds) == 0 { // otherwise only a commit does this: this server may answer but commit nothing
@@ -365,5 +361,3 @@ func (s *Session) shutdown(cause error) error {
 	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",
 		uint64(s.id), s.guard.hosts.report(), s.timeout)
 }
-
-func hexID(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
