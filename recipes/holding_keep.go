@@ -26,24 +26,19 @@ type retention struct {
 	watches []*session.Watch // of the queue and the declaration
 	over    time.Time        // until when it is kept
 	timer   *time.Timer
-	fires   time.Time // when the timer fires; zero if it does not run
 	listed  time.Time // when the queue was last listed
 	silence time.Duration
 }
 
-// until keeps the place for d from now. A running timer is changed only if it would fire too late: expire checks the time.
-func (k *retention) until(d time.Duration, expire func()) {
+// keepFor keeps the place for d from now; mu is held. Its timer goes on while the place is in use: expire looks at that.
+func (h *holding) keepFor(d time.Duration) {
+	k := h.keep
 	k.over = time.Now().Add(d)
-	d = min(d, k.silence)
-	switch {
-	case k.timer == nil:
-		k.timer = time.AfterFunc(d, expire)
-	case k.fires.IsZero() || k.over.Before(k.fires):
-		k.timer.Reset(d)
-	default:
+	if k.timer == nil {
+		k.timer = time.AfterFunc(min(d, k.silence), h.expire)
 		return
 	}
-	k.fires = time.Now().Add(d)
+	k.timer.Reset(min(d, k.silence))
 }
 
 // end stops what runs for the retention, and returns the watches, to be stopped.
@@ -113,12 +108,9 @@ func (h *holding) asked() {
 func (h *holding) expire() {
 	h.mu.Lock()
 	left := time.Until(h.keep.over)
-	h.keep.fires = time.Time{}
 	used := h.leases > 0 || h.over != nil
 	if !used && left > 0 {
-		again := min(left, h.keep.silence)
-		h.keep.timer.Reset(again)
-		h.keep.fires = time.Now().Add(again)
+		h.keep.timer.Reset(min(left, h.keep.silence))
 		h.listenAgain()
 	}
 	h.mu.Unlock()

@@ -62,7 +62,7 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 	}
 	if heir == nil {
 		h.leases = 0
-		h.keep.until(opts.retention, h.expire)
+		h.keepFor(opts.retention)
 		return true
 	}
 	h.passed++

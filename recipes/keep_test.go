@@ -95,7 +95,7 @@ func TestAPlaceIsKeptForAsLongAsItIsAskedTo(t *testing.T) {
 			time.Sleep(2 * retention) // in use is not kept
 			l.unlock(x)
 		}
-		time.Sleep(time.Second) // the timer runs, and is too early now
+		time.Sleep(time.Second)
 		z, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(z)
@@ -108,6 +108,21 @@ func TestAPlaceIsKeptForAsLongAsItIsAskedTo(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, y.Token(), x.Token())
 		l.unlock(y)
+	})
+}
+
+// Its timer runs for no longer than a session timeout: then the queue is listed again.
+func TestAPlaceThatIsKeptForSeveralSessionTimeoutsIsGivenUpInTheEnd(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex(), recipes.WithRetention(time.Minute))
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		time.Sleep(time.Minute - time.Millisecond)
+		require.Len(t, l.queue("/m"), 1)
+		time.Sleep(time.Millisecond + oneWay)
+		l.settle()
+		require.Empty(t, l.queue("/m"))
 	})
 }
 
