@@ -94,6 +94,12 @@ func (k *contender) free() {
 	}
 }
 
+func freeAll(ks []*contender) {
+	for _, k := range ks {
+		k.free()
+	}
+}
+
 // follows reports whether the number it got says that nobody else is in its queue; likelyAlone, before it has one, whether
 // that is to be expected.
 func (k *contender) follows() bool     { return k.line != nil && k.line.follows(k.seq) }

@@ -51,7 +51,8 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		err = l.do(ctx, func(inner context.Context, l *Lease) error {
 			ran = fn(inner, l)
 			// What happens from here on is not fn's affair: it has led to its end.
-			ended, again = context.Cause(ctx), deposed(l)
+			deposed := context.Cause(l.Context())
+			ended, again = context.Cause(ctx), errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			return ran
 		})
 		switch {
@@ -64,12 +65,6 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		}
 		return err
 	}
-}
-
-// deposed reports whether a leadership was lost or asked back.
-func deposed(l *Lease) bool {
-	cause := context.Cause(l.Context())
-	return errors.Is(cause, ErrLost) || errors.Is(cause, ErrRevoked)
 }
 
 // Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers'

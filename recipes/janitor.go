@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,15 +86,8 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, ks[0].label(), why)
-}
-
-// label is how an error calls the contender.
-func (k *contender) label() string {
-	if k.path != "" {
-		return k.path
-	}
-	return kind.JoinPath(k.dir, k.prefix)
+	path := cmp.Or(ks[0].path, kind.JoinPath(ks[0].dir, ks[0].prefix))
+	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, path, why)
 }
 
 // dropNow deletes, and returns nil when the contenders are known to be gone; when their session is over first, its
@@ -132,9 +126,7 @@ func deleteAll(ctx context.Context, ks []*contender) error {
 		err = nil
 	}
 	if err == nil {
-		for _, k := range ks {
-			k.free()
-		}
+		freeAll(ks)
 	}
 	return err
 }

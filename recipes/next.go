@@ -223,7 +223,7 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 			silent = silence.C
 		}
 		if p.d != nil {
-			changed, dropped = p.d.changed(), p.d.dropped
+			changed, dropped = p.d.w.C(), p.d.dropped
 		}
 		select {
 		case <-p.news:

@@ -137,9 +137,6 @@ func (c *Client) call(ctx context.Context, path string, members ...member) *call
 }
 
 func (k *call) tell(e Event) {
-	if k == nil {
-		return
-	}
 	e.Context, e.Call, e.Path, e.Locks = k.about.Context, k.about.Call, k.about.Path, k.about.Locks
 	k.c.observe(e)
 }

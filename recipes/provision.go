@@ -25,11 +25,11 @@ const maxDeclarations = 4096
 type declaration struct {
 	s       *Session
 	path    string
-	version int32         // of the node's data
-	mzxid   int64         // of the write that made it so
-	payload *kind.Payload // nil when the node carries none
-	why     error         // why not
-	w       *session.Watch
+	version int32                        // of the node's data
+	mzxid   int64                        // of the write that made it so
+	payload *kind.Payload                // nil when the node carries none
+	why     error                        // why not
+	w       *session.Watch               // fires when it must be read again
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
 	busy    *atomic.Bool                 // of a semaphore: permits created directly were refused the last time; see look
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
@@ -41,9 +41,6 @@ type declaration struct {
 	wire    kind.Wire
 	waiters int // max_waiters
 }
-
-// changed is closed when the declaration must be read again: it was written, or the watch may have missed that it was.
-func (d *declaration) changed() <-chan struct{} { return d.w.C() }
 
 // stale says that the node may have another declaration by now.
 func (d *declaration) stale() bool {

@@ -48,13 +48,14 @@ func (t *txn) begin(ctx context.Context, lists []string) (*session.Pipelined, er
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.born {
 		if err := k.reserve(); err != nil {
-			for _, done := range t.born[:i] {
-				done.free()
-			}
+			freeAll(t.born[:i])
 			return nil, err
 		}
 	}
-	return t.send(ctx, lists), nil
+	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 { // a plain create: most are, and the pipelining saves most for them
+		return t.s.CreateAndList(ctx, t.born[0].createRequest(), lists...), nil
+	}
+	return t.s.MultiAndList(ctx, t.ops(), lists...), nil
 }
 
 // end is the second half: it makes of the answer what run returns.
@@ -72,14 +73,6 @@ func (t *txn) end(ctx context.Context, p *session.Pipelined) (children [][]strin
 		return nil, nil
 	}
 	return p.Children, nil
-}
-
-// send puts the transaction on the wire: a plain create where that is enough, it is what the pipelining saves most for.
-func (t *txn) send(ctx context.Context, lists []string) *session.Pipelined {
-	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 {
-		return t.s.CreateAndList(ctx, t.born[0].createRequest(), lists...)
-	}
-	return t.s.MultiAndList(ctx, t.ops(), lists...)
 }
 
 // ops are the operations. The creates come first: by their place their results are found. The deletes could stand anywhere, as
@@ -109,9 +102,7 @@ func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, e
 	case session.OutcomeOf(p.Err) == session.OutcomeUnknown:
 		return t.resolve(ctx, p.Err)
 	}
-	for _, k := range t.born { // none exists: a transaction is all or nothing
-		k.free()
-	}
+	freeAll(t.born) // none exists: a transaction is all or nothing
 	return true, p.Err
 }
 
@@ -148,9 +139,7 @@ func (t *txn) name(paths []string) error {
 			return err
 		}
 	}
-	for _, k := range t.gone {
-		k.free()
-	}
+	freeAll(t.gone)
 	return nil
 }
 
@@ -191,14 +180,10 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	case err != nil:
 		return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
 	case found:
-		for _, k := range t.gone {
-			k.free()
-		}
+		freeAll(t.gone)
 		return true, nil
 	}
-	for _, k := range t.born {
-		k.free()
-	}
+	freeAll(t.born)
 	t.recheck(time.Second)
 	return true, fmt.Errorf("%w: %w", errNotApplied, cause)
 }
