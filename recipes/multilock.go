@@ -1,12 +1,14 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -235,48 +237,33 @@ func (a *acquisition) requeue(ctx context.Context) error {
 	return err
 }
 
-// What ends the wait for several places, other than the caller's ctx.
-var (
-	errAside = errors.New("another member of the multi-lock failed")
-	errAll   = errors.New("all members are granted")
-)
+// errAll ends the wait for several places.
+var errAll = errors.New("all members are granted")
 
 // reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
 // are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
 func (a *acquisition) reachAll(ctx context.Context) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var mu sync.Mutex
-	var failure error
-	failed := len(a.places)
-	left := len(a.places)
+	errs := make([]error, len(a.places))
+	var granted atomic.Int64
 	var all sync.WaitGroup
 	for i, p := range a.places {
 		all.Go(func() {
 			defer p.unwatch()
 			err := p.reach(inner)
-			if err == nil {
-				mu.Lock()
-				if left--; left == 0 {
-					stop(errAll)
-				}
-				mu.Unlock()
-				for err == nil {
-					_, err = p.next(inner, nil)
-				}
-				if inner.Err() != nil { // all are granted, or the member that is not tells why
-					return
-				}
+			if errs[i] = err; err == nil && int(granted.Add(1)) == len(a.places) {
+				stop(errAll)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			// If the caller's ctx has ended all members fail, and the first member's error counts; else the first error.
-			if failure == nil || ctx.Err() != nil && i < failed {
-				failure, failed = err, i
+			for err == nil {
+				_, err = p.next(inner, nil)
 			}
-			stop(errAside)
+			stop(err) // the first cause counts
 		})
 	}
 	all.Wait()
-	return failure
+	if why := context.Cause(inner); why != errAll && ctx.Err() == nil {
+		return why
+	}
+	return cmp.Or(errs...) // the caller's ctx has ended, which fails all that were not granted: the first of them is named
 }
