@@ -80,7 +80,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.cfg.ID = cmp.Or(cfg.ID, defaultID())
 	below := cfg.session()
 	if cfg.Observer != nil {
-		below.Trace = c.observeSession
+		below.Trace = func(e session.Event) {
+			c.observe(Event{Type: e.Type, Context: context.Background(), Session: e.Session, Wait: e.Took, Cause: e.Err})
+		}
 	}
 	var err error
 	if c.conn, err = session.Dial(ctx, below); err != nil {

@@ -220,11 +220,6 @@ func (c *Client) observe(e Event) {
 	}
 }
 
-// observeSession is [session.Config.Trace].
-func (c *Client) observeSession(e session.Event) {
-	c.observe(Event{Type: e.Type, Context: context.Background(), Session: e.Session, Wait: e.Took, Cause: e.Err})
-}
-
 // callback tells everything there is to tell, then ends.
 func (c *Client) callback() {
 	returned := true

@@ -78,16 +78,12 @@ type setWatches struct {
 	data  int        // the number of the former
 }
 
-// check refuses what servers would refuse with a worse explanation, or answer by dropping the connection.
+// check refuses what servers would refuse with a worse explanation, or answer by dropping the connection. A transaction is
+// named after its first operation.
 func (s *Session) check(o *op) error {
 	if o.code != opMulti {
 		return s.checkNode(o)
 	}
-	return s.checkAll(o)
-}
-
-// checkAll checks the operations of a transaction, which is named after the first.
-func (s *Session) checkAll(o *op) error {
 	if len(o.ops) == 0 {
 		return s.refuse(o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
