@@ -208,22 +208,20 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	}
 	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
 	l.h.endWrite(err)
-	// The first results are our own checks'. There are none when the reply did not come.
+	if len(res) == 0 { // the reply did not come
+		return nil, err
+	}
 	own := len(l.h.ks)
-	for i := range min(own, len(res)) {
-		if errors.Is(res[i].Error, zk.ErrNoNode) {
-			l.h.lose(res[i].Error)
+	for _, check := range res[:own] {
+		if errors.Is(check.Error, zk.ErrNoNode) {
+			l.h.lose(check.Error)
 			return nil, l.ended()
 		}
 	}
-	if len(res) >= own {
-		res = res[own:]
-	}
-	return res, err
+	return res[own:], err
 }
 
-// beginWrite counts a guarded write, unless the lease has ended: what is not counted was not sent before the end. The holding may
-// be another's by then.
+// beginWrite counts a guarded write, unless the lease has ended: the holding may be another's by then.
 func (l *Lease) beginWrite() error {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()

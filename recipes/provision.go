@@ -276,9 +276,6 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 
 // createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
 func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
-	if err := kind.ValidatePath(path); err != nil {
-		return err
-	}
 	err := createNode(ctx, s, path)
 	for _, child := range k.Children {
 		if err == nil {

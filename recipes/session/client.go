@@ -63,15 +63,14 @@ type Client struct {
 	resolve func(ctx context.Context, host string) ([]string, error)
 	log     *slog.Logger
 	joined  chan struct{}   // closed when Close is done
-	live    context.Context // ends when Close begins; background dialling runs under it
+	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
 	end     context.CancelFunc
 	slept   func() time.Duration // tests say here how long the machine has been suspended
 	preempt func()               // tests hook in here: the scheduler may stop a goroutine that is about to write a request
 
 	mu      sync.Mutex
-	session *Session  // the newest
-	dialing *dialling // the attempt at the next, while it is under way
-	closed  bool
+	session *Session       // the newest
+	dialing *dialling      // the attempt at the next, while it is under way
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
 
@@ -218,7 +217,7 @@ func (c *Client) current() (*Session, *dialling) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.closed:
+	case c.live.Err() != nil:
 		return nil, nil
 	case c.session != nil && c.session.State() != StateLost:
 		return c.session, nil
@@ -254,16 +253,15 @@ func (c *Client) redial(d *dialling, old *Session) {
 // servers do not answer. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	again := c.closed
-	c.closed = true
+	again := c.live.Err() != nil
+	c.end()
 	c.mu.Unlock()
 	if again {
 		<-c.joined // not a sync.Once: waiting for its mutex would stop time in a synctest bubble
 		return nil
 	}
 	defer close(c.joined)
-	c.end()
-	// closed is set, so no further attempt begins: after this nothing else touches c.session.
+	// live has ended, so no further attempt begins: after this nothing else touches c.session.
 	c.running.Wait()
 	var err error
 	if c.session != nil {
