@@ -13,20 +13,17 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is
-// required.
+// Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
 type Config struct {
 	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
 	// Names are kept and resolved again on every pass over the list. A chroot suffix ("host:2181/app") is refused:
 	// write the prefix into the lock paths.
 	Servers []string
-	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what
-	// they granted.
+	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s.
 	ConnectTimeout time.Duration
-	// Auth is presented on every connection. A session is handed out only after a server has
-	// accepted it.
+	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
@@ -35,11 +32,9 @@ type Config struct {
 	// Close waits a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of what it
 	// returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// ID names this client as a holder or waiter; it is written into contenders for people to
-	// read. "" = "host/pid".
+	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
 	ID string
-	// Logger receives the log lines of this package, and go-zookeeper's at debug level,
-	// rate-limited; nil = none.
+	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
 	Logger *slog.Logger
 	// Observer receives an event for everything the recipes do; nil = none.
 	Observer Observer

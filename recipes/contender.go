@@ -100,8 +100,7 @@ func freeAll(ks []*contender) {
 	}
 }
 
-// follows reports whether the number it got says that nobody else is in its queue; likelyAlone, before it has one, whether
-// that is to be expected.
+// follows reports whether its number says that nobody else is in its queue; likelyAlone predicts that before it has a number.
 func (k *contender) follows() bool     { return k.line != nil && k.line.follows(k.seq) }
 func (k *contender) likelyAlone() bool { return k.line != nil && k.line.guess() }
 

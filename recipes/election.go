@@ -113,9 +113,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
-			// By the name of its node: a leader that resigned and leads again has another one, and is yielded again. A
-			// candidate that has inherited its place writes its own ID when it leads. (A revocation overwrites that, and is no
-			// new leader.)
+			// By the name of its node: a leader that resigned and leads again is yielded again. A candidate that has inherited
+			// its place writes its own ID when it leads. (So does a revocation, which is no new leader.)
 			if first || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				first, last = false, leader
 				if !yield(leader, nil) {
@@ -149,9 +148,8 @@ func (p *place) leader(ctx context.Context) (leader Contender, w *session.Watch,
 	}
 }
 
-// follow watches the first of the candidates listed. Their list is watched only where there is none, or where the first
-// may not be read by us: all that is known of that one is its name. A nil watch without an error says that the list has
-// changed.
+// follow watches the first of the candidates listed, or their list where there is none or we may not read the first, of which
+// we then know the name alone. A nil watch without an error says that the list has changed.
 func (p *place) follow(ctx context.Context, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {

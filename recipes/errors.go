@@ -28,8 +28,7 @@ var (
 	ErrKindMismatch = errors.New("recipes: lock is of another kind")
 	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
 	ErrDraining = errors.New("recipes: lock is draining")
-	// ErrMoved: the declaration says that the lock has another path now; the error's text
-	// names it.
+	// ErrMoved: the declaration says that the lock has another path now; the error's text names it.
 	ErrMoved = errors.New("recipes: lock has moved")
 	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
 	ErrLost = errors.New("recipes: lock lost")
@@ -40,16 +39,14 @@ var (
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would wait for itself")
-	// ErrUpgradeConflict: a reader wants to write while others hold the lock or wait for it. It would
-	// wait for itself.
+	// ErrUpgradeConflict: a reader wants to write while others hold the lock or wait for it. It would wait for itself.
 	ErrUpgradeConflict = errors.New("recipes: cannot upgrade to a write lock")
 	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
 	// it in the background until that succeeds or the session is over; others may have to wait until then.
 	ErrReleasePending = errors.New("recipes: release pending")
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = errors.New("recipes: queue full")
-	// ErrTooManyPermits: the call asked for more permits than are declared, or than are left after the number was
-	// lowered.
+	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
 	// duplicates. Delete the node and apply it again while nobody queues.
@@ -61,21 +58,13 @@ var (
 	// ErrObserversRefused: the election is declared with observers = false and this client neither campaigns nor leads.
 	ErrObserversRefused = errors.New("recipes: election refuses observers")
 
-	// Of the session, from package session.
+	// Of package session, which says more of them.
 
-	// ErrClosed: Client.Close was called. The client is of no further use.
-	ErrClosed = session.ErrClosed
-	// ErrSessionLost: the session is over, or must be assumed to be over. Final: ask Client.Session for the next
-	// one.
-	ErrSessionLost = session.ErrLost
-	// ErrUnreachable: no server could be reached, or none granted a session, in the time
-	// allowed.
-	ErrUnreachable = session.ErrUnreachable
-	// ErrAuth: the servers refused an authentication, or do not know its scheme.
-	ErrAuth = session.ErrAuth
-	// ErrCannotHeartbeat: the contender's ACL does not let us read it, so it cannot carry the heartbeats that
-	// prove the session.
-	ErrCannotHeartbeat = session.ErrCannotHeartbeat
+	ErrClosed          = session.ErrClosed          // Client.Close was called
+	ErrSessionLost     = session.ErrLost            // the session is over, or must be assumed to be: ask Client.Session for the next
+	ErrUnreachable     = session.ErrUnreachable     // no server could be reached, or none granted a session, in the time allowed
+	ErrAuth            = session.ErrAuth            // the servers refused an authentication, or do not know its scheme
+	ErrCannotHeartbeat = session.ErrCannotHeartbeat // the contender's ACL does not let us read it, so it cannot carry heartbeats
 )
 
 // Retryable reports whether a call that failed with err may succeed when it is made again a little later: because a
@@ -163,7 +152,7 @@ type releasedError string // the path
 func (path releasedError) Error() string { return ErrReleased.Error() + ": " + string(path) }
 func (releasedError) Unwrap() error      { return ErrReleased }
 
-// / lostError is the cause that the context of a lost lease carries.
+// lostError is the cause that the context of a lost lease carries.
 func lostError(path string, cause error) error {
 	if cause == nil {
 		cause = errors.New("its node is gone")

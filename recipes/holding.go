@@ -193,8 +193,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	return h.giveBack(ctx)
 }
 
-// giveBack deletes our nodes for good, or makes a place for the goroutine of this client that waits. Its error is that of
-// Client.drop.
+// giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	heir := h.heir()
@@ -294,8 +293,7 @@ func (p *passing) passed(ctx context.Context) bool {
 	return true
 }
 
-// undo deletes our node where the transaction had no effect. Where its outcome cannot be known the nodes are gone by then, and
-// the ticket is passed on when nothing is left to meet.
+// undo deletes our node where the transaction had no effect. Where its outcome is unknown it waits until the nodes are gone.
 func (p *passing) undo(ctx context.Context) error {
 	if p.t != nil && p.t.left != nil {
 		<-p.t.left

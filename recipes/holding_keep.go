@@ -8,17 +8,15 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// A kept place (WithRetention) is held like any other: by a contender that others queue behind, by the session's hold and
-// its heartbeats, and by the watch on the node. Only there is no lease. Everything that ends a lease ends a kept place: the end
-// of the session, the loss of the node, a revocation. In addition it ends when somebody queues, when the declaration changes, and
-// when its time is over.
+// A kept place (WithRetention) is held like any other: others queue behind its contender, and the session's hold, its
+// heartbeats and the watch on the node watch over it. It only has no lease. Whatever ends a lease ends it too, and so do a
+// rival that queues, a change of the declaration, and the end of its time.
 //
-// A client that queues writes nothing but its own node, so the keeper has to find out by itself. It watches the list of
-// contenders, once for each place, from the grant on: one request that nobody waits for, and one event when the first rival
-// comes, whether the place is in use then or not. If the watch fires for any reason, the end of its connection included, or if the
-// list shows a rival, the place is given up at once, or by the next Unlock if it is in use. Should a server forget the watch, a
-// rival must not wait longer than a session timeout for that, like any waiter (see next): after that time the queue is
-// listed again.
+// A client that queues writes nothing but its own node, so the keeper finds out by itself. From the grant on it watches the
+// list of contenders: one request for each place that nobody waits for, and one event when the first rival comes. If the watch
+// fires for any reason, or the list shows a rival, the place is given up at once; if it is in use, by the next Unlock. In case
+// a server forgets the watch, the queue is listed again after each session timeout: a rival waits no longer for that than any
+// waiter (see next).
 
 // retention is the additional state of a holding that may be kept. The holding's mu guards it.
 type retention struct {

@@ -292,8 +292,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 	return left
 }
 
-// try deletes one contender; nil when it is known not to exist. It has a deadline, because a janitor that waits for one
-// answer is none for the others.
+// try deletes one contender; nil when it is known not to exist. Its deadline keeps the janitor free for the others.
 func (j *janitor) try(k *contender) error {
 	ctx, cancel := detached(context.Background(), j.s)
 	defer cancel()

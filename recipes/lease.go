@@ -183,7 +183,7 @@ func (l *Lease) ended() error {
 	return l.over()
 }
 
-// over is ended with the holding's mu held: what has to be done before it ends is done in the same hold of that.
+// over is ended for callers that hold the holding's mu.
 func (l *Lease) over() error {
 	if !l.released.IsZero() {
 		return releasedError(l.Path())

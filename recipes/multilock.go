@@ -30,30 +30,28 @@ func (m *RWMutex) Reader() Member { return member{q: m.read} }
 // Share returns n permits of the semaphore as a member of a MultiLock, which refuses fewer than one when it is taken.
 func (m *Semaphore) Share(n int) Member { return member{m.q, n} }
 
-// MultiLock takes several locks of any kinds together: all or none, under one deadline, in whatever order they are
-// named. One ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is
-// all.
+// MultiLock takes several locks of any kinds together: all or none, under one deadline, in whatever order they are named. One
+// ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
 //
-// Semaphores are the exception, because of their wire format. Curator's clients count a permit from its creation, so
-// a set that waits with its permits created would take permits from them that nobody holds. Therefore permits are
-// part of the transaction only if everything is free at that moment. Otherwise a second transaction takes all of it
-// back and queues anew, at the semaphores' gates. A permit is then taken when it is free, and the set holds it while
-// it waits for the rest. A set that found a semaphore busy the last time looks first, and queues at the gate at once.
+// Semaphores are the exception. Curator's clients count a permit from its creation, so a set that waits with its permits
+// created would take permits from them that nobody holds. Therefore permits are part of the transaction only if everything is
+// free at that moment. Otherwise a second transaction takes all of it back and queues anew, at the semaphores' gates. A permit
+// is then taken when it is free, and held while the set waits for the rest. A set that found a semaphore busy the last time
+// looks first, and queues at the gate at once.
 //
-// Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the
-// transaction that created the places it waits with, and order sets by that moment: all places of one set are older or
-// younger than those of another in every queue they share.
+// Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the transaction that
+// created the places it waits with: then all its places are older, or all younger, than those of another set in every queue
+// they share.
 //   - In the queue of a mutex, a read-write lock or an election, and at a gate, a place waits for older ones.
-//   - As the first at a gate it waits for permits. A set that took one through the gate was there earlier, so it was
-//     born earlier. A set that took one directly had all it wanted at that moment, or took it back: it waits for
-//     nobody. Permits younger than its own are not waited for.
-//   - So every wait is for a set born earlier, or for one that waits for nobody: the oldest that waits, waits for
-//     holders that are free to finish.
-//   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is
-//     given up, because it is not of this set's transaction.
+//   - As the first at a gate it waits for permits. A set that took one through the gate was there earlier, so it was born
+//     earlier. A set that took one directly had all it wanted at that moment, or took it back: it waits for nobody. Permits
+//     younger than its own are not waited for.
+//   - So every wait is for a set born earlier, or for one that waits for nobody: the oldest that waits, waits for holders that
+//     are free to finish.
+//   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is given up,
+//     because it is not of this set's transaction.
 //
-// A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor
-// shows it.
+// A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor shows it.
 type MultiLock struct {
 	c       *Client
 	members []member
@@ -214,9 +212,8 @@ func (a *acquisition) waitAll(ctx context.Context) (*holding, error) {
 	return a.hold(ctx)
 }
 
-// requeue exchanges everything that was created for places to wait in, and tries again while nothing was done. Good places
-// are exchanged too: sets do not wait in a circle because all places of one are of one transaction (see MultiLock), and the
-// first transaction had none at a gate.
+// requeue exchanges everything that was created for places to wait in, and tries again while nothing was done. Good places are
+// exchanged too: all places of a set must be of one transaction (see MultiLock), and the first had none at a gate.
 func (a *acquisition) requeue(ctx context.Context) error {
 	gone, s := a.nodes(), a.places[0].s
 	err := retry(ctx, s, didNothing, func() error {

@@ -205,9 +205,8 @@ type eventQueue struct {
 	idle    chan struct{} // closed when all have been delivered; nil while none is pending
 }
 
-// observe tells the Observer, on a goroutine of its own: a callback that panics, blocks, ends its goroutine or calls the
-// Client has no lock in its hands. (Run by the goroutine that locks, one that blocked when told Queued kept the place, and
-// with it everybody behind.)
+// observe tells the Observer, on a goroutine of its own: a callback that panics, blocks, ends its goroutine or calls the Client
+// has no lock in its hands.
 func (c *Client) observe(e Event) {
 	q := &c.events
 	q.mu.Lock()

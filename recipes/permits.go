@@ -16,8 +16,7 @@ import (
 )
 
 // permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
-// queue and through the gate. The ticket is for the wait only, and is passed on once the permits are ours: many goroutines
-// of one client hold permits at a time.
+// queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
 func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	q, st := a.members[0].q, &a.c.state
 	if a.try {
@@ -44,10 +43,9 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	return h, err
 }
 
-// direct takes everything at once, in one transaction, if all is free. If not it fails with ErrHeld, or waits.
-//
-// It tries again while a try has done nothing, in the next session if need be. Once the nodes exist there is one try to
-// settle on them: they are of one session and one transaction, so whatever ends one ends all.
+// direct takes everything at once, in one transaction, if all is free. If not it fails with ErrHeld, or waits. It tries again
+// while a try has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends
+// all.
 func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
 	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
 	if err == nil {
@@ -232,17 +230,14 @@ func (p *place) relabel(ctx context.Context) {
 	}
 }
 
-// serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place
-// up.
+// serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
 //
-// Why callers that poll cannot keep the first waiting. It counts the permits that it finds when it becomes the first, and
-// none that are created later: while our place is the first nobody else takes permits through the gate, and a client that
-// creates some directly finds our place in the listing behind that, and withdraws them. So, of L declared permits, serve
-// waits for at most L that somebody holds; the others are being withdrawn. After take, wait waits for direct permits that
-// are older than ours, and nothing comes before ours any more. Those are being withdrawn too, unless their listing was read
-// behind our transaction, which deletes our place: then the first L of them may be granted. So the first waits for 2L
-// permits to be released at most, and each waiter behind it for that many more. This is about our own clients; for one of
-// Curator's, which counts every permit, see look.
+// Why callers that poll cannot keep the first waiting. It counts the permits that exist when it becomes the first, and none
+// that are created later: nobody else takes permits through the gate meanwhile, and a client that creates some directly finds
+// our place in its listing and withdraws them. So of L declared permits it waits for at most L that are held; the others are
+// being withdrawn. After take it waits for direct permits older than ours. Those are being withdrawn too, unless their listing
+// was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
+// most, and each waiter behind it for that many more. For Curator's clients see look.
 func (p *place) serve(ctx context.Context) error {
 	permits := p.q.decides().Dir(p.q.path)
 	var known map[string]bool
@@ -283,9 +278,8 @@ func (p *place) serve(ctx context.Context) error {
 	}
 }
 
-// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted,
-// and may be granted. Then the last of ours is beyond the limit until enough older ones have gone. If it returns neither
-// taken nor an error, look again.
+// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
+// the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
 func (p *place) take(ctx context.Context) (taken bool, err error) {
 	next := &place{member: p.member, a: p.a, s: p.s, d: p.d, queued: true, holder: p.holder, position: p.position}
 	if err := next.prepare(p.q.decides()); err != nil {
@@ -320,12 +314,11 @@ func (p *place) take(ctx context.Context) (taken bool, err error) {
 	}
 }
 
-// agree refuses to hold permits beside a program that brings another number of them. Without a declaration each program
-// brings the number, and programs that bring different ones break each other's limit. The number cannot be written into a
-// node that is not ours to declare: it would outlive the last program that meant it. But a permit of ours says of how many
-// it is one (kind.Holder), so we read the permits older than ours. Of two holders the younger has looked behind its own
-// creation, when the older was there, so no two of this library's hold under different numbers. Curator's permits do not
-// say theirs. It costs a listing and a read for each permit; with a declaration nothing.
+// agree refuses to hold permits beside a program that brings another number of them: without a declaration each program brings
+// its own, and different ones break each other's limit. The number is not written into a node that is not ours to declare: it
+// would outlive the last program that meant it. But a permit of ours says of how many it is one (kind.Holder), so we read those
+// older than ours. Of two holders the younger has looked behind its creation, so no two of this library's hold under different
+// numbers. Curator's permits do not say theirs. It costs a listing and a read for each permit; with a declaration nothing.
 func (p *place) agree(ctx context.Context) error {
 	if p.n == 0 || p.d.payload != nil {
 		return nil

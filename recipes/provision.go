@@ -175,9 +175,8 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	return d, nil
 }
 
-// pin keeps the declaration at path, once it is read, from being pushed out until unpin is called. Pinned ones may be more
-// than the bound: then each goes as its last call ends. (Pushing them out, 4,097 calls that wait would push out each
-// other's for ever: TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet.)
+// pin keeps the declaration at path, once it is read, from being pushed out until unpin. If more are pinned than the bound
+// allows, each goes as its last call ends. (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
 func (st *clientState) pin(path string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -236,8 +235,7 @@ func (st *clientState) forget(path string) {
 	}
 }
 
-// readDeclaration reads what the node says, watches it, and reads what its contenders are to be created with. The watch is
-// the declaration's to keep: forget stops it.
+// readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
 func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
 	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL

@@ -15,8 +15,7 @@ import (
 // errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
 var errNotApplied = errors.New("the transaction was not applied")
 
-// txn creates contenders, and deletes others in the same transaction. After run the outcome is known, or it is found out
-// and undone in the background.
+// txn creates contenders and deletes others in one transaction.
 type txn struct {
 	c    *Client
 	s    *Session
@@ -29,12 +28,9 @@ type txn struct {
 	left chan struct{}
 }
 
-// run executes the transaction with the listings pipelined behind it. On an error nothing of it remains, now or once left
-// is closed: born contenders do not exist, and gone ones, of an abandoned transaction, do not either; else they are what
-// they were.
-//
-// errors.Is errNotApplied, and an error of Outcome NotSent, allow another try. children is nil when the transaction
-// succeeded but its listings did not: list again.
+// run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
+// left is closed; the gone ones do, unless the transaction was abandoned. An error that is errNotApplied or has OutcomeNotSent
+// allows another try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, err error) {
 	p, err := t.begin(ctx, lists)
 	if err != nil {
@@ -75,8 +71,7 @@ func (t *txn) end(ctx context.Context, p *session.Pipelined) (children [][]strin
 	return p.Children, nil
 }
 
-// ops are the operations. The creates come first: by their place their results are found. The deletes could stand anywhere, as
-// nobody sees a state between two operations.
+// ops are the operations. The creates come first, because results are found by their place.
 func (t *txn) ops() []any {
 	ops := make([]any, 0, len(t.born)+len(t.with)+len(t.gone))
 	for _, k := range t.born {
@@ -106,10 +101,8 @@ func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, e
 	return true, p.Err
 }
 
-// abandon leaves the transaction to the background, where what it did, or may still do, is found out and undone. It
-// returns cause.
-//
-// Its answer is waited for first, or the end of its connection: it is on its way, and mostly leaves nothing to search for.
+// abandon leaves it to the background to find out what the transaction did, and to undo that. It returns cause. The background
+// first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *txn) abandon(p *session.Pipelined, cause error) error {
 	t.left = make(chan struct{})
 	t.c.state.spawn(func() {
@@ -143,29 +136,27 @@ func (t *txn) name(paths []string) error {
 	return nil
 }
 
-// resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of the
-// nodes it creates says that it was applied. All are looked for nevertheless: see errPartly.
+// resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of its nodes
+// shows that it was applied. It looks for all of them: see errPartly.
 //
-// Absent behind a committed write means: not applied so far, and nearly always for good. The request went out on a
-// connection that has ended since, or never will, so it was sent before the write: a connection writes what it is given first
-// before what it is given later, and nothing once it has ended.
-// A server takes the requests of a session in the order it reads them, and one that reaches the leader through a server
-// that is no longer the session's is refused (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
-// What a leader that was cut off has not committed the others have taken over before they commit anything of their own, or
-// it is gone for good. Once the write is answered we have seen its zxid: a server behind it does not let us in
-// (ZooKeeperServer.processConnectRequest), should the listing need another connection. A sync proves none of this: a leader
-// that was cut off answers it by itself until it notices (Leader.processSync, ZOOKEEPER-1675), and says of what the others
-// have committed that it is not there.
+// A node that is absent behind a committed write was not created, and nearly always never will be:
+//   - The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
+//   - A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
+//     that is no longer the session's (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
+//   - What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
+//     gone for good.
+//   - We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
 //
-// Nearly: measured on 3.8.0, a server that has read a request, or holds it unread, while one of its threads stands still can
-// execute it after that write, if the session has come back to that server meanwhile (the new connection overtakes the old
-// one in NIOServerCnxn; Learner.validateSession overtakes the follower's queues). Only the end of the session makes absence
-// final. So what was not applied is looked for again (recheck). A transaction that also deletes needs more, because
-// what it deletes is ours to use: every caller deletes that, or tries the same again, before it relies on anything, and of
-// two transactions that delete one node the second fails as a whole.
+// A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
-// It goes on for as long as the session does, whatever becomes of ctx: then the background goes on. Giving up after a few
-// failed searches is how go-zookeeper leaves nodes behind that block a lock for everybody.
+// Nearly: a server of 3.8.0 in which a thread stood still executed a request after that write, when the session had come back
+// to that server meanwhile (measured; the new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession
+// overtakes the follower's queues). Only the end of the session makes absence final, so recheck looks again. Of a transaction
+// that also deletes, the callers delete the same nodes or try again before they rely on anything; of two transactions that
+// delete one node the second fails as a whole.
+//
+// The search goes on as long as the session does, in the background when ctx has ended. go-zookeeper gives up after a few
+// searches, and leaves nodes that block a lock for everybody.
 func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
 	err = patiently(ctx, t.s, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
@@ -192,9 +183,8 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 // transaction. A request waits as long as a thread of a server stands still while the rest of the server goes on.
 const recheckUntil = 4096 * time.Second
 
-// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It
-// deletes what a server that took its time has made of them: nobody else would, and it would block the queue for as long
-// as the session lives.
+// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely, and
+// deletes what a slow server has created after all. Otherwise it would block the queue until the session ends.
 func (t *txn) recheck(wait time.Duration) {
 	if wait > recheckUntil {
 		return
@@ -233,8 +223,7 @@ var errPartly = errors.New("some of the nodes it created have been deleted")
 // look searches for the born contenders.
 func (t *txn) look(ctx context.Context) (found bool, err error) {
 	there := 0
-	// A write for each, though one for all would do in one session on one connection: a reconnect in between is met, and
-	// this is not what has to be quick.
+	// A write for each: one for all would do on one connection, but this need not be quick.
 	for _, k := range t.born {
 		name, err := find(ctx, t.s, k)
 		if err != nil {

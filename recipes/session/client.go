@@ -17,27 +17,17 @@ import (
 	"github.com/locktree/locktree/recipes/internal/seam"
 )
 
-// Config is how a Client reaches ZooKeeper. Only Servers is required.
+// Config is how a Client reaches ZooKeeper; recipes.Config says more of each field. Only Servers is required.
 type Config struct {
-	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
-	// Names are kept and resolved again on every pass over the list. A chroot suffix ("host:2181/app") is refused.
-	Servers []string
-	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
-	SessionTimeout time.Duration
-	// ConnectTimeout bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s.
-	ConnectTimeout time.Duration
-	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
-	Auth []Auth
-	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
-	// Servers unless TLS.ServerName says otherwise.
-	TLS *tls.Config
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close
-	// waits a second for it and then leaves its goroutine behind.
+	Servers        []string      // "host" or "host:port"; port 2181 when absent
+	SessionTimeout time.Duration // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
+	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
+	Auth           []Auth        // presented on every connection
+	TLS            *tls.Config   // used on every connection; nil = none
+	Logger         *slog.Logger  // nil = none
+	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
-	Logger *slog.Logger
-	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
-	ReadOnly bool
 	// Trace, when not nil, receives the events of every session, in order. It is called with locks held: it must return at
 	// once, and must use neither the Client nor the Session.
 	Trace func(Event)
@@ -81,10 +71,9 @@ type dialling struct {
 	err     error
 }
 
-// Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or
-// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails
-// with ErrAuth when a server refuses an identity. A failed Dial leaves nothing behind; cleaning up may take it up to three
-// seconds longer.
+// Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or Config.ConnectTimeout
+// has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed; it fails with ErrAuth when a
+// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
 	if err != nil {

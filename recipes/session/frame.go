@@ -48,8 +48,7 @@ type cursor struct {
 }
 
 func (c *cursor) take(n int) []byte {
-	// Lengths are signed on the wire. A bad one drops the rest of the frame, so that every later read of a byte fails too and
-	// no loop finds anything more.
+	// Lengths are signed on the wire. A bad one drops the rest of the frame, so that no loop finds anything more.
 	if n < 0 || n > len(c.b) {
 		c.bad, c.b = true, nil
 		return nil
@@ -214,8 +213,7 @@ type reply struct {
 }
 
 // decode reads the body of a successful reply; ops is the number of operations of a transaction. What it allocates is bounded
-// by the frame's size. Bytes after the known fields are allowed: newer servers may add some. Operations without a case here
-// have no body.
+// by the frame's size. Newer servers may add fields at the end. Operations without a case here have no body.
 func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 	c := cursor{b: body}
 	switch op {
@@ -244,9 +242,8 @@ func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 	return err
 }
 
-// multi reads the results of a transaction of want operations. Callers index the results by operation, so any other number of
-// results is a protocol violation. In a transaction that was rolled back every result is an error: 0 before the operation that
-// failed, -2 after it (DataTree.processTxn). So all of them are read.
+// multi reads the results of a transaction of want operations; callers index them by operation. In one that was rolled back
+// every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of them are read.
 func (r *reply) multi(c *cursor, want int) error {
 	for !c.bad {
 		op, done := c.int32(), c.bool()
@@ -293,8 +290,7 @@ func checkEvent(body []byte) (kind int32, path string, err error) {
 	return kind, path, nil
 }
 
-// grant is a server's answer to a connect request, without the session's password: only go-zookeeper needs that, and anybody
-// who has it can end the session.
+// grant is a server's answer to a connect request, without the session's password: whoever has that can end the session.
 type grant struct {
 	id      int64
 	timeout int32 // ms

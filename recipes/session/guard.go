@@ -26,8 +26,7 @@ type listener interface {
 	closed()                                    // the server confirmed closeSession
 }
 
-// guard makes the connections of one session. go-zookeeper asks it for one after another, and gets none once the session is
-// over.
+// guard makes the connections of one session, one after another as go-zookeeper asks for them; none once the session is over.
 type guard struct {
 	on      listener
 	hosts   *hosts
@@ -110,11 +109,10 @@ func (g *guard) pause(pass int) bool {
 	}
 }
 
-// budget bounds one attempt: dialling, TLS and the answer to the connect request together. A silent server is noticed
-// 2T/3 after its last answer, so all servers together get the remaining T/3: one that accepts and says nothing must not
-// cost the session while another would serve it. After a failed pass the budget doubles, for slow networks, but not while
-// something is held: on a network that slow no lease could be kept. With many servers each still gets half a second, or T/6
-// of a short session, though not all of them then fit into the T/3.
+// budget bounds one attempt: dialling, TLS and the answer to the connect request. A silent server is noticed 2T/3 after its
+// last answer, so all servers together get the remaining T/3: one that accepts and says nothing must not cost the session.
+// After a failed pass the budget doubles, for slow networks, but not while something is held: no lease could be kept there.
+// With many servers each still gets half a second, or T/6 of a short session.
 func (g *guard) budget(pass int) time.Duration {
 	if _, held := g.hosts.hurry(); held {
 		pass = 0

@@ -150,8 +150,7 @@ func (h *hosts) Connected() {
 	h.since = time.Now()
 }
 
-// lookup resolves all names, for at most a second and at most most, and shuffles the result so that clients spread over the
-// servers.
+// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
 func (h *hosts) lookup(most time.Duration) []target {
 	found := make([][]target, len(h.names))
 	var wg sync.WaitGroup
@@ -196,8 +195,7 @@ func (h *hosts) addresses(ctx context.Context, host string) []string {
 	return ips
 }
 
-// current is the target Next returned last, with the number of the pass it belongs to (from 0) and whether it is the first of
-// that pass.
+// current is the target that Next returned last, the number of its pass (from 0), and whether it is the first of that pass.
 func (h *hosts) current() (t target, pass int, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

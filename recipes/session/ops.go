@@ -74,9 +74,8 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 }
 
 // DeleteAll deletes nodes without children, whatever their versions: all in one request, or none. It is for callers whose ctx
-// may never end: of all operations it alone also ends, with OutcomeUnknown, when no answer has come within a session timeout
-// over a connection that works otherwise. While 1,024 operations are under way it waits to be sent, and only ctx or the end of the
-// session ends that.
+// may never end: it alone of all operations also ends, with OutcomeUnknown, when no answer has come within a session timeout
+// over a connection that works otherwise. While 1,024 operations are under way it waits to be sent.
 func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
 	o := &op{name: "delete", code: opDelete, path: paths[0], bounded: true}
 	if len(paths) == 1 {

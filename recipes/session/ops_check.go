@@ -132,10 +132,9 @@ func (s *Session) checkNode(o *op) error {
 	return nil
 }
 
-// badPath says what is wrong with a path, or returns "". It applies the rules of the servers (PathUtils.validatePath), which
-// answer only "bad arguments". They are written in Java and compare UTF-16 units, so they also refuse everything beyond
-// U+FFFF, which consists of surrogates there. The path of a sequential create may end with a slash: the server checks it
-// after appending the number, which is then the whole name.
+// badPath says what is wrong with a path, or returns "", by the rules of the servers (PathUtils.validatePath), which answer
+// only "bad arguments". They compare UTF-16 units, so they also refuse everything beyond U+FFFF. The path of a sequential
+// create may end with a slash: the number is then the whole name.
 func badPath(path string, sequential bool) string {
 	switch {
 	case path == "" || path[0] != '/':

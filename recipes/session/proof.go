@@ -45,18 +45,16 @@ type held struct {
 }
 
 // Hold tells the session that the caller holds something by virtue of its nodes at paths. The order of a grant is: a committed
-// write (the create itself, Confirm, or any other), then Hold, then hand out what was granted.
+// write (the create itself, Confirm, or any other), then Hold, then hand out what was granted. If no committed write is recent
+// enough, Hold makes one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are
+// registered at one moment, or none.
 //
 // While anything is held, the session commits a heartbeat (as Confirm does, on the held paths that still exist, in turn)
 // whenever T/6 has passed without a committed write, Deadline applies, and the session is lost when Deadline passes.
 //
-// If no committed write is recent enough (the create's reply took long), Hold makes one first, as Confirm does, and may fail
-// as Confirm does. It fails with ErrLost when the session is lost. All paths are registered at one moment, or none.
-//
-// lost is called with Session.Err when the session is lost, unless release was called before: at once, on the goroutine that
-// found the session lost, and before a closeSession is sent. It is also called, with zk.ErrNoNode, when a heartbeat finds that
-// a path is gone. It must not block, may be nil, and is not called when Hold fails. release must be called; calling it again
-// does nothing.
+// lost is called with Session.Err when the session is lost, on the goroutine that finds that and before a closeSession is sent,
+// unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. It must not block, may be
+// nil, and is not called when Hold fails. release must be called; calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	for {
 		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
@@ -148,11 +146,10 @@ func (s *Session) Deadline() time.Time {
 	return d
 }
 
-// Confirm proves the session now: it sends a committed write of this session and waits for it. The write is a
-// transaction that only checks that paths exist (any version). ZooKeeper takes it through the quorum like every multi, but it
-// changes nothing, wakes no watcher and needs only READ on the paths. They are the caller's own nodes: zk.ErrNoNode means
-// that one is gone, ErrCannotHeartbeat that its ACL hides it from us. After success, Deadline is at least T/2 after the moment
-// Confirm was called (see proof for the exception).
+// Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version).
+// ZooKeeper takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The
+// paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
+// After success, Deadline is at least T/2 after the moment Confirm was called (see proof for the exception).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	checks := make([]any, len(paths))
 	for i, path := range paths {
@@ -179,8 +176,7 @@ func (s *Session) acked(sent stamp) {
 	}
 }
 
-// committed implements listener. A later proof is not always a better one: it may rest on an older touched, and then proves
-// less.
+// committed implements listener. A later proof may rest on an older touched, and then proves less.
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -389,9 +385,8 @@ func (s *Session) plan(at time.Time) {
 	s.looks = at
 }
 
-// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away merely
-// causes a look too early. One that moves nearer needs a wake: whoever moves it calls wake, or at least if it is now before
-// looks.
+// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away causes a
+// look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
 func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
 	ahead := [4]time.Time{s.doubtAt(), s.silentAt()} // of those left zero none is after now

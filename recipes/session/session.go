@@ -30,12 +30,10 @@ func (s State) String() string { return [...]string{"active", "suspect", "lost"}
 // Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations
 // fail with ErrLost.
 //
-// Operations wait for a connection while there is none, until their ctx ends or the session is lost. Reads are repeated, up
-// to three times, when their answer was lost with a connection; writes never are. Every error is an *OpError.
-// Ephemeral nodes created here vanish when the session is closed or, at the latest, when the servers expire it.
-//
-// A lost session is not necessarily over on the servers. If there is a connection it is closed there; otherwise its nodes
-// live on until the servers expire it, up to Timeout (and a tick) after they last heard from us.
+// Operations wait for a connection until their ctx ends or the session is lost. Reads whose answer was lost with a connection
+// are repeated, up to three times; writes never are. Every error is an *OpError. Ephemeral nodes created here vanish when the
+// session is closed or, at the latest, when the servers expire it: if there is no connection when it is lost, up to Timeout
+// (and a tick) after they last heard from us.
 type Session struct {
 	client  *Client
 	guard   *guard
@@ -74,8 +72,7 @@ type Session struct {
 // answers only pings they would otherwise accumulate without bound.
 const maxInFlight = 1024
 
-// newSession makes a session; start begins to connect it. Until a server grants it, it has id 0 and the timeout that is asked
-// for.
+// newSession makes a session, which start begins to connect. Until it is granted it has id 0 and the timeout that is asked for.
 func newSession(c *Client) *Session {
 	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	s := &Session{
@@ -153,8 +150,7 @@ type Stats struct {
 	Armed       []string // the nodes of the watches set on the server, in no order
 }
 
-// State returns the session's state. It reads the clock: on a machine that was suspended it returns StateLost before any timer
-// has run.
+// State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
 func (s *Session) State() State {
 	s.mu.Lock()
 	if now := s.read(); s.state == StateActive && now.Before(s.doubtAt()) && now.Before(s.lostAt()) {

@@ -162,10 +162,9 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	return all, nil
 }
 
-// attach registers a watch before the read. That order is the proof that no change is missed: the read sets the watch on the
-// server (if one is set already it stays a single one); an event after the read reaches w, which is registered by then; and
-// when the connection ends, with which the server forgets its watches, w is woken. Spurious wake-ups are possible, lost ones
-// are not.
+// attach registers a watch before the read, so no change is missed: the read sets the watch on the server (one that is set
+// already stays a single one), and an event after the read reaches w. When the connection ends, with which the server forgets
+// its watches, w is woken. Spurious wake-ups are possible.
 func (s *Session) attach(k watchKey, call func()) *Watch {
 	w := &Watch{s: s, key: k, call: call}
 	if call == nil {
