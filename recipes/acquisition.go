@@ -353,7 +353,7 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	a.c.leaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
-				st.leave(key, ticket{})
+				st.leave(key)
 			}
 		})
 	})

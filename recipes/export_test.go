@@ -203,7 +203,7 @@ func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *He
 }
 
 func (t *Turns) Heir(key string) string { return t.st.heir(key).id }
-func (t *Turns) Leave(key string)       { t.st.leave(key, ticket{}) }
+func (t *Turns) Leave(key string)       { t.st.leave(key) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
 	t.st.waitsFor(key, &rival{Contender: kind.Contender{Name: holder.Holder.Name}}, holder.Position)
 }

@@ -195,8 +195,11 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
-	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-	heir := h.heir()
+	h.drop()        // nothing is believed to be held any more: the session need not die of a release that takes long
+	var heir waiter // that waits for our end; a set has none
+	if h.members == nil && len(h.tickets) > 0 {
+		heir = h.q.c.state.heir(h.tickets[0])
+	}
 	if heir.id == "" || h.s.State() == session.StateLost {
 		h.leaving()
 		if deleteAll(ctx, h.ks) == nil {
@@ -237,14 +240,6 @@ func (h *holding) leaving() {
 	}
 }
 
-// heir is the goroutine that waits for our end; a set has none.
-func (h *holding) heir() waiter {
-	if h.members != nil || len(h.tickets) == 0 {
-		return waiter{}
-	}
-	return h.q.c.state.heir(h.tickets[0])
-}
-
 // passing is the transaction that deletes our node and makes a place for the next local holder, at the end of the queue, so that
 // other processes get their turn.
 type passing struct {
@@ -258,7 +253,9 @@ type passing struct {
 // pass sends the transaction, and returns when it is answered or ctx ends.
 func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 	about := holderSelf(heir.id)
-	about.RetainMs = heir.retains()
+	if heir.q != nil {
+		about.RetainMs = heir.q.opts.retention.Milliseconds()
+	}
 	p := &passing{h: h}
 	k, err := h.q.contender(h.s, h.d, h.q.decides(), about)
 	if err != nil {
@@ -323,7 +320,7 @@ func (h *holding) close(t ticket) {
 // left says that our tickets are free.
 func (h *holding) left() {
 	for _, key := range h.tickets {
-		h.q.c.state.leave(key, ticket{})
+		h.q.c.state.leave(key)
 	}
 }
 

@@ -26,14 +26,6 @@ type waiter struct {
 	pass chan ticket // of capacity 1: handing over never blocks
 }
 
-// retains is for how long it may keep what it gets, in milliseconds.
-func (w waiter) retains() int64 {
-	if w.q == nil {
-		return 0
-	}
-	return w.q.opts.retention.Milliseconds()
-}
-
 // ticket is the right to contend, with what its last owner left to the next one.
 type ticket struct {
 	k        *contender // a contender already in the queue, or nil
@@ -154,7 +146,7 @@ func (st *clientState) keepOut(key string, left []<-chan struct{}) {
 		return
 	}
 	st.begin(key, "").leaving = true
-	st.whenLeft(left, func() { st.leave(key, ticket{}) })
+	st.whenLeft(left, func() { st.leave(key) })
 }
 
 // whenLeft calls f when all that is left is undone: at once, if there is nothing to wait for.
@@ -199,10 +191,10 @@ func (s *localQueue) whenHeld() <-chan struct{} {
 }
 
 // leave passes the ticket on, or frees the lock when nobody waits.
-func (st *clientState) leave(key string, t ticket) {
+func (st *clientState) leave(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.pass(key, t) {
+	if st.pass(key, ticket{}) {
 		return
 	}
 	if s := st.local[key]; s != nil && s.left != nil {

@@ -38,7 +38,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	}
 	h, err := a.contend(ctx, t)
 	if err == nil {
-		st.leave(q.localKey(), ticket{})
+		st.leave(q.localKey())
 	}
 	return h, err
 }

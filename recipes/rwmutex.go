@@ -185,7 +185,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	if err != nil {
 		_ = m.read.c.drop(ctx, next.ks) // goes on in the background if it must
 		for _, key := range next.tickets {
-			m.read.c.state.leave(key, ticket{})
+			m.read.c.state.leave(key)
 		}
 		return nil, err
 	}

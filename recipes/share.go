@@ -28,7 +28,7 @@ func (st *clientState) admit(key string, h *holding) {
 		}
 	}
 	st.mu.Unlock()
-	st.leave(key, ticket{}) // who is left contends
+	st.leave(key) // who is left contends
 }
 
 // reads makes h the holding that later readers join.

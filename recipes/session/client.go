@@ -39,12 +39,6 @@ type Auth struct {
 	Credentials Secret
 }
 
-// Defaults of Config.
-const (
-	defaultSessionTimeout = 15 * time.Second
-	defaultConnectTimeout = 5 * time.Second
-)
-
 // Client has one session at a time and outlives it: after one is lost, Client.Session dials the next. It is safe for use by
 // many goroutines. Obtain it from Dial; Close it.
 type Client struct {
@@ -98,8 +92,8 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	if cfg.SessionTimeout < 0 || cfg.ConnectTimeout < 0 {
 		return nil, errors.New("recipes: a negative timeout in Config; 0 means the default")
 	}
-	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, defaultSessionTimeout)
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, 15*time.Second)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"path"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -104,25 +104,18 @@ func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
 // need names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent,
 // where few people look; a check in a transaction needs READ (PrepRequestProcessor).
-func need(op, path string) string {
+func need(op, node string) string {
 	switch op {
 	case "create":
-		return "CREATE on " + parent(path)
+		return "CREATE on " + path.Dir(node)
 	case "delete":
-		return "DELETE on " + parent(path)
+		return "DELETE on " + path.Dir(node)
 	case "set":
-		return "WRITE on " + path
+		return "WRITE on " + node
 	case "setACL":
-		return "ADMIN on " + path
+		return "ADMIN on " + node
 	case "getACL":
-		return "READ or ADMIN on " + path
+		return "READ or ADMIN on " + node
 	}
-	return "READ on " + path
-}
-
-func parent(path string) string {
-	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		return path[:i]
-	}
-	return "/"
+	return "READ on " + node
 }

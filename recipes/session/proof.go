@@ -127,8 +127,7 @@ func (s *Session) Proven() bool {
 func (s *Session) Sure() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.read()
-	return s.state == StateActive && now.Before(s.doubtAt())
+	return s.state == StateActive && s.read().Before(s.doubtAt())
 }
 
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
