@@ -57,8 +57,8 @@ type holding struct {
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases = 1
 	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
-	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
-	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
+	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
+	// made again (TestAProofThatIsLostIsMadeAgain).
 	err := retry(ctx, h.s, unanswered, func() (err error) {
 		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see ending
 		return err
@@ -98,9 +98,9 @@ func (h *holding) revoke() {
 	h.surrender()
 }
 
-// lose ends the holding against its holder's will: when it returns the leases' context is cancelled. The nodes that are left
-// are deleted, so that nobody waits for a holder that knows it is none (CURATOR-202). That takes requests, and lose is
-// called from where none may be waited for (see Session.Hold), so a goroutine does it.
+// lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
+// the nodes that are left, so that nobody waits for a holder that knows it is none (CURATOR-202): lose is called from where
+// nothing may be waited for (see Session.Hold).
 func (h *holding) lose(cause error) {
 	err := cause
 	if !errors.Is(err, ErrLost) {
@@ -195,8 +195,9 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
-	h.drop()        // nothing is believed to be held any more: the session need not die of a release that takes long
-	var heir waiter // that waits for our end; a set has none
+	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
+
+	var heir waiter // a set has none
 	if h.members == nil && len(h.tickets) > 0 {
 		heir = h.q.c.state.heir(h.tickets[0])
 	}
@@ -240,8 +241,8 @@ func (h *holding) leaving() {
 	}
 }
 
-// passing is the transaction that deletes our node and makes a place for the next local holder, at the end of the queue, so that
-// other processes get their turn.
+// passing is the transaction that deletes our node and makes a place for the next local holder. The place is the last in the
+// queue, so that other processes get their turn.
 type passing struct {
 	h    *holding
 	t    *txn
@@ -324,8 +325,8 @@ func (h *holding) left() {
 	}
 }
 
-// reenter answers a caller that holds the lock already, which its context tells. permits is how many it wants of a
-// semaphore, else 0.
+// reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
+// else 0.
 func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 	outer, _ := ctx.Value(q.key).(*Lease)
 	if outer == nil || outer.ended() != nil {

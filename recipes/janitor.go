@@ -16,11 +16,11 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// drop deletes contenders for good. It returns nil when they are known to be gone, else ErrReleasePending: ctx ended before,
-// or a server refused, and the deletion goes on; or their session was over first, with which they go.
+// drop deletes contenders for good. It returns nil when they are known to be gone, else ErrReleasePending: ctx ended first or a
+// server refused, and the deletion goes on; or their session ended first, and they go with it.
 //
-// The caller's goroutine deletes them. If that fails, or no answer comes in time, or ctx ends, another one tries again and
-// goes on (dropAside): a caller that has had enough must not end it.
+// The caller's goroutine deletes them. If that fails another one goes on (dropAside), so that the end of ctx does not end the
+// deletion.
 func (c *Client) drop(ctx context.Context, ks []*contender) error {
 	if deleteAll(ctx, ks) == nil {
 		return nil
@@ -39,9 +39,9 @@ func (c *Client) dropAside(ctx context.Context, ks []*contender, then func()) er
 	return awaitRelease(ctx, done, ks)
 }
 
-// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns as soon as the request
-// is on its way, or there is no connection for it: servers obey a session in order, so what this client asks next does
-// not meet its own dying contenders as rivals.
+// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
+// way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
+// contenders.
 func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
 	if len(ks) == 0 {
 		then()
@@ -70,8 +70,8 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 	}
 }
 
-// awaitRelease prefers what done says to ctx having ended: an Unlock with an ended ctx, of a lock that is given back, is no
-// error.
+// awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
+// no error.
 func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
 	var why error
 	select {
@@ -90,12 +90,12 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, path, why)
 }
 
-// dropNow deletes, and returns nil when the contenders are known to be gone; when their session is over first, its
-// error: the nodes go with it, but nobody has said that they have gone. A server's refusal (of an access
-// list that does not let us delete, say) is returned at once, while the janitor goes on trying: lists can be changed.
+// dropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
+// the nodes go, but nobody has confirmed it. It returns a server's refusal (an access list, say) at once, while the janitor
+// goes on trying: lists can be changed.
 //
-// What became of the first request is not asked: deleting again what was deleted is no error. The names are ours alone,
-// so the node that is met can be no other's, even in a parent that was deleted and made again.
+// It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
+// that was deleted and made again.
 func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	if len(ks) == 0 {
 		return nil
@@ -167,9 +167,9 @@ func (j *janitor) doubtless(h *holding) {
 	delete(j.doubted, h)
 }
 
-// follow tells holdings of the session's state, until it is over. The channel is taken before the holdings, and these before
-// the state, so a change, or a holding, that comes in between is met at the next turn; two changes that follow each other at
-// once may be seen as none.
+// follow tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
+// the state, so it meets a change or a holding that comes in between at the next turn. Two changes in quick succession may look
+// like none.
 func (j *janitor) follow() {
 	for {
 		changed := j.s.Changed()

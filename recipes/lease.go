@@ -58,8 +58,8 @@ func (l *Lease) within(ctx context.Context) context.Context {
 	return ctx
 }
 
-// looking is a context that ends with a lease, and whose Err looks at the clock: a process that was stopped, or whose machine
-// slept, for longer than the lease lasts has run no timer yet when it asks for the first time.
+// looking is a context that ends with a lease, and whose Err reads the clock: after a process or its machine was stopped for
+// longer than a lease lasts, no timer has run yet when it asks.
 type looking struct {
 	context.Context
 	h *holding

@@ -23,8 +23,8 @@ type txn struct {
 	gone []*contender
 	with []any // further operations, after the creates
 
-	// left is closed when nothing is left of a transaction that was abandoned: when run failed without knowing the
-	// outcome. A caller that keeps others from the queue keeps them until then; see clientState.whenLeft. Nil otherwise.
+	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
+	// Callers keep others from the queue until then (clientState.whenLeft). Nil otherwise.
 	left chan struct{}
 }
 
@@ -84,8 +84,8 @@ func (t *txn) ops() []any {
 	return ops
 }
 
-// settle makes of an answer, or of its absence, what became of the transaction: applied when err is nil, else not.
-// Not settled: nobody knows yet, or it was applied and cannot be worked with.
+// settle says what became of the transaction: applied when err is nil, else not. Not settled: nobody knows yet, or it was
+// applied and its answer is of no use.
 func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, err error) {
 	switch {
 	case p.Err == nil:
@@ -179,8 +179,8 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	return true, fmt.Errorf("%w: %w", errNotApplied, cause)
 }
 
-// recheckUntil bounds how long recheck waits between two looks, so that the last one is more than an hour behind the
-// transaction. A request waits as long as a thread of a server stands still while the rest of the server goes on.
+// recheckUntil bounds the pauses of recheck, so that its last look is more than an hour behind the transaction. A request waits
+// as long as a thread of a server stands still while the rest of the server goes on.
 const recheckUntil = 4096 * time.Second
 
 // recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely, and
