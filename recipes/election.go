@@ -99,8 +99,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 // further states; a permanent one ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
-		var last Contender
-		first := true // "nobody" is yielded too
+		var last *Contender // nil until something is yielded: "nobody" is, too
 		p := &place{member: member{q: e.q}}
 		for ctx.Err() == nil {
 			leader, w, err := p.leader(ctx)
@@ -115,8 +114,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 			}
 			// By the name of its node: a leader that resigned and leads again is yielded again. A candidate that has inherited
 			// its place writes its own ID when it leads. (So does a revocation, which is no new leader.)
-			if first || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
-				first, last = false, leader
+			if last == nil || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
+				last = &leader
 				if !yield(leader, nil) {
 					w.Stop()
 					return

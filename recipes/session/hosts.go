@@ -159,7 +159,7 @@ func (h *hosts) lookup(most time.Duration) []target {
 	for i, name := range h.names {
 		found[i] = []target{{name, name}} // written before the goroutine below begins, which may overwrite it
 		host, port, err := net.SplitHostPort(name)
-		if _, ip := netip.ParseAddr(host); h.resolve == nil || err != nil || ip == nil {
+		if _, noIP := netip.ParseAddr(host); h.resolve == nil || err != nil || noIP == nil {
 			continue
 		}
 		wg.Go(func() {
