@@ -32,6 +32,7 @@ func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (ne
 	c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
 	_, err = c.session.hold(nil, "/mine")
 	require.NoError(t, err)
+	synctest.Wait() // the look that hold has asked for is over: it would find what a sleep has made due
 	return c, &asleep
 }
 
