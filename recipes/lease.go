@@ -247,12 +247,30 @@ func (h *holding) endWrite(err error) {
 // that is confirmed. ErrLost means that the lease was lost earlier, so another holder may have interfered with what
 // it guarded.
 //
+// ctx may be the lease's own Context, or the one that Do passes on. Unlock ends both, and goes on waiting all the same: until
+// their deadline, for a session timeout at most.
+//
 // For a lock entered several times (see WithReentrancy), the last Unlock gives it back.
 func (l *Lease) Unlock(ctx context.Context) error {
+	ctx, done := l.outlived(ctx)
+	defer done()
 	if l.release() {
 		return nil
 	}
 	return l.h.leave(ctx, l)
+}
+
+// outlived is ctx, without the end that the release of l would bring it.
+func (l *Lease) outlived(ctx context.Context) (context.Context, context.CancelFunc) {
+	own, _ := ctx.Value(l.h.q.key).(*Lease)
+	if own == nil || own.h != l.h || ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	until := time.Now().Add(l.h.s.Timeout())
+	if at, ok := ctx.Deadline(); ok && at.Before(until) {
+		until = at
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), until)
 }
 
 // release marks the lease as given back, and reports whether it was before.

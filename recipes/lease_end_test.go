@@ -152,3 +152,35 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 		require.ErrorIs(t, err, recipes.ErrLost)
 	})
 }
+
+// A function that Do runs has no other context at hand. Its release ended the very context that the release waited with: it
+// answered ErrReleasePending before the servers could confirm.
+func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		x, err := way.take(l.client("a"))(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(x.Context())
+		defer cancel()
+		require.NoError(t, x.Unlock(ctx))
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		_, there := l.srv.Get(x.Node())
+		require.False(t, there)
+	})
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		require.NoError(t, c.Mutex(l.mutex()).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
+			return x.Unlock(ctx)
+		}))
+		l.srv.Inject(zktest.On("delete", "multi"), zktest.Fail(zktest.CodeThrottled))
+		for given, waited := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 12 * time.Second} {
+			l.declare("/"+given.String(), kind.Mutex.New())
+			x, err := c.Mutex("/" + given.String()).Lock(t.Context())
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(x.Context(), given)
+			defer cancel()
+			began := time.Now()
+			require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
+			require.Equal(t, waited, time.Since(began))
+		}
+	})
+}
