@@ -112,7 +112,7 @@ func (a *acquisition) usable(ctx context.Context) error {
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
 func (a *acquisition) ended(ctx context.Context) error {
-	return fmt.Errorf("recipes: lock %s: %w%.0w", a.path, context.Cause(ctx), ctx.Err()) // .0: the text is the cause's alone
+	return fmt.Errorf("recipes: lock %s: %w", a.path, whyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has

@@ -125,6 +125,15 @@ func (e *HeldError) Error() string {
 // Is makes every HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
+func whyEnded(ctx context.Context) error {
+	why, err := context.Cause(ctx), ctx.Err()
+	if errors.Is(why, err) {
+		return why
+	}
+	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
+}
+
 // Unwrap returns why the wait ended.
 func (e *HeldError) Unwrap() error { return e.Cause }
 

@@ -80,7 +80,7 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 		select {
 		case why = <-done:
 		case <-ctx.Done():
-			why = context.Cause(ctx)
+			why = whyEnded(ctx)
 		}
 	}
 	if why == nil {

@@ -91,7 +91,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			return t, nil
 		case <-waits:
 		case <-ctx.Done():
-			err = context.Cause(ctx)
+			err = whyEnded(ctx)
 		}
 		st.mu.Lock()
 		i := slices.IndexFunc(s.waiters, func(w waiter) bool { return w.pass == pass })
@@ -269,7 +269,7 @@ func (st *clientState) ticketOwner(ctx context.Context, key string) (held *HeldE
 		case <-left:
 			held = nil
 		case <-ctx.Done():
-			held.Cause = context.Cause(ctx)
+			held.Cause = whyEnded(ctx)
 			return held
 		}
 	}

@@ -253,7 +253,7 @@ func (p *place) timedOut(ctx context.Context, err error) error {
 		return err
 	}
 	held := p.held()
-	held.Waited, held.Cause = time.Since(p.a.start), context.Cause(ctx)
+	held.Waited, held.Cause = time.Since(p.a.start), whyEnded(ctx)
 	return held
 }
 

@@ -146,7 +146,7 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 		select {
 		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("recipes: lock %s: %w", path, whyEnded(ctx))
 		}
 	}
 	if st.decls == nil {

@@ -167,7 +167,7 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
 		return false, lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause))
 	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
-		return false, fmt.Errorf("%w: %w", context.Cause(ctx), cause)
+		return false, fmt.Errorf("%w: %w", whyEnded(ctx), cause)
 	case err != nil:
 		return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
 	case found:

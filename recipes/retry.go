@@ -58,7 +58,7 @@ func (t *tries) over(ctx context.Context, s *Session, worth func(error) bool, er
 	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
 		*err = fmt.Errorf("%w: %v", why, *err)
 	case !errors.Is(*err, why):
-		*err = fmt.Errorf("%w: %w", why, *err)
+		*err = fmt.Errorf("%w: %w", whyEnded(ctx), *err)
 	}
 	return true
 }

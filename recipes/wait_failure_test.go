@@ -383,3 +383,40 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 		})
 	}
 }
+
+// A context has its own reason to end (context.WithTimeoutCause): the error of a wait told that one, and errors.Is did not find
+// the deadline in it, although that of a call which came too late told both. Metrics counted it as cancelled.
+func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
+	enough := errors.New("enough")
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c, other := l.client("a"), l.client("b")
+		wait := func(ctx context.Context, at string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, enough)
+			defer cancel()
+			for range 2 { // the second comes too late
+				_, err := way.take(c)(ctx)
+				require.ErrorIs(t, err, enough, at)
+				require.ErrorIs(t, err, context.DeadlineExceeded, at)
+				require.ErrorContains(t, err, "recipes: lock /", at)
+				require.Equal(t, recipes.ResultTimeout, recipes.ResultOf(err), at)
+			}
+		}
+		slow := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == way.path }, zktest.Delay(5*time.Second))
+		first := async(func() (*recipes.Lease, error) { return way.take(c)(t.Context()) })
+		l.settle()
+		wait(t.Context(), "another goroutine reads the declaration")
+		l.unlock((<-first).v)
+		slow.Remove()
+		x, err := way.block(other)(t.Context())
+		require.NoError(t, err)
+		wait(t.Context(), "in the queue")
+		ctx, leave := context.WithCancel(t.Context())
+		first = async(func() (*recipes.Lease, error) { return way.take(c)(ctx) })
+		l.settle()
+		wait(t.Context(), "behind another goroutine")
+		leave()
+		<-first
+		l.unlock(x)
+	})
+}
