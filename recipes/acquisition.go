@@ -258,11 +258,8 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	for _, p := range places {
 		err = p.q.complete(ctx, p.s, err) // the first that may be completed; the next try finds what else is missing
 	}
-	if isNoNode(err) {
-		err = fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
-	}
 	if err != nil {
-		return err
+		return a.halfMade(err)
 	}
 	a.places = places
 	for _, p := range places {
@@ -274,6 +271,14 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 		p.proven = p.alone || p.lists != nil
 	}
 	return nil
+}
+
+// halfMade says what a NoNode for a queue means.
+func (a *acquisition) halfMade(err error) error {
+	if !isNoNode(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
 }
 
 // nodes are our contenders, permits last: the token is the czxid of the first, and a permit that was taken through the gate

@@ -93,6 +93,52 @@ func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
 	})
 }
 
+// A semaphore that programs make as they go was refused with "children /s/locks: zk: node does not exist" to whoever came between
+// the making of its two children; and for good where the second was never made, or was Curator's, which servers reap when idle.
+func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		open := []recipes.Option{recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()}
+		for i, take := range []func(context.Context, *recipes.Client, string) (*recipes.Lease, error){
+			func(ctx context.Context, c *recipes.Client, path string) (*recipes.Lease, error) {
+				return c.Semaphore(path, open...).Acquire(ctx, 1)
+			},
+			func(ctx context.Context, c *recipes.Client, path string) (*recipes.Lease, error) {
+				return c.Semaphore(path, open...).TryAcquire(ctx, 1)
+			},
+			func(ctx context.Context, c *recipes.Client, path string) (*recipes.Lease, error) {
+				return c.MultiLock(c.Semaphore(path, open...)).Lock(ctx)
+			},
+		} {
+			half := fmt.Sprint("/half", i)
+			require.NoError(t, l.srv.Create(half, nil))
+			require.NoError(t, l.srv.Create(half+"/leases", nil))
+			x, err := take(t.Context(), l.client("a"), half)
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{"leases", "locks"}, l.children(half))
+			l.unlock(x)
+
+			fresh := fmt.Sprint("/fresh", i)
+			a, b := l.client("a"), l.client("b")
+			var got []<-chan result[*recipes.Lease]
+			for _, c := range []*recipes.Client{a, b} {
+				got = append(got, async(func() (*recipes.Lease, error) { return take(t.Context(), c, fresh) }))
+				time.Sleep(3 * oneWay)
+			}
+			for _, w := range got {
+				r := <-w
+				require.NoError(t, r.err)
+				l.unlock(r.v)
+			}
+		}
+		require.NoError(t, l.srv.Delete("/half0/locks"))
+		_, err := l.client("c").Semaphore("/half0", open[0]).Acquire(t.Context(), 1)
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+		require.ErrorContains(t, err, "run apply")
+		l.settle()
+		require.Empty(t, l.queue("/half0/leases"))
+	})
+}
+
 // Servers look at the rights before they look whether the node is there.
 func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -101,9 +101,12 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 	}
 	for _, p := range a.places {
 		if p.lists == nil && !p.certain() { // lost with its connection, or cut off from the create by it; or a wrong guess
-			var err error
-			if p.lists, err = listAllAgain(ctx, p.s, p.dirs()...); err != nil {
-				return nil, p.timedOut(ctx, err)
+			err := retry(ctx, p.s, didNothing, func() (err error) { // the gate may be missing: another program makes the layout now, or Curator's, a container, was reaped
+				p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
+				return p.q.complete(ctx, p.s, err)
+			})
+			if err != nil {
+				return nil, p.timedOut(ctx, a.halfMade(err))
 			}
 			p.proven = true
 		}
