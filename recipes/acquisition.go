@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -30,6 +31,7 @@ type acquisition struct {
 	places  []*place          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	tenure  *tenure           // ours, of a holding that was shared
+	asked   *atomic.Int64     // where it is counted among those that ask for permits directly
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {

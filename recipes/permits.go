@@ -47,6 +47,11 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 // while a try has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends
 // all.
 func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
+	defer func() {
+		if a.asked != nil {
+			a.asked.Add(-1)
+		}
+	}()
 	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
 	if err == nil {
 		h, err = a.settle(ctx, wait)
@@ -64,7 +69,9 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 	if err != nil {
 		return err
 	}
-	err = look(ctx, places)
+	if err = look(ctx, places); err == nil && !a.set {
+		err = places[0].ask()
+	}
 	gate := wait && errors.Is(err, ErrHeld)
 	if err != nil && !gate {
 		return notQueued(places[0].timedOut(ctx, err))
@@ -182,6 +189,22 @@ func look(ctx context.Context, places []*place) error {
 			return p.heldBy(permits, waiting)
 		}
 	}
+	return nil
+}
+
+// ask counts the calls of this client that ask for permits directly, and refuses more than could be granted at once and a few
+// others. Each lists the permits that all of them create: a thousand goroutines that ask at the same moment moved 60 MB, and some
+// thousands cost the session. One that is refused waits in the local queue.
+func (p *place) ask() error {
+	if p.a.asked != nil { // by an earlier try
+		return nil
+	}
+	if n := int(p.d.asked.Add(1)); n > p.limit()+longQueue {
+		p.d.asked.Add(-1)
+		ahead := (&localQueue{owner: p.q.id()}).ahead(n - 2)
+		return p.a.heldLocally(p.q, ahead)
+	}
+	p.a.asked = p.d.asked
 	return nil
 }
 

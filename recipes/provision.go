@@ -32,6 +32,7 @@ type declaration struct {
 	w       *session.Watch               // fires when it must be read again
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
 	busy    *atomic.Bool                 // of a semaphore: permits created directly were refused the last time; see look
+	asked   *atomic.Int64                // of a semaphore: how many calls ask for permits directly; see ask
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
 	line    *numbers                     // of the contenders in the node
 
@@ -168,6 +169,7 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 		return nil, err
 	}
 	if before != nil {
+		d.asked = before.asked
 		d.busy = before.busy
 	}
 	st.decls[path] = d
@@ -253,7 +255,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 		return nil, err
 	}
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
+		busy: new(atomic.Bool), asked: new(atomic.Int64), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -328,5 +331,49 @@ func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testi
 			_ = a.Close()
 			require.Fail(t, "never")
 		}
+	})
+}
+
+// Goroutines that asked for permits at the same moment each created one, and each listed those of all: 60 MB for a thousand, and
+// with some thousands no answer came within the session timeout. (Go's own semaphores are used like that: one goroutine a task.)
+func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		var most atomic.Int64
+		l.srv.Inject(func(r zktest.Request) bool {
+			if n, _ := l.srv.Get("/s/leases"); r.Op == "getChildren2" {
+				most.Store(max(most.Load(), int64(len(n.Children))))
+			}
+			return false
+		}, zktest.DropReply)
+		s := l.client("a").Semaphore("/s")
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				x, err := s.Acquire(t.Context(), 1)
+				if assert.NoError(t, err) {
+					assert.NoError(t, x.Unlock(t.Context()))
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, most.Load(), int64(50))
+		l.settle()
+		var refused atomic.Int64
+		for range 100 {
+			all.Go(func() {
+				x, err := s.TryAcquire(t.Context(), 1)
+				if err == nil {
+					time.Sleep(time.Second)
+					err = x.Unlock(t.Context())
+				} else if assert.ErrorIs(t, err, recipes.ErrHeld) {
+					refused.Add(1)
+					return
+				}
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		require.Equal(t, int64(97), refused.Load())
 	})
 }
