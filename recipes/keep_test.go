@@ -333,7 +333,7 @@ func TestANodeSaysForHowLongItMayBeKept(t *testing.T) {
 	})
 }
 
-func TestOnlyAMutexIsKept(t *testing.T) {
+func TestOnlyAMutexIsKeptAndNumbersMakeSense(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c, keep := l.client("a"), recipes.WithRetention(time.Second)
@@ -345,7 +345,9 @@ func TestOnlyAMutexIsKept(t *testing.T) {
 			_, err := take(t.Context())
 			require.ErrorContains(t, err, "WithRetention")
 		}
-		_, err := c.Election("/e", keep).Campaign(t.Context())
+		_, err := c.Mutex("/m", recipes.WithLocalHandoff(-1)).Lock(t.Context())
+		require.ErrorContains(t, err, "WithLocalHandoff(-1): the number must not be negative")
+		_, err = c.Election("/e", keep).Campaign(t.Context())
 		require.ErrorContains(t, err, "WithRetention is for a mutex: leave it out")
 	})
 }

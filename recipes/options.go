@@ -104,6 +104,8 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		return o, fmt.Errorf("WithRetention(%v): the time must not be negative", o.retention)
 	case o.retention > 0 && k != kind.Mutex:
 		return o, errors.New("WithRetention is for a mutex: leave it out")
+	case o.maxHandoffs < 0:
+		return o, fmt.Errorf("WithLocalHandoff(%d): the number must not be negative", o.maxHandoffs)
 	}
 	if o.params != nil {
 		o.params, wrong = complete(o.params, k)

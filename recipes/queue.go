@@ -31,7 +31,7 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 		q.wrong = err
 	}
 	if q.wrong != nil {
-		q.wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.wrong)
+		q.wrong = fmt.Errorf("recipes: %s %q: %w", k, path, q.wrong)
 	}
 	return q
 }

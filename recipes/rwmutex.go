@@ -197,7 +197,11 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 func (m *RWMutex) mine(l *Lease, shared bool) error {
 	h := l.h
 	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared != shared {
-		return fmt.Errorf("recipes: the lease of %s (shared: %v) is not a lease of %s to exchange", h.q.path, h.q.shared, m.Path())
+		wants := "Downgrade takes a write lease"
+		if shared {
+			wants = "TryUpgrade takes a read lease"
+		}
+		return fmt.Errorf("recipes: %s of %s, from the same Client; this is another lease, of %s", wants, m.Path(), h.q.path)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
@@ -47,7 +48,7 @@ func (s *Session) ask(t *testing.T, n int) {
 	for range n {
 		all.Go(func() {
 			_, err := s.Exists(context.Background(), "/")
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrClosed) {
 				t.Error(err)
 			}
 		})
@@ -87,6 +88,18 @@ func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
 		require.NoError(t, s.Confirm(t.Context(), "/"))
 		require.Less(t, time.Since(asked), time.Second, "else the next ping wrote it")
 		require.Equal(t, int64(1), conn.writes.Load(), "what was gathered goes with it")
+	})
+}
+
+func TestClosingASessionDoesNotWaitForWhoGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l, _ := busy(t)
+		l.mu.Lock()
+		l.gathering = true // by a goroutine whose turn does not come
+		l.mu.Unlock()
+		began := time.Now()
+		require.NoError(t, s.client.Close())
+		require.Less(t, time.Since(began), time.Second, "and what it created goes with it, not at its timeout")
 	})
 }
 

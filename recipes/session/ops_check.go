@@ -94,7 +94,7 @@ func (s *Session) check(o *op) error {
 		}
 		part := &op{name: o.name, path: path, request: each}
 		if what == "" {
-			return s.refuse(part, fmt.Errorf("recipes: operation %d of the transaction is a %T", i, each), "")
+			return s.refuse(part, fmt.Errorf("recipes: a transaction has no operation of type %T; use *zk.CreateRequest, SetDataRequest, DeleteRequest or CheckVersionRequest", each), "")
 		}
 		if err := s.checkNode(part); err != nil {
 			return err
