@@ -148,8 +148,8 @@ func (d *sides) grantedNow(path string) string {
 	if have == nil {
 		return ""
 	}
-	for _, a := range have.ACL {
-		if a.Perms&kind.PermAdmin != 0 && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}) {
+	for _, a := range withAdmin(have.ACL) {
+		if slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}) {
 			return fmt.Sprintf(" (granted now to %s)", a)
 		}
 	}

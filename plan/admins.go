@@ -121,12 +121,7 @@ func (d *sides) administeredNow(path string) string {
 	if have == nil {
 		return ""
 	}
-	var now []kind.ACL
-	for _, a := range have.ACL {
-		if a.Perms&kind.PermAdmin != 0 {
-			now = append(now, a)
-		}
-	}
+	now := withAdmin(have.ACL)
 	if len(now) == 0 {
 		return ""
 	}
@@ -169,14 +164,16 @@ func (d *frame) checkSetters() {
 		if n++; first == "" {
 			first = c.Pin.Path
 		}
-		for _, a := range c.Before {
-			if a.Perms&kind.PermAdmin != 0 && !granted(who, a) {
+		for _, a := range withAdmin(c.Before) {
+			if !granted(who, a) {
 				who = append(who, a)
 			}
 		}
 	}
-	if n == 0 || slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(d.intent.Access.Admins, kind.ACL{Scheme: id.Scheme, ID: id.ID}) }) &&
-		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(who, kind.ACL{Scheme: id.Scheme, ID: id.ID}) }) {
+	weAre := func(list []kind.ACL) bool {
+		return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(list, id.entry()) })
+	}
+	if n == 0 || weAre(d.intent.Access.Admins) && weAre(who) {
 		return
 	}
 	at := &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}
@@ -191,6 +188,11 @@ func (d *frame) checkSetters() {
 			"Apply with both its credential and an administrator's: an auth block for each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
 }
 
+// withAdmin returns the entries that give ADMIN.
+func withAdmin(list []kind.ACL) []kind.ACL {
+	return slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
+}
+
 func mayAdminister(who kind.ACL, list []kind.ACL) bool {
 	sure, maybe := rightsOf(who, list)
 	return (sure|maybe)&kind.PermAdmin != 0
@@ -201,14 +203,8 @@ func (d *frame) undeclared() {
 	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || !d.somebody() {
 		return
 	}
-	var owners []kind.ACL
-	for _, a := range d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL {
-		if a.Perms&kind.PermAdmin != 0 {
-			owners = append(owners, a)
-		}
-	}
 	whose := "whoever applies first"
-	if len(owners) > 0 {
+	if owners := withAdmin(d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL); len(owners) > 0 {
 		whose = whoText(owners)
 	}
 	addr := EnsembleAddr(d.p.Ensemble)

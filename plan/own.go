@@ -154,9 +154,7 @@ func (d *frame) relist(c *Change) {
 		c.ACL = &ACLDiff{c.Before.ACL, list}
 	}
 	if !c.anew() { // otherwise it is created with that list
-		live := c.Before.Live
-		pin := Pin{Path: c.Path, Addr: c.Addr, Czxid: live.Czxid, Version: live.Version, Aversion: live.Aversion}
-		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, pin})
+		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, c.Before.pin(c.Addr)})
 	}
 }
 
@@ -220,7 +218,7 @@ func (d *sides) framed(path string) *Framed {
 // settable reports whether an administrator, or whoever plans, can set the list.
 func (d *sides) settable(list []kind.ACL) bool {
 	return slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, list) }) ||
-		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(kind.ACL{Scheme: id.Scheme, ID: id.ID}, list) })
+		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(id.entry(), list) })
 }
 
 // shared is the list of a node that other stacks use too. If one of them does not say which entries it

@@ -28,9 +28,7 @@ func (d *selection) pins() {
 		if n.Payload != nil {
 			addr = n.owned()
 		}
-		d.p.Pins = append(d.p.Pins, Pin{
-			Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion,
-		})
+		d.p.Pins = append(d.p.Pins, n.pin(addr))
 		for _, part := range n.Live.Parts {
 			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
 		}

@@ -151,8 +151,11 @@ type Identity struct{ Scheme, ID string }
 
 // String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
 func (id Identity) String() string {
-	return strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":")
+	return strings.TrimSuffix(id.entry().String(), ":")
 }
+
+// entry is the identity as in access lists, without rights.
+func (id Identity) entry() kind.ACL { return kind.ACL{Scheme: id.Scheme, ID: id.ID} }
 
 // owned is the address in the node's payload.
 func (n *Node) owned() Addr { return Addr(n.Payload.Owner.Addr) }
@@ -176,6 +179,11 @@ func (t *Tree) Find(path string) *Node {
 		return nil
 	}
 	return t.Nodes[i]
+}
+
+// pin returns the pin of a node that was found.
+func (n *Node) pin(addr Addr) Pin {
+	return Pin{Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion}
 }
 
 // pin returns the pin of a structural child of the node at path.
