@@ -61,7 +61,12 @@ type selection struct {
 	asked   map[Addr]bool   // blocks, by their address, of which something is planned with Targets and Excludes
 }
 
-func diff(current, desired *Tree, opts Options) *Plan {
+// Diff compares the tree that was read with the declared one. current may be nil or
+// empty, desired must not be nil. Neither is changed. The result depends only on the
+// arguments.
+//
+// It never fails: problems are in Plan.Problems.
+func Diff(current, desired *Tree, opts Options) *Plan {
 	d := newSides(current, desired, opts).pair().decide().choose()
 	held := d.keepOccupied()
 	d.report()

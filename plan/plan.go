@@ -119,13 +119,6 @@ type OutputChange struct {
 // and its tombstone as one change.
 type Counts struct{ Add, Change, Destroy, Import, Forget int }
 
-// Diff compares the tree that was read with the declared one. current may be nil or
-// empty, desired must not be nil. Neither is changed. The result depends only on the
-// arguments.
-//
-// It never fails: problems are in Plan.Problems.
-func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, desired, opts) }
-
 // Summary counts what the plan does.
 func (p *Plan) Summary() Counts {
 	var c Counts
