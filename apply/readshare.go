@@ -58,7 +58,6 @@ func (s *sharing) decode(n *plan.Node, data []byte) {
 	if p.Owner.Stack == s.desired.Stack {
 		p.Owner.Stack = s.desired.Stack
 	}
-	p.State = shared(p.State)
 	if len(p.ChildACL) > 0 {
 		p.ChildACL = s.list(p.ChildACL)
 	}
@@ -75,16 +74,6 @@ func (s *sharing) decode(n *plan.Node, data []byte) {
 	if reflect.DeepEqual(p.Params, want.Payload.Params) {
 		p.Params = want.Payload.Params
 	}
-}
-
-// shared returns the constant for a state that was decoded.
-func shared(state kind.State) kind.State {
-	for _, s := range []kind.State{kind.StateActive, kind.StateDraining, kind.StateMoved} {
-		if s == state {
-			return s
-		}
-	}
-	return state
 }
 
 // index shares the addresses and paths of the index's entries. A map keeps the key that

@@ -114,11 +114,6 @@ func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 	if p.Owner.Stack == r.stack {
 		p.Owner.Stack = r.stack
 	}
-	for _, s := range []kind.State{kind.StateActive, kind.StateDraining, kind.StateMoved} {
-		if p.State == s {
-			p.State = s
-		}
-	}
 	return p, nil
 }
 
