@@ -16,8 +16,12 @@ func (d *pairing) adoptions() {
 	for i := range d.intent.Imports {
 		imp := &d.intent.Imports[i]
 		want := d.byAddr[imp.To]
-		if want == nil || d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
-			continue // it is done, or the address is not declared, which Load reports
+		if want == nil {
+			continue // the address is not declared, which Load reports
+		}
+		if d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
+			d.importedAlready(imp, want)
+			continue
 		}
 		have := d.have[imp.Path]
 		if have == nil && d.movesFrom[want.Path] != nil {
@@ -35,6 +39,24 @@ func (d *pairing) adoptions() {
 			d.movesTo[imp.Path], d.movesFrom[want.Path] = want, b
 		}
 	}
+}
+
+// importedAlready reports an import on the command line that cannot be the one that made the node at the declared
+// path: its znode is still there, and is no note of a move. A block is old, and its path may be somebody else's by now.
+func (d *pairing) importedAlready(imp *Import, want *Node) {
+	have := d.have[imp.Path]
+	if !imp.ByCommand || imp.Path == want.Path || have == nil || tombstone(have) {
+		return
+	}
+	who := fmt.Sprintf("To take over %s, import it to another address.", imp.Path)
+	switch {
+	case d.ours(have):
+		who = fmt.Sprintf("%s is this stack's too, as %s, so nothing is left to import.", imp.Path, have.owned())
+	case have.Payload != nil && have.Payload.Owner.Stack != "":
+		who = fmt.Sprintf("%s belongs to stack %q (%s). Leave it there, or correct the path.", imp.Path, have.Payload.Owner.Stack, have.owned())
+	}
+	d.problem(Error, ProblemImport, &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Import of a lock that is there already",
+		fmt.Sprintf("%s is to be imported from %s, but the stack has it already, at %s. %s", want.Addr, imp.Path, want.Path, who))
 }
 
 // adoptable reports whether a znode can be taken over, and adds a problem if not.

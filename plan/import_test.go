@@ -66,6 +66,39 @@ func TestImportToTheAddressOfALockThatMovesIsRefused(t *testing.T) {
 	}
 }
 
+// The import said "No changes", as if it had been done.
+func TestImportByCommandToAnAddressThatIsThereSaysWhoHasThePath(t *testing.T) {
+	const boss = "namespace.x.election.locks_solo"
+	m := applied(t, base())
+	other := declare("/locks/theirs", kind.Mutex)
+	other.Payload.Owner = kind.Owner{Stack: "other", Addr: "mutex.b"}
+	theirs, err := other.Payload.Encode()
+	require.NoError(t, err)
+	m.nodes["/locks/elsewhere"] = &mnode{acl: kind.WorldAll()}
+	m.nodes["/locks/theirs"] = &mnode{data: theirs, acl: kind.WorldAll()}
+	for _, c := range []struct {
+		path, says string
+		byCommand  bool
+	}{
+		{"/locks/pay/ledger", "/locks/pay/ledger is this stack's too, as namespace.x.mutex.locks_pay_ledger, so", true},
+		{"/locks/theirs", `/locks/theirs belongs to stack "other" (mutex.b). Leave it there, or correct the path.`, true},
+		{"/locks/elsewhere", "To take over /locks/elsewhere, import it to another address.", true},
+		{"/locks/pay/ledger", "", false},
+		{"/locks/solo", "", true},
+		{"/gone", "", true},
+	} {
+		tree := base()
+		tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: c.path, Target: "/locks/solo", ByCommand: c.byCommand}}}
+		p := replan(t, m, tree)
+		if c.says == "" {
+			require.Empty(t, p.Problems, c.path)
+			continue
+		}
+		refused(t, p, "error import")
+		require.Contains(t, p.Problems[0].Detail, "the stack has it already, at /locks/solo. "+c.says)
+	}
+}
+
 // The block of an import that was done stays where it is, and what was imported moves on:
 // nothing has to stand where it once was.
 func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
