@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -104,6 +105,9 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		return own(view.Failf("Lock moved", "The lock is no longer here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
 		return own(view.Failf("Lock replaced", "%s was replaced by a lock of another kind while this program waited for it. Run exec again to queue again.", path))
+	case errors.Is(err, recipes.ErrTooManyPermits): // also if the number was lowered while this program waited
+		return own(view.Failf("Too many permits", "The command was not run: %s. Ask for fewer with -permits, or declare more and apply that.",
+			strings.TrimPrefix(view.Sentence(err), "too many permits: ")))
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
 		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
