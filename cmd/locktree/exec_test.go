@@ -243,7 +243,7 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 		first := x.lines.Text()
 		x.server.Freeze()
 		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be released yet", "Error: Command was ended"}, first+"\n"+rest, code)
+		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"}, first+"\n"+rest, code)
 	})
 }
 

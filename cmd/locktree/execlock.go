@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // listen interrupts this program at a signal that ends programs, until over is closed: while the command runs, signals
@@ -255,7 +256,11 @@ func (x *execution) release(lease *recipes.Lease) error {
 	case errors.Is(err, recipes.ErrLost):
 		return err
 	case err != nil:
-		x.say("%s could not be released yet (%v): it becomes free when the session ends", lease.Path(), err)
+		why := "ZooKeeper has not confirmed it in time"
+		if failed, ok := errors.AsType[*session.OpError](err); ok {
+			why = view.Sentence(failed)
+		}
+		x.say("%s could not be released yet (%s): it becomes free when the session ends", lease.Path(), why)
 	}
 	return nil
 }

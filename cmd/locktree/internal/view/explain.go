@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the
@@ -139,10 +140,13 @@ func (d *Denied) Explain() plan.Explanation {
 	x := explain(d.Err)
 	if x.Detail == "" { // the library's own words, which are long
 		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
+		if failed, ok := errors.AsType[*session.OpError](d.Err); ok { // its hint is for programs; what follows says more
+			x.Detail = full(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
+		}
 	}
 	said := x.Text()
 	var parts []string
-	if !strings.Contains(said, "we (") {
+	if !strings.Contains(said, "we (") && !strings.Contains(said, "we are "+strings.Join(d.Who, ", ")) {
 		parts = append(parts, "The servers see this connection as "+strings.Join(d.Who, ", ")+".")
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,6 +55,9 @@ func TestExplain(t *testing.T) {
 		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy, Taken: true},
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
+		// Both said that we are digest:x, and what a wrong password means.
+		&view.Denied{Err: &session.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: it needs READ on /n/a, and we are digest:x"),
+			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
 		fmt.Errorf("%w: digest", recipes.ErrAuth),
