@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -162,5 +163,9 @@ func (a *app) readPlan(name string) (*plan.File, error) {
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}
 	defer r.Close()
-	return plan.DecodeFile(r)
+	file, err := plan.DecodeFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return file, nil
 }
