@@ -193,9 +193,9 @@ func (d *decisions) checkShrink(c *Change) {
 		}
 	}
 	if over > 0 {
-		d.problem(Warning, ProblemShrink, c.After, "More holders than the new limit",
-			fmt.Sprintf("%s has %d holder%s, %d more than the new parameters admit. Nobody is interrupted: "+
-				"nothing new is granted until %d of them release.", c.Addr, len(queue), plural(len(queue)), over, over))
+		d.problem(Warning, ProblemShrink, c.After, "More permits held than the new limit",
+			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. Nobody is interrupted: "+
+				"nothing new is granted until that many of them are released.", c.Addr, len(queue), over))
 	}
 }
 

@@ -146,7 +146,7 @@ func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
 	set("permits", 1)(small.Nodes[2])
 	p := plan.Diff(tree, small, plan.Options{Identities: us})
 	require.Equal(t, []string{"warning shrink"}, codes(p))
-	require.Contains(t, p.Problems[0].Detail, "3 holders, 2 more than")
+	require.Contains(t, p.Problems[0].Detail, "3 permits are held, 2 more than")
 	require.True(t, p.Applyable())
 	set("permits", 3)(small.Nodes[2])
 	require.Empty(t, plan.Diff(tree, small, plan.Options{Identities: us}).Problems)

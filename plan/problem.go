@@ -24,7 +24,7 @@ const (
 	ProblemMarkerLost    ProblemCode = "marker_lost"     // the index says ours, the node does not
 	ProblemProtected     ProblemCode = "protected"       // deletion of a protected node
 	ProblemInUse         ProblemCode = "in_use"          // deletion of a lock with holders or waiters; a warning
-	ProblemShrink        ProblemCode = "shrink"          // more holders than the new parameters admit; a warning
+	ProblemShrink        ProblemCode = "shrink"          // more permits held than the new parameters admit; a warning
 	ProblemUnmanaged     ProblemCode = "unmanaged_child" // a namespace stays because of what is in it; a warning
 	ProblemParent        ProblemCode = "no_parent"       // a declared node's parent is not declared, or is a lock
 	ProblemDuplicate     ProblemCode = "duplicate_path"  // two addresses declare one path

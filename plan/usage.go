@@ -47,11 +47,12 @@ func (u *Usage) String() string {
 		return "nobody"
 	}
 	var parts []string
+	holders := Clients(u.Holders)
 	for _, g := range []struct {
 		n    int
 		noun string
 		who  []Holder
-	}{{len(u.Holders), "holder", u.Holders}, {len(u.Waiters), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
+	}{{len(holders), "holder", holders}, {len(Clients(u.Waiters)), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
 		if g.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s%s%s", g.n, g.noun, plural(g.n), names(g.who)))
 		}
@@ -87,6 +88,23 @@ func plural(n int) string {
 		return ""
 	}
 	return "s"
+}
+
+// Clients returns the first of each client's contenders: one for each permit is in the queue of a semaphore. A contender
+// whose session was not read may be anybody's.
+func Clients(all []Holder) (out []Holder) {
+	type client struct {
+		session int64
+		id      string
+	}
+	seen := map[client]bool{}
+	for _, h := range all {
+		if key := (client{h.Session, h.ID}); h.Session == 0 || !seen[key] {
+			seen[key] = true
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // names lists the first three, which fit on a line.

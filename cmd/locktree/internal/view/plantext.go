@@ -204,7 +204,7 @@ func (t planText) usage(c *plan.Change) []string {
 		if age := waited(contenders("", u.Holders[:1])[0], t.nowMs); age != "" {
 			text += ", for " + age
 		}
-		if more := len(u.Holders) - 1; more > 0 {
+		if more := len(plan.Clients(u.Holders)) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
 	case len(u.Waiters) > 0:
@@ -212,7 +212,7 @@ func (t planText) usage(c *plan.Change) []string {
 	default:
 		text += fmt.Sprintf("%d foreign %s", len(u.Junk), plural(len(u.Junk), "child", "children"))
 	}
-	if n := len(u.Waiters); n > 0 {
+	if n := len(plan.Clients(u.Waiters)); n > 0 {
 		text += fmt.Sprintf("; %d waiting", n)
 	}
 	return []string{t.paint(red)(text)}
