@@ -406,6 +406,23 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 	})
 }
 
+// The look at the lock before that had no end.
+func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
+	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		x := &execution{app: &app{}, timeout: 10 * time.Millisecond, conflict: exitConflict}
+		client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
+		require.NoError(t, err)
+		defer client.Close()
+		b.server.Inject(zktest.On("getData"), zktest.Delay(time.Second))
+		began := time.Now()
+		_, err = x.acquire(t.Context(), client, execLock)
+		require.Equal(t, 10*time.Millisecond, time.Since(began))
+		err = x.notAcquired(t.Context(), client, execLock, err)
+		require.EqualError(t, err, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
+	})
+}
+
 // Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
 // can be proven by it on either.
 func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {

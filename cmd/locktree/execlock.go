@@ -38,8 +38,13 @@ func (x *execution) listen(signals <-chan os.Signal, over <-chan struct{}) (ende
 	return done
 }
 
-// acquire takes the lock, as what it is declared.
+// acquire takes the lock, as what it is declared. -timeout bounds the look at it too.
 func (x *execution) acquire(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
+	if x.timeout > 0 {
+		timed, stop := context.WithTimeout(ctx, x.timeout)
+		defer stop()
+		ctx = timed
+	}
 	in, err := inspect.Lock(ctx, client, path)
 	if err != nil {
 		return nil, err
@@ -50,13 +55,7 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 	if err := x.fits(in.Kind, path); err != nil {
 		return nil, err
 	}
-	wait := ctx
-	if x.timeout > 0 {
-		timed, stop := context.WithTimeout(ctx, x.timeout)
-		defer stop()
-		wait = timed
-	}
-	return client.Take(wait, in.Kind, path, recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try})
+	return client.Take(ctx, in.Kind, path, recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try})
 }
 
 // fits refuses what nobody can hold, and a flag that does not apply to the kind: whoever gives it means another lock.
