@@ -167,6 +167,7 @@ func (f *formatter) format(src []byte, name string) ([]byte, bool) {
 
 // replaceFile swaps the content in one step: an editor, or a crash, sees the old text or the new one.
 func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	path = written(path)
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".locktree-*")
 	if err != nil {
 		return err
@@ -176,4 +177,19 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
+}
+
+// written returns the file that a symbolic link names, also where there is none yet: a rename over the link would replace the link.
+func written(path string) string {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
+	to, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(to):
+		return to
+	}
+	return filepath.Join(filepath.Dir(path), to)
 }
