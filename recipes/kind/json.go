@@ -1,10 +1,13 @@
 package kind
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // members are the fields of a JSON object. They are written as json.Marshal writes a map, in a quarter of its time: a
@@ -45,9 +48,8 @@ func (m members) append(b []byte) (_ []byte, err error) {
 			b = strconv.AppendBool(b, v)
 		case members:
 			b, err = v.append(b)
-		case Owner: // its fields have the order of the struct
-			b = appendString(append(b, `{"stack":`...), v.Stack)
-			b = append(appendString(append(b, `,"addr":`...), v.Addr), '}')
+		case owner:
+			b, err = v.append(b)
 		default:
 			var raw []byte
 			raw, err = json.Marshal(v)
@@ -58,6 +60,39 @@ func (m members) append(b []byte) (_ []byte, err error) {
 		}
 	}
 	return append(b, '}'), nil
+}
+
+// owner is the form of an Owner, with the fields that a newer version wrote.
+type owner struct {
+	Owner
+	others map[string]json.RawMessage
+}
+
+// append writes our fields in the order of the struct, and then the others.
+func (o owner) append(b []byte) ([]byte, error) {
+	b = appendString(append(b, `{"stack":`...), o.Stack)
+	b = appendString(append(b, `,"addr":`...), o.Addr)
+	if len(o.others) == 0 {
+		return append(b, '}'), nil
+	}
+	others, err := members(nil).with(o.others).append(nil)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(b, ','), others[1:]...), nil
+}
+
+// ownerOthers returns what is in the JSON of an owner besides our fields, of which json.Unmarshal takes any letter case. Of
+// nearly all it is nothing, which costs no map.
+func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMessage) {
+	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {
+		return nil
+	}
+	_ = json.Unmarshal(raw, &others) // into Owner it could be done
+	maps.DeleteFunc(others, func(name string, _ json.RawMessage) bool {
+		return strings.EqualFold(name, "stack") || strings.EqualFold(name, "addr")
+	})
+	return others
 }
 
 // appendString writes what json.Marshal writes, which has a form of its own for HTML's characters and for bytes that are

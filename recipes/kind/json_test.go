@@ -23,7 +23,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 		p := &Payload{
 			Params: &MutexParams{Common: Common{Description: anyText(r), MaxWaiters: r.IntN(3)}},
 			Owner:  Owner{anyText(r), anyText(r)}, Protect: r.IntN(2) == 0, Gen: r.Int64() >> r.IntN(64),
-			MovedTo: anyText(r), unknown: &unknown{raws(r), raws(r)},
+			MovedTo: anyText(r), unknown: &unknown{doc: raws(r), spec: raws(r)},
 			ChildACL: [][]ACL{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
 		}
 		spec, doc := map[string]any{}, map[string]any{}

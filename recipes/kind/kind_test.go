@@ -212,6 +212,25 @@ func TestPayloadKeepsFieldsOfNewerVersions(t *testing.T) {
 	require.Equal(t, "red", doc["spec"].(map[string]any)["colour"])
 }
 
+// Those in "owner" were dropped.
+func TestPayloadKeepsFieldsThatNewerVersionsWroteAboutTheOwner(t *testing.T) {
+	p, err := kind.Decode([]byte(`{"locktree":1,"type":"mutex","owner":{"team":"b","stack":"s","addr":"mutex.a","Stack":"t","at":{"x":1}}}`))
+	require.NoError(t, err)
+	require.Equal(t, kind.Owner{Stack: "t", Addr: "mutex.a"}, p.Owner)
+	desired := &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "u", Addr: "mutex.b"}}
+	desired.Carry(p)
+	data, err := desired.Encode()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"owner":{"stack":"u","addr":"mutex.b","at":{"x":1},"team":"b"}`)
+	again, err := kind.Decode(data)
+	require.NoError(t, err)
+	require.Equal(t, desired.Owner, again.Owner)
+	desired.Carry(again)
+	same, err := desired.Encode()
+	require.NoError(t, err)
+	require.Equal(t, string(data), string(same))
+}
+
 func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {
 	for _, data := range []string{"", "5", "127.0.0.1", `"locktree"`, "{}", `{"a":1}`, "[1]", "\x00\x00\x00\x05", "{" + strings.Repeat(" ", 70<<10) + `"locktree":1}`} {
 		_, err := kind.Decode([]byte(data))

@@ -47,7 +47,7 @@ type Payload struct {
 	unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
 }
 
-type unknown struct{ doc, spec map[string]json.RawMessage }
+type unknown struct{ doc, spec, owner map[string]json.RawMessage }
 
 // ErrForeign means that the data is not a payload of locktree: the node belongs to
 // somebody else, and must be left alone.
@@ -100,7 +100,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		spec = append(spec, member{f.Name, v})
 	}
 	doc := append(make(members, 0, 10), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
-		member{"spec", spec.with(kept.spec)}, member{"owner", p.Owner}, member{"protect", p.Protect}, member{"gen", p.Gen},
+		member{"spec", spec.with(kept.spec)}, member{"owner", owner{p.Owner, kept.owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
 		doc = append(doc, member{"child_acl", p.ChildACL})
@@ -138,6 +138,7 @@ func Decode(data []byte) (*Payload, error) {
 	p := &Payload{}
 	var name string
 	spec := map[string]json.RawMessage{}
+	rawOwner := doc["owner"]
 	for _, f := range []struct {
 		key string
 		to  any
@@ -166,8 +167,8 @@ func Decode(data []byte) (*Payload, error) {
 	p.Params = k.New()
 	spec, err = decodeSpec(p.Params, spec)
 	// An emptied map would keep the memory of everything it held, which was a third of the memory of a plan of 100,000 locks.
-	if len(doc)+len(spec) > 0 {
-		p.unknown = &unknown{doc, spec}
+	if others := ownerOthers(rawOwner, p.Owner); len(doc)+len(spec)+len(others) > 0 {
+		p.unknown = &unknown{doc, spec, others}
 	}
 	return p, err
 }
