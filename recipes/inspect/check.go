@@ -63,7 +63,7 @@ func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) 
 	found := []Condition{
 		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
 		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
-		checkClock(runtime.GOOS), checkVersion(srvr), checkReplica(mntr, standalone),
+		checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
 	}
 	for _, path := range paths {
 		access, err := checkAccess(ctx, s, path)
@@ -125,10 +125,11 @@ func checkClock(system string) Condition {
 
 // checkVersion warns of servers before 3.9.4: 3.8.5 and 3.9.2 fixed commits lost at a change of leaders
 // (ZOOKEEPER-4785), 3.9.4 the last one known of that family (ZOOKEEPER-4925).
-func checkVersion(srvr string) Condition {
+// A standalone server has no leader to change.
+func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
 	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
-	if m == nil {
+	if m == nil { // nor its mode
 		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
@@ -138,8 +139,11 @@ func checkVersion(srvr string) Condition {
 		v = append(v, n)
 	}
 	k.What = "it is " + strings.Join(m[1:], ".")
-	if slices.Compare(v, []int{3, 9, 4}) < 0 {
-		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; a standalone server is not affected"
+	switch {
+	case standalone:
+		k.What += ", standalone"
+	case slices.Compare(v, []int{3, 9, 4}) < 0:
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later"
 	}
 	return k
 }

@@ -18,8 +18,12 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	require.Equal(t, VerdictUnsure, checkClock("darwin").Verdict)
 	require.Equal(t, VerdictUnsure, checkTimeout(12*time.Second, 0, "").Verdict)
 	for version, want := range map[string]Verdict{"3.8.0-11+deb": VerdictUnsure, "3.9.3": VerdictUnsure, "3.9.4": VerdictHolds, "3.10.0": VerdictHolds, "4.0.0": VerdictHolds, "?": VerdictUnsure} {
-		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on").Verdict, version)
+		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on", false).Verdict, version)
 	}
+	// It was unsure, with "a standalone server is not affected" as what to do.
+	alone := checkVersion("Zookeeper version: 3.8.0-11+deb, built on", true)
+	require.Equal(t, VerdictHolds, alone.Verdict)
+	require.Equal(t, "it is 3.8.0, standalone", alone.What)
 }
 
 func TestCheckFindsAServerWhoseDataDiffersFromTheLeaders(t *testing.T) {
