@@ -42,7 +42,7 @@ func (s *Server) Listen(addr string) (string, error) {
 func (s *Server) listen(addr string, v *view) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("zktest: listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("zktest: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
