@@ -98,6 +98,9 @@ func (t *treeFlags) register(c *cobra.Command) {
 
 // configured is the stack's configuration, or what the command line and the environment say about where to look.
 func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
+	if isAddress(t.prefix) {
+		return nil, view.Failf("Not a path", "%s is an address. \"locktree state show ADDRESS\" shows what is there and its path; \"locktree %s\" without it shows the whole stack.", t.prefix, c.Name())
+	}
 	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" && t.prefix != "/" {
 		return nil, usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
 	}
@@ -113,6 +116,9 @@ func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error)
 	}
 	return a.load(&t.loadFlags)
 }
+
+// isAddress reports whether an argument was meant as the address of a lock or a namespace.
+func isAddress(arg string) bool { return kind.Lookup(plan.Addr(arg).Type()) != nil }
 
 // chosenEnsemble is the one that is named, or the only one.
 func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {

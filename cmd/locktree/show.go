@@ -58,7 +58,10 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 // showPlan needs neither the configuration nor a server: everything is in the file.
 func (a *app) showPlan(name string, concise bool) error {
 	file, err := a.readPlan(name)
-	if err != nil {
+	switch {
+	case err != nil && isAddress(name):
+		return view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree state list\" the addresses there are.", name)
+	case err != nil:
 		return err
 	}
 	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
