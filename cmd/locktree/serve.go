@@ -37,7 +37,8 @@ func serveCommand(a *app) *cobra.Command {
 			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
 			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
 			"-prefix, no configuration is read. /metrics is for Prometheus, /api/v1/status is what\n" +
-			"\"locktree status -json\" prints, and /healthz and /readyz are for health checks.\n\n" +
+			"\"locktree status -json\" prints, read at most every 10 s, as its timestamp says, and /healthz\n" +
+			"and /readyz are for health checks.\n\n" +
 			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
 			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -119,7 +120,10 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	s.until("drift", "No changes. Your locks match the configuration.")
 	s.until("doctor", "session timeout")
 	_, status := s.get("api/v1/status")
-	require.Equal(t, s.command("status", "-json"), status)
+	require.Equal(t, untimed(s.command("status", "-json")), untimed(status))
+	var looked struct{ Timestamp time.Time }
+	require.NoError(t, json.Unmarshal([]byte(status), &looked))
+	require.WithinDuration(t, time.Now(), looked.Timestamp, hanging, "readers within 10 s get the same document, which did not say so")
 	code, _ := s.get("readyz")
 	require.Equal(t, http.StatusOK, code)
 	_, metrics := s.get("metrics")
@@ -134,6 +138,11 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	require.Len(t, srv.Sessions(), 2, "its own is closed")
 }
 
+// untimed leaves out of a status what changes with time, every session and ping.
+func untimed(status string) string {
+	return regexp.MustCompile(`"(timestamp|zxid|session_expires)": [^,\n]+`).ReplaceAllString(status, "")
+}
+
 func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
 	srv := zktest.Start(t)
 	require.NoError(t, srv.Create("/java/orders", nil))
@@ -146,8 +155,7 @@ func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
 	s := startServe(t, t.TempDir(), env, "-servers="+srv.Addr())
 	require.Contains(t, s.until("locks", "/java/orders"), "10.0.0.7")
 	_, status := s.get("api/v1/status")
-	moves := regexp.MustCompile(`"(zxid|session_expires)": [^,\n]+`) // with every session and ping
-	require.Equal(t, moves.ReplaceAllString(s.command("status", "-json", "/"), ""), moves.ReplaceAllString(status, ""))
+	require.Equal(t, untimed(s.command("status", "-json", "/")), untimed(status))
 	require.Contains(t, s.until("drift", "Not checked"), "no configuration")
 	_, metrics := s.get("metrics")
 	require.NotContains(t, metrics, "locktree_drift_checked_timestamp_seconds")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -125,7 +126,12 @@ func (s Status) document(string) any {
 		maps.Copy(e, waitsJSON(inspect.WaitsFor(nodes...)))
 		ensembles = append(ensembles, e)
 	}
-	return fields{"format_version": "1.1", "ensembles": ensembles}
+	return statusJSON(s.NowMs, ensembles)
+}
+
+// statusJSON says when the locks were looked at: "locktree serve" gives one document to many readers.
+func statusJSON(nowMs int64, ensembles []fields) fields {
+	return fields{"format_version": "1.2", "timestamp": time.UnixMilli(nowMs).UTC().Format(time.RFC3339Nano), "ensembles": ensembles}
 }
 
 func nonNil[T any](s []T) []T {

@@ -138,7 +138,7 @@ func (l Locks) document(string) any {
 		maps.Copy(f, waitsJSON(e.Waits))
 		ensembles = append(ensembles, f)
 	}
-	return fields{"format_version": "1.1", "ensembles": ensembles}
+	return statusJSON(l.NowMs, ensembles)
 }
 
 // contenders are those of contendersJSON, with what the nodes themselves and the servers tell of their sessions.
