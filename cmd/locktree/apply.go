@@ -108,7 +108,10 @@ func destroyCommand(a *app) *cobra.Command {
 		Short:      "Remove everything this stack owns",
 		Long: "destroy removes the nodes that carry this stack's mark, and nothing else. If one of the locks\n" +
 			"is held or waited for, it removes nothing. It holds the apply lock from before the plan to\n" +
-			"the end, as apply does.",
+			"the end, as apply does.\n\n" +
+			"The root and .locktree in it stay, with the apply lock, which reveals plans that were saved\n" +
+			"before. They keep their access lists: the next apply needs the credential of an administrator\n" +
+			"that the last one declared, and sets the lists that are declared then.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
 	}
