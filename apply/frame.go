@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -41,6 +42,11 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			r.tree.Frame = append(r.tree.Frame, *f)
 		}
 	}
+	if slices.ContainsFunc(r.tree.Frame, func(f plan.Framed) bool { return f.Path == r.tree.Root && f.Data }) {
+		if err := r.owner(ctx); err != nil {
+			return err
+		}
+	}
 	r.tree.Frame = slices.Clip(r.tree.Frame)
 	if access == nil {
 		return nil
@@ -75,18 +81,17 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// company reads what else matters if a shared list has entries that are not declared here: to whom the root
-// belongs, and what the other stacks on it need.
+// company reads what else matters if a shared list has entries that are not declared here: what the other stacks on the
+// root need.
 func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	root, indexes := r.tree.Root, kind.ParentPath(plan.IndexPath(r.tree.Root, r.tree.Stack))
 	shared := []string{root, plan.ScaffoldPath(root), indexes, kind.ParentPath(plan.LockPath(root, r.tree.Stack))}
 	extra := false
 	for _, f := range r.tree.Frame {
 		if f.Path == root && f.Data {
-			if err := r.owner(ctx); err != nil {
-				return err
-			}
-		} else if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, kind.ACL.Masked) || !plan.Covers(access.List(), f.ACL)) {
+			continue
+		}
+		if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, kind.ACL.Masked) || !plan.Covers(access.List(), f.ACL)) {
 			// A masked entry may belong to another stack: it looks like ours if the user is the same.
 			extra = true
 		}
@@ -119,7 +124,8 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	return err
 }
 
-// owner reads whose declaration the root is.
+// owner reads whose declaration the root is. It is an error if that is a stack with our name: it declares what is in the root
+// too, see apart.
 func (r *reader) owner(ctx context.Context) error {
 	data, _, err := r.s.Get(ctx, r.tree.Root)
 	switch {
@@ -129,7 +135,16 @@ func (r *reader) owner(ctx context.Context) error {
 		return readError(r.tree.Root, err)
 	}
 	r.tree.RootOwner = "another program"
-	if p, err := kind.Decode(data); err == nil && p.Owner.Stack != "" {
+	p, err := kind.Decode(data)
+	switch {
+	case err != nil || p.Owner.Stack == "":
+	case p.Owner.Stack == r.tree.Stack:
+		return &NodeError{
+			Path: r.tree.Root, Op: "read", Addr: plan.Addr(p.Owner.Addr),
+			Why:  fmt.Sprintf("a configuration of the same stack, %q, declares this root as a namespace, so their nodes cannot be told apart", p.Owner.Stack),
+			Next: "Give one of the two another stack or another root.",
+		}
+	default:
 		r.tree.RootOwner = "stack " + p.Owner.Stack
 	}
 	return nil

@@ -221,6 +221,29 @@ func TestARootInANamespaceOfTheSameStackIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, `a configuration with the root /locks/pay has the same stack, "shop"`)
 }
 
+// The inner one planned to delete what the outer one declares in the namespace.
+func TestARootThatIsANamespaceOfTheSameStackIsAnError(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	for name, change := range map[string]func(*plan.Tree){
+		"nothing declared about access": func(*plan.Tree) {},
+		"administrators declared":       func(tree *plan.Tree) { tree.Intent.Access = &plan.Access{Admins: kind.WorldAll()} },
+	} {
+		inner := *s
+		inner.root += "/pay"
+		tree := inner.shop()
+		change(tree)
+		_, err := apply.Read(t.Context(), s.session(c), tree)
+		require.Error(t, err, name)
+		require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
+		require.ErrorContains(t, err, `a configuration of the same stack, "shop", declares this root as a namespace`)
+		tree.Stack = "other"
+		_, err = apply.Read(t.Context(), s.session(c), tree)
+		require.NoError(t, err, "two teams may share a root that way")
+	}
+}
+
 func paths(tree *plan.Tree) (out []string) {
 	for _, n := range tree.Nodes {
 		out = append(out, n.Path)
