@@ -217,14 +217,7 @@ func (x *execution) target(lock string) (*config.Ensemble, string, error) {
 		e, err := chosenEnsemble(cfg, x.ensemble)
 		return e, lock, err
 	}
-	for _, e := range cfg.Ensembles {
-		for _, n := range e.Tree.Nodes {
-			if string(n.Addr) == lock {
-				return e, n.Path, nil
-			}
-		}
-	}
-	return nil, "", view.Failf("No such lock", "The configuration declares nothing at the address %q. \"locktree status\" shows what is declared. A path begins with a slash.", lock)
+	return declared(cfg, lock)
 }
 
 func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {

@@ -188,6 +188,9 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
 			if n.Addr == addr {
+				if other := slices.IndexFunc(e.Tree.Nodes, func(n *plan.Node) bool { return n.Path == path && n.Addr != addr }); other >= 0 {
+					return view.Failf("Path in use", "%s is the path of %s at %s. Import it there; to give that lock another address, write a moved block.", path, e.Tree.Nodes[other].Addr, e.Tree.Nodes[other].Origin)
+				}
 				if i := slices.IndexFunc(e.Tree.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
 					return beside(e.Tree.Intent.Imports[i], addr, path)
 				}

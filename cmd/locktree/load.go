@@ -99,7 +99,7 @@ func (t *treeFlags) register(c *cobra.Command) {
 // configured is the stack's configuration, or what the command line and the environment say about where to look.
 func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
 	if isAddress(t.prefix) {
-		return nil, view.Failf("Not a path", "%s is an address. \"locktree state show ADDRESS\" shows what is there and its path; \"locktree %s\" without it shows the whole stack.", t.prefix, c.Name())
+		return nil, usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)
 	}
 	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" && t.prefix != "/" {
 		return nil, usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
@@ -119,6 +119,18 @@ func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error)
 
 // isAddress reports whether an argument was meant as the address of a lock or a namespace.
 func isAddress(arg string) bool { return kind.Lookup(plan.Addr(arg).Type()) != nil }
+
+// declared finds what is declared at an address.
+func declared(cfg *config.Config, addr string) (e *config.Ensemble, path string, err error) {
+	for _, e := range cfg.Ensembles {
+		for _, n := range e.Tree.Nodes {
+			if string(n.Addr) == addr {
+				return e, n.Path, nil
+			}
+		}
+	}
+	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q. \"locktree status\" shows what is declared. A path begins with a slash.", addr)
+}
 
 // chosenEnsemble is the one that is named, or the only one.
 func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {

@@ -60,7 +60,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	file, err := a.readPlan(name)
 	switch {
 	case err != nil && isAddress(name):
-		return view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree state list\" the addresses there are.", name)
+		return view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree status ADDRESS\" who holds the locks there.", name)
 	case err != nil:
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -21,32 +22,43 @@ func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
 	var detailedExitcode bool
 	c := &cobra.Command{
-		Use:        "status [PATH]",
+		Use:        "status [ADDRESS | PATH]",
 		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
 		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
 			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
-			"With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of this\n" +
-			"stack and of others, and those that Java (Curator), Python (kazoo) and other programs created\n" +
-			"themselves. With -servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the\n" +
+			"With an ADDRESS, such as namespace.payments, it shows only the lock declared there, or the locks\n" +
+			"in it. With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of\n" +
+			"this stack and of others, and those that Java (Curator), Python (kazoo) and other programs\n" +
+			"created themselves. With -servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the\n" +
 			"servers allow the four-letter words dump and cons, it also shows where holders and waiters\n" +
 			"connect from, and when the lock of a client that is cut off becomes free.\n\n" +
 			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if tree.prefix != "" {
-					return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
-				}
+			addr := ""
+			switch {
+			case len(args) == 1 && tree.prefix != "":
+				return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
+			case len(args) == 1 && isAddress(args[0]):
+				addr = args[0]
+			case len(args) == 1:
 				tree.prefix = args[0]
 			}
-			if tree.servers+tree.prefix != "" && detailedExitcode {
-				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path and without -servers.")
+			if tree.servers+tree.prefix+addr != "" && detailedExitcode {
+				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
 			}
 			defer a.interruptible(c.Context())()
 			cfg, err := a.configured(c, &tree)
 			if err != nil {
 				return err
+			}
+			if addr != "" {
+				e, path, err := declared(cfg, addr)
+				if err != nil {
+					return err
+				}
+				cfg.Ensembles, tree.prefix = []*config.Ensemble{e}, path
 			}
 			return a.connected(c.Context(), cfg, true, func(s *stack) error {
 				if tree.prefix == "" {
@@ -57,6 +69,12 @@ func statusCommand(a *app) *cobra.Command {
 		},
 	}
 	tree.register(c)
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.addresses(&tree.loadFlags), cobra.ShellCompDirectiveNoFileComp
+	}
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
