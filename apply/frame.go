@@ -141,7 +141,7 @@ func (r *reader) owner(ctx context.Context) error {
 	case p.Owner.Stack == r.tree.Stack:
 		return &NodeError{
 			Path: r.tree.Root, Op: "read", Addr: plan.Addr(p.Owner.Addr),
-			Why:  fmt.Sprintf("a configuration of the same stack, %q, declares this root as a namespace, so their nodes cannot be told apart", p.Owner.Stack),
+			Why:  fmt.Sprintf("a configuration of the same stack, %q, declares this root, so their nodes cannot be told apart", p.Owner.Stack),
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:

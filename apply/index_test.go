@@ -237,7 +237,7 @@ func TestARootThatIsANamespaceOfTheSameStackIsAnError(t *testing.T) {
 		_, err := apply.Read(t.Context(), s.session(c), tree)
 		require.Error(t, err, name)
 		require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
-		require.ErrorContains(t, err, `a configuration of the same stack, "shop", declares this root as a namespace`)
+		require.ErrorContains(t, err, `a configuration of the same stack, "shop", declares this root`)
 		tree.Stack = "other"
 		_, err = apply.Read(t.Context(), s.session(c), tree)
 		require.NoError(t, err, "two teams may share a root that way")
