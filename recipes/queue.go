@@ -27,11 +27,12 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 	q.opts, q.wrong = collect(opts, k)
 	if path == "/" {
 		q.wrong = errors.New("the root of the tree is no lock; name a node below it")
-	} else if err := kind.ValidatePath(path); err != nil {
-		q.wrong = err
 	}
 	if q.wrong != nil {
-		q.wrong = fmt.Errorf("recipes: %s %q: %w", k, path, q.wrong)
+		q.wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.wrong)
+	}
+	if err := kind.ValidatePath(path); err != nil {
+		q.wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
 	}
 	return q
 }
