@@ -309,8 +309,9 @@ func buildLocktree(t *testing.T) string {
 const ofThePage = `
 locktree { stack = "page" }
 ensemble "local" {
-  servers = ["%s"]
-  root    = "/page"
+  servers         = ["%s"]
+  root            = "/page"
+  session_timeout = "7s" # doctor wants four ticks of 2 s
 }
 principal "anyone" { scheme = "world" }
 acl "open" {
