@@ -3,6 +3,7 @@ package child
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +15,8 @@ import (
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // gather notes the processes that the command has started and that are in other groups than its own, as those of timeout(1) in a
-// script are, and reports whether there are new ones. Who left our session, as daemons do, is not among them.
+// script are. It reports whether there are new ones, or some of all that are ours still run. Who left our session, as daemons do, is
+// not among them.
 //
 // It has to run before anybody is ended: then nothing says any more who started those that are left.
 func (p *Process) gather() (more bool) {
@@ -40,7 +42,7 @@ func (p *Process) gather() (more bool) {
 			}
 		}
 	}
-	return more
+	return more || slices.ContainsFunc(all, func(q process) bool { return ours[q.pid] && q.runs })
 }
 
 // signalScattered sends a signal to those that gather noted, as far as they are still the same processes.
@@ -55,6 +57,7 @@ func (p *Process) signalScattered(s syscall.Signal) {
 // process is what Linux says of one, see proc_pid_stat(5).
 type process struct {
 	pid, parent, group, session int
+	runs                        bool   // it is neither stopped nor dead
 	started                     string // in ticks since the machine started: numbers are used again
 }
 
@@ -79,5 +82,6 @@ func processOf(pid string) (process, bool) {
 		n, _ := strconv.Atoi(text)
 		return n
 	}
-	return process{pid: number(pid), parent: number(f[1]), group: number(f[2]), session: number(f[3]), started: f[19]}, true
+	return process{pid: number(pid), parent: number(f[1]), group: number(f[2]), session: number(f[3]),
+		runs: !strings.Contains("TtZX", f[0]), started: f[19]}, true
 }

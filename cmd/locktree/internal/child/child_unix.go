@@ -55,20 +55,22 @@ func (p *Process) Stop() {
 }
 
 // Kill ends the group, and what the command started in others, also what is left of them when the command itself has
-// ended. They are stopped first: then nobody starts others, or ends and leaves no trace of what it started, in the meantime.
+// ended. They are stopped first: then nobody starts others, or ends and leaves no trace of what it started, in the meantime. A
+// fork that is under way when the signal comes is still finished. So what is there is listed once more after all were seen to stand.
 func (p *Process) Kill() {
-	for range killTries {
+	for quiet, try := 0, 0; quiet < 2 && try < killTries; try++ {
 		p.Signal(syscall.SIGSTOP)
 		p.signalScattered(syscall.SIGSTOP)
-		if !p.gather() {
-			break
+		if quiet++; p.gather() {
+			quiet = 0
 		}
 	}
 	p.Signal(syscall.SIGKILL)
 	p.signalScattered(syscall.SIGKILL)
 }
 
-// killTries bounds the chase for processes that are deeper in each other than that.
+// killTries bounds the chase, for processes that are deeper in each other than that, and for one that a system call keeps from
+// stopping.
 const killTries = 100
 
 func exitCode(s *os.ProcessState) int {
