@@ -125,6 +125,9 @@ func (e *HeldError) Error() string {
 // Is makes every HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// Unwrap returns why the wait ended.
+func (e *HeldError) Unwrap() error { return e.Cause }
+
 // whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
 func whyEnded(ctx context.Context) error {
 	why, err := context.Cause(ctx), ctx.Err()
@@ -133,9 +136,6 @@ func whyEnded(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
 }
-
-// Unwrap returns why the wait ended.
-func (e *HeldError) Unwrap() error { return e.Cause }
 
 // Identify reads what the holder says about itself into Holder, with one request. It changes nothing if the holder
 // has left meanwhile. It is for the error of a Try, which knows only the holder's node.

@@ -34,21 +34,6 @@ var (
 	Pause         = pause
 )
 
-// Joined is a context with the values of one and the end of another.
-func Joined(values, end context.Context) context.Context { return joined{end, values} }
-
-type joined struct {
-	context.Context
-	values context.Context
-}
-
-func (j joined) Value(key any) any {
-	if v := j.Context.Value(key); v != nil {
-		return v
-	}
-	return j.values.Value(key)
-}
-
 // Decide says whether a contender is admitted, or which one it waits for.
 func Decide(q kind.Queue, p kind.Params, children []string, name string) (granted bool, behind string, err error) {
 	var v verdict

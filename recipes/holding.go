@@ -195,9 +195,8 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
-	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-
-	var heir waiter // a set has none
+	h.drop()         // nothing is believed to be held any more: the session need not die of a release that takes long
+	heir := waiter{} // a set has none
 	if h.members == nil && len(h.tickets) > 0 {
 		heir = h.q.c.state.heir(h.tickets[0])
 	}

@@ -108,7 +108,8 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 	}
 	for _, p := range a.places {
 		if p.lists == nil && !p.certain() { // lost with its connection, or cut off from the create by it; or a wrong guess
-			err := retry(ctx, p.s, didNothing, func() (err error) { // the gate may be missing: another program makes the layout now, or Curator's, a container, was reaped
+			// The gate may be missing: another program makes the layout now, or Curator's, a container, was reaped.
+			err := retry(ctx, p.s, didNothing, func() (err error) {
 				p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
 				return p.q.complete(ctx, p.s, err)
 			})
@@ -194,15 +195,14 @@ func look(ctx context.Context, places []*place) error {
 
 // ask counts the calls of this client that ask for permits directly, and refuses more than could be granted at once and a few
 // others. Each lists the permits that all of them create: a thousand goroutines that ask at the same moment moved 60 MB, and some
-// thousands cost the session. One that is refused waits in the local queue.
+// thousands cost the session. An Acquire that is refused waits in the local queue.
 func (p *place) ask() error {
 	if p.a.asked != nil { // by an earlier try
 		return nil
 	}
 	if n := int(p.d.asked.Add(1)); n > p.limit()+longQueue {
 		p.d.asked.Add(-1)
-		ahead := (&localQueue{owner: p.q.id()}).ahead(n - 2)
-		return p.a.heldLocally(p.q, ahead)
+		return p.a.heldLocally(p.q, (&localQueue{owner: p.q.id()}).ahead(n-2)) // as if one had the ticket, and the others waited
 	}
 	p.a.asked = p.d.asked
 	return nil

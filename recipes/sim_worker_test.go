@@ -165,7 +165,7 @@ func (w *simWorld) verified(g *simGrant) {
 
 // enterAgain enters a lock again through its lease's context, and leaves it.
 func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
-	c, ctx := g.lease.Client(), recipes.Joined(g.lease.Context(), ctx)
+	c, ctx := g.lease.Client(), joined{ctx, g.lease.Context()}
 	var inner *recipes.Lease
 	var err error
 	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
@@ -255,4 +255,17 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 	if again := g.lease.Unlock(ctx); again != nil {
 		w.violated("worker %d: the second Unlock answers %v", worker, again)
 	}
+}
+
+// joined is a context with the values of another.
+type joined struct {
+	context.Context
+	values context.Context
+}
+
+func (j joined) Value(key any) any {
+	if v := j.Context.Value(key); v != nil {
+		return v
+	}
+	return j.values.Value(key)
 }

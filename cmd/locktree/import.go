@@ -185,21 +185,19 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return view.Failf("Illegal path", "%q: %v.", path, err)
 	}
-	for _, e := range cfg.Ensembles {
-		for _, n := range e.Tree.Nodes {
-			if n.Addr == addr {
-				if other := slices.IndexFunc(e.Tree.Nodes, func(n *plan.Node) bool { return n.Path == path && n.Addr != addr }); other >= 0 {
-					return view.Failf("Path in use", "%s is the path of %s at %s. Import it there; to give that lock another address, write a moved block.", path, e.Tree.Nodes[other].Addr, e.Tree.Nodes[other].Origin)
-				}
-				if i := slices.IndexFunc(e.Tree.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
-					return beside(e.Tree.Intent.Imports[i], addr, path)
-				}
-				e.Tree.Intent.Imports = append(e.Tree.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
-				return nil
-			}
-		}
+	e, n := nodeAt(cfg, addr)
+	if n == nil {
+		return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s; the import then says which znode to take over. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
 	}
-	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s; the import then says which znode to take over. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
+	if other := e.Tree.Find(path); other != nil && other != n {
+		return view.Failf("Path in use", "%s is the path of %s at %s. Import it there; to give that lock another address, write a moved block.", path, other.Addr, other.Origin)
+	}
+	imports := &e.Tree.Intent.Imports
+	if i := slices.IndexFunc(*imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
+		return beside((*imports)[i], addr, path)
+	}
+	*imports = append(*imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
+	return nil
 }
 
 // beside compares an import block with an import on the command line that has its address

@@ -120,14 +120,22 @@ func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error)
 // isAddress reports whether an argument was meant as the address of a lock or a namespace.
 func isAddress(arg string) bool { return kind.Lookup(plan.Addr(arg).Type()) != nil }
 
-// declared finds what is declared at an address.
-func declared(cfg *config.Config, addr string) (e *config.Ensemble, path string, err error) {
+// nodeAt finds what is declared at an address; nil if nothing is.
+func nodeAt(cfg *config.Config, addr plan.Addr) (*config.Ensemble, *plan.Node) {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
-			if string(n.Addr) == addr {
-				return e, n.Path, nil
+			if n.Addr == addr {
+				return e, n
 			}
 		}
+	}
+	return nil, nil
+}
+
+// declared returns the path of an address.
+func declared(cfg *config.Config, addr string) (e *config.Ensemble, path string, err error) {
+	if e, n := nodeAt(cfg, plan.Addr(addr)); n != nil {
+		return e, n.Path, nil
 	}
 	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q. \"locktree status\" shows what is declared. A path begins with a slash.", addr)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -159,7 +160,10 @@ func isPlan(path string) bool {
 // readPlan reads a file of plan -out.
 func (a *app) readPlan(name string) (*plan.File, error) {
 	r, err := os.Open(a.path(name))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isAddress(name):
+		return nil, view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree status ADDRESS\" who holds the locks there.", name)
+	case err != nil:
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}
 	defer r.Close()

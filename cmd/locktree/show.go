@@ -58,10 +58,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 // showPlan needs neither the configuration nor a server: everything is in the file.
 func (a *app) showPlan(name string, concise bool) error {
 	file, err := a.readPlan(name)
-	switch {
-	case err != nil && isAddress(name):
-		return view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree status ADDRESS\" who holds the locks there.", name)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})

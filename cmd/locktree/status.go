@@ -27,12 +27,12 @@ func statusCommand(a *app) *cobra.Command {
 		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
 			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
-			"With an ADDRESS, such as namespace.payments, it shows only the lock declared there, or the locks\n" +
-			"in it. With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of\n" +
-			"this stack and of others, and those that Java (Curator), Python (kazoo) and other programs\n" +
-			"created themselves. With -servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the\n" +
-			"servers allow the four-letter words dump and cons, it also shows where holders and waiters\n" +
-			"connect from, and when the lock of a client that is cut off becomes free.\n\n" +
+			"With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of this\n" +
+			"stack and of others, and those that Java (Curator), Python (kazoo) and other programs created\n" +
+			"themselves. An ADDRESS, such as namespace.payments, stands for the path declared there. With\n" +
+			"-servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the servers allow the\n" +
+			"four-letter words dump and cons, it also shows where holders and waiters connect from, and when\n" +
+			"the lock of a client that is cut off becomes free.\n\n" +
 			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {

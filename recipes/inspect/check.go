@@ -124,12 +124,11 @@ func checkClock(system string) Condition {
 }
 
 // checkVersion warns of servers before 3.9.4: 3.8.5 and 3.9.2 fixed commits lost at a change of leaders
-// (ZOOKEEPER-4785), 3.9.4 the last one known of that family (ZOOKEEPER-4925).
-// A standalone server has no leader to change.
+// (ZOOKEEPER-4785), 3.9.4 the last one known of that family (ZOOKEEPER-4925). A standalone server has no leader to change.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
 	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
-	if m == nil { // nor its mode
+	if m == nil { // then nobody knows whether it is standalone, either
 		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}

@@ -42,6 +42,13 @@ func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
 	return s, l, conn
 }
 
+// stuck makes somebody gather whose turn does not come.
+func (l *link) stuck() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gathering = true
+}
+
 // ask reads in n goroutines and returns when all are answered.
 func (s *Session) ask(t *testing.T, n int) {
 	var all sync.WaitGroup
@@ -79,9 +86,7 @@ func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
 func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, conn := busy(t)
-		l.mu.Lock()
-		l.gathering = true // by a goroutine whose turn does not come
-		l.mu.Unlock()
+		l.stuck()
 		start(t, s, 3)
 		require.Zero(t, conn.writes.Load())
 		asked := time.Now()
@@ -94,9 +99,7 @@ func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
 func TestClosingASessionDoesNotWaitForWhoGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, _ := busy(t)
-		l.mu.Lock()
-		l.gathering = true // by a goroutine whose turn does not come
-		l.mu.Unlock()
+		l.stuck()
 		began := time.Now()
 		require.NoError(t, s.client.Close())
 		require.Less(t, time.Since(began), time.Second, "and what it created goes with it, not at its timeout")
@@ -106,8 +109,9 @@ func TestClosingASessionDoesNotWaitForWhoGathers(t *testing.T) {
 func TestNobodyGathersInAProcessThatComputes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, conn := busy(t)
+		l.stuck()
 		l.mu.Lock()
-		l.gathering, l.hasty = true, time.Now().Add(time.Minute) // the scheduler has not come back for long
+		l.hasty = time.Now().Add(time.Minute) // the scheduler has not come back for long
 		l.mu.Unlock()
 		start(t, s, 1)
 		require.Equal(t, int64(1), conn.writes.Load())

@@ -15,9 +15,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// link is one connection. Goroutines write their requests themselves, one for several (submit). Replies are delivered by the goroutine that
-// reads, which is go-zookeeper's: to it the link is a net.Conn that yields whole, checked frames and whose Write never fails.
-// go-zookeeper itself sends only the connect request, pings and closeSession. Deadlines are set by the link alone.
+// link is one connection. Goroutines write their requests themselves, one for several (submit). Replies are delivered by the
+// goroutine that reads, which is go-zookeeper's: to it the link is a net.Conn that yields whole, checked frames and whose Write
+// never fails. go-zookeeper itself sends only the connect request, pings and closeSession. Deadlines are set by the link alone.
 //
 // Read and Write are each called by one goroutine at a time; all else by any.
 type link struct {

@@ -1,0 +1,21 @@
+package child
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One that has been told to stop, and does not stand yet, may be about to start another: Kill ended before that was listed.
+func TestKillWaitsForThoseThatDoNotStandYet(t *testing.T) {
+	p, err := Start(exec.Command("sleep", "1000"))
+	require.NoError(t, err)
+	defer p.Kill()
+	p.gather()
+	require.True(t, p.gather(), "it runs")
+	p.Signal(syscall.SIGSTOP)
+	require.Eventually(t, func() bool { return !p.gather() }, time.Minute, time.Millisecond, "it stands")
+}
