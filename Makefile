@@ -1,11 +1,11 @@
-# `make demo` shows what locktree does, `make test` tests it in six minutes, and `make prove` adds what takes longer.
+# `make demo` shows what locktree does, `make test` tests it in nine minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
-MODULES = recipes/prom recipes/otel examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser
+MODULES = . recipes/prom recipes/otel examples/monitoring cmd/locktree/internal/view/serve/browser
 
-.PHONY: demo test prove check setup build fuzz bench compare screenshots readme clean
+.PHONY: demo test prove check setup services build fuzz bench compare screenshots readme clean
 
 demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
@@ -13,15 +13,19 @@ demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in on
 test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
 	@GO='$(GO)' .ci/tests everyday
 
-prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the suites of other clients
+prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, other lock services, the suites of other clients
+	@$(MAKE) --no-print-directory check MODULES=examples/compare
 	@GO='$(GO)' .ci/tests proofs
 
-setup: ## ZooKeeper, its clients, Prometheus, a browser and other lock services from Debian when missing (root), or what to install
+setup: ## ZooKeeper, its clients, Prometheus and a browser from Debian when missing (root), or what to install
 	@.ci/setup
+
+services: ## what setup does, and the other lock services of examples/compare
+	@.ci/setup services
 
 check: ## formatting, vet, staticcheck, module file
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
-	@set -e; for m in . $(MODULES); do cd $(CURDIR)/$$m; echo "== $$m"; \
+	@set -e; for m in $(MODULES); do cd $(CURDIR)/$$m; echo "== $$m"; \
 	  $(GO) vet ./...; $(GO) $(TOOL) staticcheck ./...; $(GO) mod tidy -diff; $(GO) mod verify; done
 
 build: ## bin/locktree
@@ -36,7 +40,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: setup ## figures, printed and never asserted; those of large trees, each command a process, take some minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
-compare: setup ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
+compare: services ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
 
 screenshots: setup ## those of the page in README.md, made anew; look at them

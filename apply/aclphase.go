@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,14 +31,15 @@ type listing struct {
 // job.s is the lease's, and once that has ended its requests are refused. Against those who do not
 // take the lock, each write has the version of the list that it replaces.
 //
-// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. So
-// if an apply that replaces an identity ends at any write, either the old one or the new one can
-// still do everything, and a connection that presents both always can.
+// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. What this apply created admits
+// the old and the new administrators (plan.Op.Then). So if an apply that replaces an administrator ends at any write, either the
+// old one or the new one can still do everything, and a connection that presents both always can.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
 	}
 	r, set := &listing{locked: t.locked, noted: t.tx.Index, before: t.index}, 0
+	var closed error // because of the first node that somebody else has closed to us
 	r.emit(ACLPhase{Total: len(steps)})
 	fail := func(err error) error {
 		return &ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
@@ -48,6 +50,11 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 			if err == nil && write != nil {
 				err = r.setNext(ctx, *write)
 			}
+			// Whoever has all rights on one node must not keep those who leave on all others.
+			if errors.Is(err, zk.ErrNoAuth) && !r.p.Administers(steps[i].Before) {
+				closed = cmp.Or(closed, err)
+				continue
+			}
 			if err != nil {
 				return fail(err)
 			}
@@ -56,6 +63,9 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 				r.emit(ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
 			}
 		}
+	}
+	if closed != nil {
+		return fail(closed)
 	}
 	if err := r.clearPending(ctx); err != nil {
 		return fail(err)

@@ -304,17 +304,24 @@ func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err e
 	if errors.Is(err, session.ErrTooLarge) {
 		return tooLarge(r.tx.Changes, r.all, false)
 	}
-	for i, res := range results {
-		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.all) {
-			continue
-		}
+	if op, refused := firstRefused(results, r.all); refused {
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
-		return r.explain(ctx, r.all[i], err)
+		return r.explain(ctx, op, err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)
 	}
 	return (&NodeError{Path: r.p.Root, Op: "commit to", Written: nothingWritten, Err: err}).meaning()
+}
+
+// firstRefused returns the operation because of which a transaction was refused.
+func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
+	for i, res := range results {
+		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
+			return ops[i], true
+		}
+	}
+	return plan.Op{}, false
 }
 
 // unknown reports whether an operation that failed may have been applied.

@@ -246,7 +246,7 @@ func find[E apply.Event](ev events) (out E) {
 }
 
 // patience is how long others are waited for, and servers: nothing here takes so long but what hangs.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Who stands in a lock was looked for in what it left when it moved, which has its address.
 func TestContenderInALockWithTheAddressOfATombstoneIsNamed(t *testing.T) {

@@ -41,8 +41,10 @@
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by
 // one afterwards, each guarded by its version and noted in the index beforehand. An apply that is
 // interrupted there leaves nodes with their old lists, and the next one finishes. There are two
-// passes: every right is granted everywhere before any is withdrawn. So wherever an apply that replaces
-// an administrator's credential ends, either the old one or the new one can still do everything.
+// passes: every right is granted everywhere before any is withdrawn. What the apply creates admits the administrators who leave,
+// too, until the second pass. So wherever an apply ends that replaces a declared administrator, either the old credential or the
+// new one can still do everything. That is not true of an apply limited to some nodes, which leaves the lists of all others as
+// they are, nor where administrators are not declared.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
 // between verification and transaction cannot be distinguished from the one that was verified.

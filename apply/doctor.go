@@ -52,6 +52,7 @@ func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most i
 		switch {
 		case err == nil:
 			out.foreign(paths[i], in.Junk)
+			out.mayVanish(paths[i], in.Payload)
 		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // which the look at the access has found
 			return nil, err
 		}
@@ -65,6 +66,16 @@ func (k *Checkup) foreign(path string, junk []string) {
 			What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
 			Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
 			Next: "find out whose they are, and delete them"})
+	}
+}
+
+// mayVanish reports a lock whose node another program made.
+func (k *Checkup) mayVanish(path string, p *kind.Payload) {
+	if p != nil && p.Made == kind.MadeElsewhere {
+		k.Locks = append(k.Locks, inspect.Condition{Name: "container " + path, Verdict: inspect.VerdictUnsure,
+			What: "another program made its node, which may be a container: it was imported while programs used it",
+			Why:  "the servers delete a container soon after the last program left, and programs of this library are refused until the next apply",
+			Next: "run locktree import -wait-idle=10m " + p.Owner.Addr + " " + path})
 	}
 }
 
@@ -93,8 +104,15 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) 
 		if !n.Kind().Container {
 			out.Checked++
 		}
-		if there := live.Find(n.Path); there != nil && there.Live.Usage != nil {
+		there := live.Find(n.Path)
+		if there == nil {
+			continue
+		}
+		if there.Live.Usage != nil {
 			out.foreign(n.Path, there.Live.Usage.Junk)
+		}
+		if there.Payload != nil && there.Payload.Owner.Stack == declared.Stack {
+			out.mayVanish(n.Path, there.Payload)
 		}
 	}
 	return out, nil

@@ -145,7 +145,7 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 		}
 	}
 	if len(left) == 0 {
-		return cause
+		return &reopenedError{cause}
 	}
 	for _, c := range left {
 		e.Locks = append(e.Locks, named(c.Addr, c.Path))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // The errors in this file are those of Lock, Read, Run and Check; test with errors.As. They wrap
@@ -61,7 +62,7 @@ func (e *StaleError) Explain() plan.Explanation {
 
 // Difference is one node that differs from what the plan saw.
 type Difference struct {
-	Addr plan.Addr // Addr is "" for the stack's index: another apply has finished
+	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's index: another apply has finished
 	Path string
 	// What is "created", "deleted", "deleted and created again", "data changed" or
 	// "access list changed"; of a [VerifyError], a clause.
@@ -103,8 +104,11 @@ func list(diffs []Difference) (out []string) {
 
 // named is the name of a node in an error.
 func named(addr plan.Addr, path string) string {
-	if addr == "" {
+	switch {
+	case addr == "" && strings.Contains(path, plan.ScaffoldPath("/")+"/"):
 		addr = "the stack's index"
+	case addr == "": // a part of a lock
+		return path
 	}
 	return fmt.Sprintf("%s (%s)", addr, path)
 }
@@ -140,7 +144,6 @@ type InUseError struct {
 	Path   string
 	Action plan.Action
 	Usage  *plan.Usage // nil when they left before they could be read
-	Reason plan.Reason // of the action
 	Others int         // how many more locks of the plan are in use
 	// Taken: it is to be imported at its present path. While it is in use, a new plan imports it without replacing it.
 	Taken bool
@@ -160,7 +163,7 @@ func InUse(p *plan.Plan) error {
 func inUse(usage *plan.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
-		Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: usage,
+		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage,
 		Taken: c.Importing == c.Path && !c.Tombstone, Others: len(busy) - 1,
 	}
 }
@@ -184,9 +187,6 @@ func (e *InUseError) Explain() plan.Explanation {
 		x.Written = "1 more lock of this plan is in use. " + x.Written
 	case e.Others > 1:
 		x.Written = fmt.Sprintf("%d more locks of this plan are in use. %s", e.Others, x.Written)
-	}
-	if e.Reason == plan.ReasonReplaceACL {
-		x.Next += ` Or remove acl_change = "replace" from its lifecycle block: then its access list is set without waiting.`
 	}
 	if e.Taken {
 		x.Next += "\n\nAn idle node is replaced when it is imported, because it may be a container. A new plan imports this one as it is while it is in use."
@@ -267,7 +267,7 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
-	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) { // it was not refused
+	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, session.ErrReplyTooLarge) { // it was not refused
 		x.Summary = "Could not " + e.Op + " a node"
 	}
 	switch e.Op {
@@ -357,6 +357,16 @@ func (e *ClosedError) Explain() plan.Explanation {
 	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
 
+// reopenedError: nothing of the plan was written because of err, and locks that were closed in order to drain them are open
+// again. For a while nobody new got in, and their data was written twice.
+type reopenedError struct{ err error }
+
+func (e *reopenedError) Explain() plan.Explanation {
+	x := plan.Explain(e.err)
+	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Locks that were closed in order to drain them are open again, and nothing else was written.")
+	return x
+}
+
 // VerifyError: the transaction WAS committed, but reading it back failed, or showed
 // something other than what was written.
 type VerifyError struct {
@@ -403,6 +413,7 @@ func (e *ACLPhaseError) Error() string { return message(e) }
 func (e *PartialError) Error() string  { return message(e) }
 func (e *ClosedError) Error() string   { return message(e) }
 func (e *VerifyError) Error() string   { return message(e) }
+func (e *reopenedError) Error() string { return message(e) }
 func (e *MovedError) Error() string    { return message(e) }
 
 func (e *ConflictError) Unwrap() error { return e.Err }
@@ -412,3 +423,4 @@ func (e *ACLPhaseError) Unwrap() error { return e.Err }
 func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
+func (e *reopenedError) Unwrap() error { return e.err }

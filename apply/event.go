@@ -73,7 +73,7 @@ type (
 		Action plan.Action
 		Err    error
 	}
-	// ACLPhase: now the access lists of existing nodes are set, Total of them.
+	// ACLPhase: now access lists are set, Total of them: of nodes that existed, and of new ones which admit those who leave.
 	ACLPhase struct{ Total int }
 	// ACLApplied: one of them is set.
 	ACLApplied struct {

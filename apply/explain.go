@@ -53,7 +53,7 @@ func (e *NodeError) meaning() *NodeError {
 	switch err := e.Err; {
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Why = "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed"
-		e.Next = "Check the principals it grants to."
+		e.Next = "Check the principals it grants to. Servers know x509 only if they accept TLS clients with certificates, and sasl only if they are set up for it; \"locktree dev\" knows neither."
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		e.Why, e.Next = "its parent is an ephemeral node, which can have no children", "Choose another path."
 	case errors.Is(err, session.ErrQuotaExceeded):
@@ -64,6 +64,8 @@ func (e *NodeError) meaning() *NodeError {
 		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
 	case errors.Is(err, session.ErrServer):
 		e.Why, e.Next = "the servers failed: "+serverError(err), "Look at their logs, then try again."
+	case errors.Is(err, session.ErrReplyTooLarge):
+		e.Why, e.Next = cause(err), "That limit is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
 		e.Why, e.Next = cause(err), "Check the user name and the password."
 	default:

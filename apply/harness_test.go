@@ -175,9 +175,9 @@ func executor(c *recipes.Client) *apply.Executor {
 	return &apply.Executor{Client: c, Operation: "apply", Who: "me@here", Version: "test"}
 }
 
-func (s *site) apply(c *recipes.Client, tree *plan.Tree) *apply.Result {
+func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *apply.Result {
 	s.t.Helper()
-	p := s.plan(c, tree)
+	p := s.plan(c, tree, opts...)
 	require.True(s.t, p.Applyable(), "%s", p)
 	res, err := executor(c).Run(s.t.Context(), p)
 	require.NoError(s.t, err)

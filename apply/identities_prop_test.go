@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -19,8 +20,10 @@ import (
 // people: two of them are one user with an old and a new password, whom servers show alike to readers.
 var people = []string{"ann:1", "ann:2", "bob:3", "cid:4"}
 
-// charter is what one configuration says of who may do what.
+// charter is what one configuration says of who may do what, and of what there is.
 type charter struct {
+	has map[string]bool // by path
+
 	stack           string
 	admins, readers []string
 	grants          map[string]map[string]string // by path; nil for a node without an acl
@@ -30,13 +33,26 @@ type charter struct {
 var charterNodes = []struct {
 	path string
 	kind *kind.Kind
-}{{"", kind.Namespace}, {"/ledger", kind.Mutex}, {"/pool", kind.Semaphore}, {"/solo", kind.Election}}
+}{
+	{"", kind.Namespace}, {"/lamp", kind.Mutex}, {"/ledger", kind.Mutex}, {"/pool", kind.Semaphore}, {"/solo", kind.Election},
+	{wing, kind.Namespace}, {wing + "/lamp", kind.Mutex},
+}
+
+// wing is a namespace that stays when it is no longer declared: in it is a node that somebody else made, or the note of the
+// lamp, which moves in and out of it.
+const wing = "/wing"
 
 func someCharter(t *rapid.T, stack string) *charter {
 	some := func(name string, least int) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(people), least, len(people), rapid.ID[string]).Draw(t, name)
 	}
 	c := &charter{stack: stack, admins: some("admins", 1), readers: some("readers", 0), grants: map[string]map[string]string{}}
+	c.has = map[string]bool{"": true, wing: rapid.Bool().Draw(t, "a wing")}
+	for _, path := range []string{"/ledger", "/pool", "/solo"} {
+		c.has[path] = rapid.IntRange(0, 3).Draw(t, path) > 0
+	}
+	c.has[wing+"/lamp"] = c.has[wing] && rapid.Bool().Draw(t, "the lamp is there")
+	c.has["/lamp"] = !c.has[wing+"/lamp"]
 	for _, n := range charterNodes {
 		if rapid.IntRange(0, 2).Draw(t, "acl of "+n.path) > 0 {
 			continue
@@ -62,7 +78,11 @@ func (c *charter) access() *plan.Access { return may(c.admins, c.readers) }
 func (c *charter) tree(s *site) *plan.Tree {
 	tree := &plan.Tree{Ensemble: "main", Root: s.root, Stack: c.stack}
 	tree.Intent.Access = c.access()
+	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/" + c.stack + wing + "/lamp", To: s.root + "/" + c.stack + "/lamp"}}
 	for _, d := range charterNodes {
+		if !c.has[d.path] {
+			continue
+		}
 		n := declare("/"+c.stack+d.path, d.kind, set("description", fmt.Sprint(c.visits)))
 		n.Path, n.Payload.Owner.Stack = s.root+n.Path, c.stack
 		n.ACL = c.access().List()
@@ -116,7 +136,12 @@ type land struct {
 	*site
 	r       *rapid.T
 	clients map[string]*recipes.Client
+	kept    int // nodes that stayed without a declaration
 	now     map[string]*charter
+
+	closed map[string]bool            // of the last plan: whether nobody who applied had ADMIN on the node of a path
+	told   map[string]bool            // and whether the plan has a problem there
+	spared map[string]map[string]bool // by stack, what its last apply went on without for these two reasons
 }
 
 func (l *land) client(who ...string) *recipes.Client {
@@ -153,11 +178,11 @@ func (p *passing) end() {
 // Whatever identities, grants and changes of them are declared, by whomever they are applied: declared readers can plan,
 // declared administrators can apply, nobody else can write, and nobody who could apply is locked out unless it was asked for.
 func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
-	applied, refused := 0, 0
+	applied, refused, kept := 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
 		passing := &passing{TB: t}
 		defer passing.end()
-		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}}
+		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}, spared: map[string]map[string]bool{}}
 		for range rapid.IntRange(2, 5).Draw(r, "applies") {
 			next := someCharter(r, rapid.SampledFrom([]string{"shop", "depot"}).Draw(r, "stack"))
 			by := rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, len(people), rapid.ID[string]).Draw(r, "by")
@@ -172,8 +197,11 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 				slices.Sort(by)
 				by = slices.Compact(by)
 			}
+			was := l.now[next.stack]
 			if l.turn(next, by) {
 				applied++
+				l.stays(was, next)
+				l.squat(next)
 			} else {
 				refused++
 			}
@@ -181,8 +209,10 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 				l.holds(c)
 			}
 		}
+		kept += l.kept
 	})
-	t.Logf("%d applied, %d refused", applied, refused)
+	t.Logf("%d applied, %d refused, %d nodes stayed without a declaration", applied, refused, kept)
+	require.Positive(t, kept)
 	require.Positive(t, applied)
 	require.Positive(t, refused)
 }
@@ -197,6 +227,20 @@ func (l *land) turn(next *charter, by []string) bool {
 		require.ErrorContains(r, err, "READ")
 		require.True(r, len(before) > 0 && (was == nil || !meet(by, append(slices.Clone(was.admins), was.readers...))), "%v: %v", by, err)
 		return false
+	}
+	l.closed, l.told = map[string]bool{}, map[string]bool{}
+	spared := l.spared[next.stack]
+	l.spared[next.stack] = map[string]bool{}
+	defer func() {
+		if l.now[next.stack] == was { // nothing was applied
+			l.spared[next.stack] = spared
+		}
+	}()
+	for path, list := range before {
+		l.closed[path] = !slices.ContainsFunc(by, func(who string) bool { return rights(list, who)&kind.PermAdmin != 0 })
+	}
+	for _, q := range p.Problems {
+		l.told[q.Path] = true
 	}
 	able := slices.ContainsFunc(next.admins, func(who string) bool { return manages(tree, who) })
 	lockedOut := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool {
@@ -248,8 +292,53 @@ func (l *land) turn(next *charter, by []string) bool {
 		return false
 	}
 	l.now[next.stack] = next
+	for path := range before {
+		if l.closed[path] && l.told[path] && strings.HasPrefix(path, l.root+"/"+next.stack+wing) {
+			l.spared[next.stack][path] = true
+		}
+	}
 	l.exact(by, next.stack)
 	return true
+}
+
+// stays asserts of what is no longer declared, and stays, that it is of those who may use the stack now, and not of those who
+// might administer it before.
+func (l *land) stays(was, now *charter) {
+	tree, lists, base := now.tree(l.site), l.everyList(), l.root+"/"+now.stack
+	for _, path := range []string{base + wing, base + wing + "/lamp", base + "/lamp"} {
+		list := lists[path]
+		if list == nil || tree.Find(path) != nil {
+			continue
+		}
+		if l.closed[path] { // to all who applied, as a tenant may have done: the plan names it, and goes on without it
+			require.True(l.r, l.told[path], path)
+			continue
+		}
+		l.kept++
+		for _, who := range now.admins {
+			require.Equal(l.r, kind.PermAll, rights(list, who), "%s: %s", path, who)
+		}
+		for _, who := range now.readers {
+			require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
+		}
+		for _, who := range was.admins {
+			if !slices.Contains(append(slices.Clone(now.admins), now.readers...), who) {
+				require.Zero(l.r, rights(list, who)&^kind.PermRead, "%s: %s", path, who) // of a lock that moved, who may use it reads where to
+			}
+		}
+	}
+}
+
+// squat makes a node in the wing, by whoever may.
+func (l *land) squat(c *charter) {
+	if !c.has[wing] || !rapid.Bool().Draw(l.r, "somebody else's node") {
+		return
+	}
+	s := l.session(l.client(people...))
+	_, err := s.Create(l.t.Context(), l.root+"/"+c.stack+wing+foreign, nil, 0, zk.WorldACL(zk.PermAll))
+	if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+		require.NoError(l.r, err)
+	}
 }
 
 func managesNode(n *plan.Node, who string) bool {
@@ -294,7 +383,9 @@ func (l *land) holds(c *charter) {
 		}
 		require.Empty(r, p.Drifted)
 		for i := range p.Changes {
-			require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
+			if !l.spared[c.stack][p.Changes[i].Path] {
+				require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
+			}
 		}
 		// One who also sees what the other stack declares knows of more that may go than one who applied without.
 		for _, a := range p.Access {
@@ -302,10 +393,12 @@ func (l *land) holds(c *charter) {
 		}
 	}
 	for _, n := range tree.Nodes {
-		require.Equal(r, apply.ListText(n.ACL), apply.ListText(lists[n.Path]), n.Path)
+		if !l.spared[c.stack][n.Path] {
+			require.Equal(r, apply.ListText(n.ACL), apply.ListText(lists[n.Path]), n.Path)
+		}
 	}
 	for _, who := range c.admins {
-		if !manages(tree, who) {
+		if !manages(tree, who) || len(l.spared[c.stack]) > 0 {
 			continue // it was said so
 		}
 		c.visits++

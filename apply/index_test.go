@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -52,7 +53,7 @@ var losses = map[string]struct {
 
 // longNames declares locks whose addresses make a large index of few.
 func longNames(from, to int) []*plan.Node {
-	nodes := []*plan.Node{declare("/many", kind.Namespace)}
+	nodes := []*plan.Node{declare("/many", kind.Namespace, adminOnly)} // nobody else makes nodes there
 	for i := from; i < to; i++ {
 		n := declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex)
 		n.Addr = n.Addr.Instance(strings.Repeat("k", 4000))
@@ -207,7 +208,8 @@ func TestASearchLeavesWhatIsBelowOtherRootsAlone(t *testing.T) {
 	require.Equal(t, paths(want), paths(live))
 }
 
-func TestARootInANamespaceOfTheSameStackIsAnError(t *testing.T) {
+// It was an error of every command, so that whoever may create nodes in a namespace could stop them all.
+func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	s.apply(c, s.shop())
@@ -216,9 +218,28 @@ func TestARootInANamespaceOfTheSameStackIsAnError(t *testing.T) {
 	require.NoError(t, s.server.Create(plan.ScaffoldPath(inner.root)+"/stacks/another", nil))
 	require.False(t, s.plan(c, s.shop()).HasChanges(), "another stack may have its root there")
 	require.NoError(t, s.server.Create(plan.IndexPath(inner.root, stack), nil))
-	_, err := apply.Read(t.Context(), s.session(c), s.shop())
-	require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
-	require.ErrorContains(t, err, `a configuration with the root /locks/pay has the same stack, "shop"`)
+	data, err := declare("/theirs", kind.Mutex).Payload.Encode()
+	require.NoError(t, err)
+	require.NoError(t, s.server.Create(inner.root+"/theirs", data))
+	tree := s.shop()
+	p := s.plan(c, tree)
+	require.False(t, p.HasChanges(), "%s", p)
+	require.Len(t, p.Problems, 1)
+	require.Contains(t, p.Problems[0].Detail, `A configuration with the root /locks/pay has the same stack, "shop"`)
+
+	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
+	s.apply(c, tree)
+	require.Nil(t, s.node(c, "/pay/ledger"), "what is noted is ours")
+	require.NoError(t, s.destroy(c, tree))
+	require.NotNil(t, s.node(c, "/pay/theirs"))
+	require.Nil(t, s.node(c, "/solo"))
+}
+
+func (s *site) node(c *recipes.Client, path string) *zk.Stat {
+	s.t.Helper()
+	stat, err := s.session(c).Exists(s.t.Context(), s.root+path)
+	require.NoError(s.t, err)
+	return stat
 }
 
 // The inner one planned to delete what the outer one declares in the namespace.

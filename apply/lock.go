@@ -150,6 +150,9 @@ func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, 
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
+	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // a server restarts, perhaps
+		lease, err = m.TryLock(try)
+	}
 	// TryLock first, even if we may wait: it says at once for whom.
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
@@ -166,11 +169,20 @@ func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, 
 	case mute:
 		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, cause(err)),
 			Written: nothingWritten, Next: "Look at the servers, then apply again."}
-	case errors.As(err, &holder):
+	case errors.As(err, &holder) && !errors.Is(err, recipes.ErrUnreachable):
 		return nil, &LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
 	default:
 		return nil, lockError(info.Path, err)
 	}
+}
+
+// rest pauses before another try, and reports whether ctx goes on.
+func rest(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	return ctx.Err() == nil
 }
 
 // wait waits as long as it may, and reports for whom. It always identifies the holder that TryLock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -294,6 +295,25 @@ func TestDeadAppliersLockGoesByItself(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, time.Since(start), 16*time.Second, "the session timeout and two ticks")
 		s.server.Heal(0)
+	})
+}
+
+func TestAnApplyOutlivesTheRestartOfItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		asks := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
+			return r.Op == "create" && strings.HasPrefix(r.Path, plan.LockPath(s.root, stack))
+		}), zktest.CutBefore)
+		go func() {
+			<-asks.Hit()
+			s.server.RefuseDials(true)
+			time.Sleep(s.session(c).Timeout() / 2) // longer than a TryLock waits
+			s.server.RefuseDials(false)
+		}()
+		s.apply(c, s.tree())
+		require.Equal(t, 1, asks.Hits())
 	})
 }
 

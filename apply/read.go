@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -346,26 +345,35 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, 
 		return n, nil, nil
 	}
 	if another {
-		return n, names, r.apart(ctx, n)
+		return r.apart(ctx, n, names)
 	}
 	return n, names, nil
 }
 
-// apart returns an error if a namespace of ours is also the root of a stack with our name. Whose a node in it is cannot be
-// told, and each of the two would delete what the other one declares.
-func (r *reader) apart(ctx context.Context, n *plan.Node) error {
+// apart is for a namespace of ours that is a root of other stacks. If one of them has our name, or that cannot be read, what is
+// there is not ours, whatever it says, unless our configuration or our index names it: each of the two would delete what the other
+// one declares.
+func (r *reader) apart(ctx context.Context, n *plan.Node, names []string) (*plan.Node, []string, error) {
 	inner := plan.IndexPath(n.Path, r.tree.Stack)
 	stat, err := r.s.Exists(ctx, inner)
 	switch {
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return readError(inner, err)
+		return nil, nil, readError(inner, err)
 	case err == nil && stat == nil:
-		return nil
+		return n, names, nil
 	}
-	return &NodeError{
-		Path: n.Path, Op: "read", Addr: n.Addr, Why: fmt.Sprintf("a configuration with the root %s has the same stack, %q, so their nodes cannot be told apart", n.Path, r.tree.Stack),
-		Next: "Give one of the two another stack or another root.",
+	var known []string
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, path := range names {
+		if _, named := slices.BinarySearch(r.names, path); named {
+			known = append(known, path)
+		} else {
+			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
+		}
 	}
+	r.tree.Nested = append(r.tree.Nested, n.Path)
+	return n, known, nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
@@ -423,4 +431,5 @@ func (r *reader) collect() {
 	slices.SortFunc(r.tree.Nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
 	slices.Sort(r.tree.Unmanaged)
 	slices.Sort(r.tree.Unreadable)
+	slices.Sort(r.tree.Nested)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -72,15 +73,15 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	live, err := apply.Read(t.Context(), s.session(c), s.shop())
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/ledger").Live.Usage
-	require.Len(t, u.Holders, 2, "who says that it was granted is a holder")
+	require.Len(t, u.Holders, 1)
 	require.Equal(t, "worker", u.Holders[0].ID)
 	require.Equal(t, lease.Token(), u.Holders[0].Token)
 	require.Equal(t, s.session(w).ID(), u.Holders[0].Session)
 	require.Positive(t, u.Holders[0].SinceMs)
 	require.Zero(t, u.Holders[0].HeldMs, "it did not wait")
-	require.Equal(t, granted.UnixMilli(), u.Holders[1].HeldMs)
-	require.Len(t, u.Waiters, 1)
+	require.Len(t, u.Waiters, 2)
 	require.Equal(t, "java@host", u.Waiters[0].ID)
+	require.Equal(t, granted.UnixMilli(), u.Waiters[1].HeldMs, "its place decides, and not what it says")
 	require.Equal(t, []string{"README"}, u.Junk)
 	u = live.Find("/locks/pay/pool").Live.Usage
 	require.Equal(t, []string{"junk"}, u.Junk)
@@ -98,6 +99,35 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
 	})
+}
+
+// 100 permits that were held when the limit was lowered to 10 were "32 held, 68 waiting": no more than 32 contenders were read, and
+// the place of the others does not tell under which limit they came.
+func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
+	for _, clients := range []int{1, 4} {
+		s := inMemory(t)
+		c := s.provisioner()
+		tree := s.shop()
+		set("permits", 100)(tree.Nodes[4])
+		s.apply(c, tree)
+		for range clients {
+			_, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(t.Context(), 100/clients)
+			require.NoError(t, err)
+		}
+		for _, limit := range []int{100, 10} {
+			set("permits", limit)(tree.Nodes[4])
+			s.apply(c, tree)
+			live, err := apply.Read(t.Context(), s.session(c), tree)
+			require.NoError(t, err)
+			u := live.Find("/locks/pay/pool").Live.Usage
+			require.Len(t, u.Holders, 100)
+			require.Empty(t, u.Waiters)
+			require.Len(t, plan.Clients(u.Holders), clients)
+			in, err := inspect.Lock(t.Context(), c, "/locks/pay/pool")
+			require.NoError(t, err)
+			require.Len(t, in.Holders, 100, "as inspect judges")
+		}
+	}
 }
 
 // Curator's clients do not say under which limit they came: who no longer stands

@@ -1,10 +1,13 @@
 package apply_test
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -13,13 +16,14 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, locks with
-// and without structural children, and the note that a move left.
-func (s *site) estate(a *plan.Access) *plan.Tree {
-	tree := s.tree(
+// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, a quota, locks with
+// and without structural children, the note that a move left, and namespaces that are no longer declared and stay
+// because of that note, or of a node that somebody else made in them.
+func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
+	tree := s.tree(append(more,
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex),
-		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/bills", kind.Mutex),
-	)
+		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/bills", kind.Mutex), declare("/solo", kind.Election),
+	)...)
 	for _, n := range tree.Nodes {
 		n.ACL = a.List()
 		if !n.Kind().Container {
@@ -27,25 +31,44 @@ func (s *site) estate(a *plan.Access) *plan.Tree {
 		}
 	}
 	tree.Intent.Access = a
-	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/invoices", To: s.root + "/bills"}}
+	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/old/invoices", To: s.root + "/bills"}}
+	tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
 	return tree
 }
 
-// settle makes an estate, its note included.
-func (s *site) settle(a *plan.Access, keys ...string) {
-	s.t.Helper()
-	first := s.estate(a)
-	first.Intent.PathMoves = nil
-	for _, n := range first.Nodes {
-		if n.Path == s.root+"/bills" {
-			n.Path = s.root + "/invoices"
+// grown is an estate with more in it: an apply that makes an estate into it creates each kind of node that there is.
+func (s *site) grown(a *plan.Access) *plan.Tree {
+	tree := s.estate(a, declare("/more", kind.Namespace), declare("/more/pool", kind.Semaphore, set("permits", 3)), declare("/pay/new", kind.Mutex))
+	s.move(tree, "/solo", "/more/solo")
+	tree.Intent.PathMoves = append(tree.Intent.PathMoves, plan.PathMove{From: s.root + "/solo", To: s.root + "/more/solo"})
+	tree.Intent.Quotas = append(tree.Intent.Quotas, plan.Quota{Addr: "more.namespace", Path: s.root + "/more", MaxNodes: 50})
+	return tree
+}
+
+func (s *site) move(tree *plan.Tree, from, to string) {
+	for _, n := range tree.Nodes {
+		if n.Path == s.root+from {
+			n.Path = s.root + to
 		}
 	}
-	slices.SortFunc(first.Nodes, func(a, b *plan.Node) int { return len(a.Path) - len(b.Path) })
+	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// settle makes an estate, with what it has left behind.
+func (s *site) settle(a *plan.Access, keys ...string) {
+	s.t.Helper()
+	first := s.estate(a, declare("/old", kind.Namespace), declare("/odd", kind.Namespace), declare("/odd/in", kind.Namespace))
+	first.Intent.PathMoves = nil
+	s.move(first, "/bills", "/old/invoices")
 	c := s.as(keys...)
 	s.apply(c, first)
+	_, err := s.session(c).Create(s.t.Context(), s.root+"/odd/in"+foreign, []byte("hi"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
 	s.apply(c, s.estate(a))
 }
+
+// foreign is the name of nodes that somebody else makes.
+const foreign = "/theirs"
 
 // rotations are the steps in which an identity is replaced: who applies, who carries on when they died at any
 // write, and between what.
@@ -57,13 +80,16 @@ var rotations = map[string]struct {
 	"the new one beside the old one":              {[]string{oldKey}, []string{oldKey, newKey}, []string{oldKey, newKey}, [][]string{{oldKey}, {oldKey, newKey}}},
 	"the new one beside it, by the old one alone": {[]string{oldKey}, []string{oldKey, newKey}, []string{oldKey}, [][]string{{oldKey}, {oldKey, newKey}}},
 	"the old one goes":                            {[]string{oldKey, newKey}, []string{newKey}, []string{newKey}, [][]string{{newKey}, {oldKey, newKey}}},
-	"in one step":                                 {[]string{oldKey}, []string{newKey}, []string{oldKey, newKey}, [][]string{{oldKey, newKey}}},
+	"in one step":                                 {[]string{oldKey}, []string{newKey}, []string{oldKey, newKey}, [][]string{{oldKey, newKey}, whoeverCan}},
 }
+
+// whoeverCan carries on alone: with its own configuration, which may be the one from before.
+var whoeverCan []string
 
 // The program that rotates dies, or only a reply is lost, at every write. Whoever is said to carry on does, a program's
 // lock is held through all of it, and a reader can plan at any moment.
 func TestCrashAtEveryWriteOfARotation(t *testing.T) {
-	const least = 14 // lock, transaction, the lists of ten nodes at least, journal, unlock
+	const least = 24 // directories, lock, transaction, the lists of twenty nodes at least, journal, unlock
 	i := 0
 	for name, r := range rotations {
 		atEveryWrite(t, name, &i, least, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
@@ -85,19 +111,25 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 	lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 
-	tree := s.estate(may(after, readers))
+	tree := s.grown(may(after, readers))
 	hit, err := s.runAsStruck(s.as(by...), s.plan(s.as(by...), tree), k, fault, dies, nil)
 	if !dies || !hit {
 		require.NoError(t, err)
 	}
 
-	s.somebodyCanDoEverything(before, after)
+	able := s.somebodyCanDoEverything(before, after)
 	ci := s.as(ciKey)
 	live, err := apply.Read(t.Context(), s.session(ci), tree)
 	require.NoError(t, err, "a reader plans at any moment")
 	require.Empty(t, live.Unreadable)
 	require.NoError(t, lease.Verify(t.Context()), "the program was disturbed")
 
+	if slices.Equal(survivor, whoeverCan) {
+		survivor = []string{able}
+		if !slices.Contains(after, able) {
+			after, tree = before, s.estate(may(before, readers))
+		}
+	}
 	c := s.as(survivor...)
 	p := s.plan(c, tree)
 	require.True(t, p.Applyable(), "%s", p)
@@ -110,32 +142,68 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 	return hit
 }
 
+// A rotation that creates more than a transaction holds ends between two of them. What the first ones created is of both, and
+// nothing looks as if it had been changed by hand.
+func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
+	s := inMemory(t)
+	readers := []string{ciKey}
+	s.settle(may([]string{oldKey}, readers), oldKey)
+	more := bulk(1500, 0, strings.Repeat("long ", 100))
+	before, after := s.estate(may([]string{oldKey}, readers)), s.estate(may([]string{newKey}, readers), more...)
+	both := s.as(oldKey, newKey)
+	p := s.plan(both, after)
+	require.Greater(t, len(p.Batches), 1)
+	lists := len(p.ACLSteps()) + len(more)
+	require.GreaterOrEqual(t, p.Transaction.ACLPhase, lists, "what is created has a list to set, too")
+	ctx, stop := context.WithCancel(t.Context())
+	x := executor(both)
+	x.Events = func(e apply.Event) {
+		if e, ok := e.(apply.Committed); ok && e.Batch == 1 {
+			stop()
+		}
+	}
+	_, err := x.Run(ctx, p)
+	var half *apply.PartialError
+	require.ErrorAs(t, err, &half)
+
+	s.somebodyCanDoEverything([]string{oldKey}, []string{newKey})
+	for _, tree := range []*plan.Tree{before, after} {
+		p := s.plan(s.as(oldKey), tree)
+		require.True(t, p.HasChanges())
+		require.Empty(t, p.Drifted)
+	}
+	s.apply(both, after)
+	s.arrived(after, []string{newKey})
+}
+
 // somebodyCanDoEverything asserts that one identity alone has all rights on every node of the stack, so that it can
-// carry on, or go back.
-func (s *site) somebodyCanDoEverything(before, after []string) {
+// carry on, or go back. It returns who can, the new one if both can.
+func (s *site) somebodyCanDoEverything(before, after []string) string {
 	s.t.Helper()
 	lacks := map[string]string{}
-	for _, key := range append(slices.Clone(before), after...) {
+	for _, key := range append(slices.Clone(after), before...) {
 		who := allOf(key)
-		for path, list := range s.everyList() {
+		for path, list := range s.everyList(s.root, plan.QuotaPath(s.root)) {
 			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && a.Perms == kind.PermAll }) {
 				lacks[key] += " " + path
 			}
 		}
 		if lacks[key] == "" {
-			return
+			return key
 		}
 	}
 	require.Fail(s.t, "nobody alone can do everything", "%v", lacks)
+	return ""
 }
 
-// everyList has the lists of all nodes below the root and of it, but for contenders: as the server has them.
-func (s *site) everyList() map[string][]kind.ACL {
+// everyList has the lists of all nodes below the root and of it, or of others, but for contenders and somebody else's node:
+// as the server has them.
+func (s *site) everyList(roots ...string) map[string][]kind.ACL {
 	out := map[string][]kind.ACL{}
 	var walk func(string)
 	walk = func(path string) {
 		n, ok := s.server.Get(path)
-		if !ok || n.Stat.EphemeralOwner != 0 {
+		if !ok || n.Stat.EphemeralOwner != 0 || strings.HasSuffix(path, foreign) {
 			return
 		}
 		for _, a := range n.ACL {
@@ -145,7 +213,12 @@ func (s *site) everyList() map[string][]kind.ACL {
 			walk(kind.JoinPath(path, name))
 		}
 	}
-	walk(s.root)
+	if len(roots) == 0 {
+		roots = []string{s.root}
+	}
+	for _, root := range roots {
+		walk(root)
+	}
 	return out
 }
 

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -38,6 +39,8 @@ type job struct {
 	fresh bool       // the lock was held before the plan was made
 	s     *recipes.Session
 	total int // transactions, as far as is known
+	// created are the access lists to set on what this apply created for those who leave, too.
+	created []plan.ACLStep
 }
 
 // locked is a job that holds the lock.
@@ -115,6 +118,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
+	steps = slices.Concat(steps, r.created)
 	if err := sent.list(ctx, steps); err != nil {
 		return err
 	}
@@ -167,12 +171,15 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, err
 	}
-	made, err := scaffold(ctx, r.s, r.p, r.own)
+	made, err := scaffold(ctx, r.s, r.p, r.p.Admit(r.own))
 	if err != nil {
 		return nil, err
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
+	}
+	if r.created, err = guests(ctx, r.s, r.p, r.own); err != nil {
+		return nil, err
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
@@ -251,6 +258,10 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 		return err
 	}
 	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(tx.Changes, c) })
+	for _, s := range tx.ACLSteps() {
+		s.Addr = cmp.Or(s.Addr, plan.EnsembleAddr(r.p.Ensemble)) // what belongs to no change
+		r.created = append(r.created, s)
+	}
 	r.done++
 	switch {
 	case tx.Last:

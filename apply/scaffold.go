@@ -89,3 +89,23 @@ func absent(ctx context.Context, s *recipes.Session, paths []string, others int)
 	}
 	return missing, nil
 }
+
+// guests are the access lists to set on directories of quotas that a scaffold of this plan created for those who leave, too.
+// Who created them is not known after a lost reply, and they have no version that the plan saw, so their list says it.
+func guests(ctx context.Context, s *recipes.Session, p *plan.Plan, own []kind.ACL) (steps []plan.ACLStep, err error) {
+	both := p.Admit(own)
+	if kind.EqualACL(own, both) {
+		return nil, nil
+	}
+	for _, path := range quotaPaths(p) {
+		list, stat, err := s.GetACL(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+		case err != nil:
+			return nil, readError(path, err)
+		case p.Pin(path) == nil && kind.EqualACL(fromZK(list), both):
+			steps = append(steps, plan.ACLStep{Addr: plan.EnsembleAddr(p.Ensemble), Path: path, Before: both, ACL: own, Aversion: stat.Aversion})
+		}
+	}
+	return steps, nil
+}

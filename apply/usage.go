@@ -2,11 +2,9 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -17,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// maxDescribed is how many contenders of one lock are read; a plan names a few and counts
+// maxDescribed is how many contenders of one lock are read, besides permits; a plan names a few and counts
 // the rest.
 const maxDescribed = 32
 
@@ -51,7 +49,7 @@ func (r *reader) use(ctx context.Context, a *session.Ahead, n *plan.Node) error 
 	if err := r.describe(ctx, n, line); err != nil {
 		return err
 	}
-	n.Live.Usage = sortUsage(n.Kind(), line, junk)
+	n.Live.Usage = sortUsage(n, line, junk)
 	return nil
 }
 
@@ -95,11 +93,9 @@ func (r *reader) part(ctx context.Context, a *session.Ahead, path, name string) 
 // entry is one contender, before it goes into a Usage.
 type entry struct {
 	plan.Holder
-	gate     bool // it is in an antechamber
-	place    int  // in its queue
-	admitted bool // by the kind's rule, under the present parameters
-	limit    int  // the limit under which it was created, which our clients write; 0 when unknown
-	held     bool // it says that it was granted
+	seen  kind.Seen
+	queue int  // of its kind
+	gone  bool // since its queue was listed
 }
 
 // queued lists the contenders of all queues of a lock, the deciding one first.
@@ -111,13 +107,11 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 	for i, q := range k.Queues {
 		queue, others := kind.SortContenders(lists[q.Child])
 		delete(lists, q.Child)
-		for j, c := range queue {
-			e := entry{Holder: plan.Holder{Name: c.Name, Shared: c.Shared}, gate: q.Gate, place: j}
+		for _, c := range queue {
+			e := entry{Holder: plan.Holder{Name: c.Name, Shared: c.Shared}, seen: kind.Seen{Contender: c}, queue: i}
 			if q.Child != "" {
 				e.Name = kind.JoinPath(q.Child, c.Name)
 			}
-			// Only the deciding queue admits; the first in an antechamber waits like the others.
-			e.admitted = i == 0 && q.Admit(n.Payload.Params, queue, j).Granted
 			line = append(line, e)
 		}
 		junk = append(junk, others...)
@@ -129,27 +123,18 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 	return line, junk
 }
 
-// sortUsage separates holders from waiters: by the kind's own rule, and if the kind has an
-// antechamber, also by the limit when they came, because whoever was granted a permit keeps it
-// when the number of permits is lowered.
-func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
-	hasGate := slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Gate })
-	gated := map[int64]bool{}
+// sortUsage separates holders from waiters.
+func sortUsage(n *plan.Node, line []entry, junk []string) *plan.Usage {
+	line = slices.DeleteFunc(line, func(e entry) bool { return e.gone })
+	queues := make([][]kind.Seen, len(n.Kind().Queues))
 	for _, e := range line {
-		if e.gate {
-			gated[e.Session] = true
-		}
+		queues[e.queue] = append(queues[e.queue], e.seen)
 	}
-	delete(gated, 0) // sessions that were not read
 	u := &plan.Usage{Junk: junk}
-	for _, e := range line {
-		holds := e.admitted || !e.gate && e.granted(gated, hasGate)
-		// A node outside the antechamber is one permit. Permits that are not granted yet are not counted
-		// while their client is in the antechamber: its node there has the number.
-		if hasGate && !e.gate && (holds || !gated[e.Session]) {
-			e.Permits = 1
-		}
-		if holds {
+	// The entries are in the order of their queues.
+	for i, v := range slices.Concat(n.Kind().Judge(n.Payload.Params, queues)...) {
+		e := line[i]
+		if e.Permits = v.Permits; v.Holds {
 			u.Holders = append(u.Holders, e.Holder)
 		} else {
 			u.Waiters = append(u.Waiters, e.Holder)
@@ -158,34 +143,18 @@ func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 	return u
 }
 
-// granted reports whether a permit was granted. Our clients note the limit under which they came, and
-// places only move forward. Curator's clients keep their place in the antechamber until they are
-// granted.
-//
-// That is how InterProcessSemaphoreV2 works: it takes a lock below "locks", adds its lease, waits
-// until there are few enough of them, and releases the lock. So a lease whose session has no place
-// there was granted (TestForeignPermitsStayHeldWhenTheLimitIsLowered).
-func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
-	switch {
-	case e.held:
-		return true
-	case e.limit > 0:
-		return e.place < e.limit
-	default:
-		return hasGate && e.Session != 0 && !gated[e.Session]
-	}
-}
-
 // describe reads who the contenders are. Those after the first maxDescribed are distinguished only by
-// their places.
+// their places, except for permits: a place does not tell whether one was granted under a higher limit.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
 	a := r.s.ReadAhead()
 	var told []*entry
+	k := n.Kind()
 	for i := range line {
 		e := &line[i]
 		// The first in an antechamber may be in the deciding queue too, and only its session
 		// reveals that it is not granted yet.
-		if i < maxDescribed || e.gate && e.place == 0 {
+		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
+		if i < maxDescribed || k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
 			a.WillGet(kind.JoinPath(n.Path, e.Name))
 		}
@@ -194,13 +163,17 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 	for _, e := range told {
 		data, stat, err := a.Get(ctx, kind.JoinPath(n.Path, e.Name))
 		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-			continue // it is gone, or we may not read it: its name is all we know
+		case errors.Is(err, zk.ErrNoNode):
+			e.gone = true
+			continue
+		case errors.Is(err, zk.ErrNoAuth):
+			continue // its name is all we know
 		case err != nil:
 			return readError(n.Path, err)
 		}
 		e.tell(data)
 		e.Session, e.Token, e.SinceMs = stat.EphemeralOwner, uint64(stat.Czxid), stat.Ctime
+		e.seen.Session, e.seen.Data = e.Session, data
 	}
 	return nil
 }
@@ -211,23 +184,11 @@ const maxID = 120
 // tell reads what a contender says about itself: the fields that our library writes, or
 // a short text, as other clients write.
 func (e *entry) tell(data []byte) {
-	var ours struct {
-		ID      string          `json:"id"`
-		Limit   int             `json:"limit"`
-		Held    json.RawMessage `json:"held"`
-		Permits int             `json:"permits"`
-		Retain  int64           `json:"retain_ms"`
-	}
 	id := string(data)
-	if json.Unmarshal(data, &ours) == nil {
-		id, e.limit, e.held, e.RetainMs = ours.ID, ours.Limit, ours.Held != nil, ours.Retain
-		var at time.Time
-		if json.Unmarshal(ours.Held, &at) == nil && !at.IsZero() {
-			e.HeldMs = at.UnixMilli()
+	if h, ours := kind.ParseHolder(data); ours {
+		if id, e.RetainMs = h.ID, h.RetainMs; h.Held != nil && !h.Held.IsZero() {
+			e.HeldMs = h.Held.UnixMilli()
 		}
-	}
-	if e.gate { // clients that do not say how many take one at a time
-		e.Permits = max(1, ours.Permits)
 	}
 	if len(id) <= maxID && utf8.ValidString(id) && !strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		e.ID = id

@@ -437,7 +437,7 @@ func TestKnownListsAreThoseThatAreThere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { known += wander(t, inMemory(t), rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
-	require.Greater(t, known, 15, "of 150 reads")
+	require.Greater(t, known, 5, "of 150 reads")
 }
 
 func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
@@ -449,10 +449,14 @@ func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 	for step := range 30 {
 		switch r.IntN(9) {
 		case 8: // all are made anew, and the next apply names their transaction
+			again := plan.Options{}
 			for _, n := range tree.Nodes {
-				n.ACL, n.ReplaceForACL = []kind.ACL{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}, n.Kind() != kind.Namespace
+				n.ACL = []kind.ACL{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}
+				if n.Kind() != kind.Namespace {
+					again.Replace = append(again.Replace, string(n.Addr))
+				}
 			}
-			s.apply(c, tree)
+			s.apply(c, tree, again)
 			for _, n := range tree.Nodes {
 				n.ACL = lists[r.IntN(3)]
 			}
@@ -487,7 +491,7 @@ func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 			share := []int{1, 5, 50}[r.IntN(3)]
 			for _, n := range tree.Nodes {
 				if r.IntN(share) == 0 {
-					n.ACL, n.ReplaceForACL = lists[r.IntN(3)], r.IntN(3) == 0
+					n.ACL = lists[r.IntN(3)]
 				}
 				if r.IntN(share) == 0 && n.Kind() == kind.Mutex {
 					set("description", fmt.Sprint(step))(n)

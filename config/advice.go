@@ -37,7 +37,7 @@ var advices = []advice{
 	{of: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
 	{of: "Operation failed", part: "must not be null", text: orDefault},
 	{of: "Invalid template interpolation value", part: "result is null", text: orDefault},
-	{of: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings, or jsonencode(VALUE).`},
+	{of: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings.`},
 	{of: "Attempt to get attribute from null value", text: orTry},
 	{of: "Attempt to index null value", text: orTry},
 	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},

@@ -2,16 +2,18 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // evaluate is expr.Value with diagnostics that say what to type next and quote nothing sensitive. src is the text of
@@ -26,42 +28,54 @@ func evaluate(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Valu
 		}()
 	}
 	v, diags = expr.Value(ctx)
-	mentions := sync.OnceValue(func() bool { return mentionsSecret(expr, ctx, src) })
+	secret := len(diags) > 0 && mentionsSecret(expr, ctx, src)
 	for i, d := range diags {
-		diags[i] = advise(discreet(d, ctx, mentions))
+		diags[i] = explain(d, ctx, secret)
 	}
 	return v, diags
 }
 
-const (
-	withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
-	// quotedKey is how convert.MismatchMessage names a key; names of attributes, which it quotes as well, are in the type.
-	quotedKey = `element "`
-)
+// fixedReasons are the errors of hcl whose details consist of fixed words, types and names that stand in the source or in
+// the declaration of a function. Only their details are shown where the expression mentions something sensitive: what others quote
+// (a key, an argument, the reason that a function gives) may be it, and a new version of hcl may quote more.
+var fixedReasons = map[string]bool{
+	"Attempt to get attribute from null value": true, "Attempt to index null value": true, "Call to unknown function": true, "Condition is null": true,
+	"Incorrect condition type": true, "Invalid expanding argument value": true, "Invalid operand": true, "Invalid template interpolation value": true,
+	"Iteration over non-iterable value": true, "Iteration over null value": true, "Missing map element": true, "Not enough function arguments": true, "Null condition": true,
+	"Null value as key": true, "Operation failed": true, "Splat of null value": true, "Too many function arguments": true, "Unknown variable": true,
+	"Unsupported attribute": true,
+}
 
-// discreet returns a diagnostic of hcl without what it quotes of a sensitive value. Marks decide whether a value is
-// sensitive, never its text: to look for secrets in finished messages would damage other words and give them away.
-//
-// HCL takes the marks off what a "for" goes through and puts them on its result. Inside a loop, which has a context of
-// its own, everything therefore counts as sensitive when anything that the argument mentions is.
-func discreet(d *hcl.Diagnostic, ctx *hcl.EvalContext, mentions func() bool) *hcl.Diagnostic {
-	call, called := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d)
-	failed := called && call.FunctionCallError() != nil
-	quotes := failed || d.Summary == "Duplicate object key" || d.Summary == "Inconsistent conditional result types" || strings.Contains(d.Detail, quotedKey)
-	inner := d.EvalContext != nil && d.EvalContext != ctx
+const withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
+
+// plain is an error of a function that quotes no argument that is marked as sensitive.
+type plain struct{ error }
+
+// explain returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
+// that would damage other words and give them away.
+func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {
+	var failed error
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
+		failed = call.FunctionCallError()
+	}
+	// HCL takes the marks off what a "for" goes through and puts them on its result: in the loop, which has a context of its own,
+	// no function sees what is sensitive.
+	loop := d.EvalContext != ctx
 	c := *d
 	switch {
-	case (quotes || inner) && concernsSecret(d, ctx, mentions):
-		if inner {
-			c.Expression, c.EvalContext = nil, nil
-		}
-		if quotes {
-			c.Detail = withheld
-		}
-	case failed && errors.As(call.FunctionCallError(), new(function.PanicError)): // as of log(-1, 2)
+	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(plain))):
+		c.Detail = withheld
+	case errors.As(failed, new(function.PanicError)): // as of log(-1, 2)
 		c.Detail = "There is no result for these arguments."
 	}
-	return &c
+	if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok && d.Summary == "Call to unknown function" {
+		// Of several names hcl suggests another one each time.
+		c.Detail = fmt.Sprintf("There is no function named %q.%s", call.Name, plan.DidYouMean(call.Name, slices.Collect(maps.Keys(ctx.Functions))))
+	}
+	if secret && loop {
+		c.Expression, c.EvalContext = nil, nil
+	}
+	return advise(&c)
 }
 
 // secretFunctions return values that are sensitive, whatever they are given.
@@ -72,23 +86,4 @@ func mentionsSecret(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) bool 
 		v, _ := t.TraverseAbs(ctx)
 		return v.ContainsMarked()
 	})
-}
-
-func concernsSecret(d *hcl.Diagnostic, ctx *hcl.EvalContext, mentions func() bool) bool {
-	if d.EvalContext != ctx {
-		return mentions()
-	}
-	parts := []hcl.Expression{d.Expression}
-	switch e := d.Expression.(type) {
-	case *hclsyntax.ConditionalExpr:
-		parts = []hcl.Expression{e.TrueResult, e.FalseResult}
-	case *hclsyntax.FunctionCallExpr:
-		parts = e.ExprCall().Arguments
-	}
-	for _, e := range parts {
-		if v, diags := e.Value(ctx); v.ContainsMarked() || diags.HasErrors() && mentions() {
-			return true
-		}
-	}
-	return false
 }

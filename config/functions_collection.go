@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math/big"
 	"slices"
@@ -49,12 +48,7 @@ func computing(f implementation, rest *function.Parameter, params ...function.Pa
 	})
 }
 
-// allTrue and anyTrue take null for false, as Terraform's do.
-var (
-	allTrue = boolFold(true)
-	anyTrue = boolFold(false)
-)
-
+// boolFold makes alltrue and anytrue. They take null for false, as Terraform's do.
 func boolFold(start bool) function.Function {
 	return returning(cty.Bool, func(args []cty.Value) (cty.Value, error) {
 		stop := slices.ContainsFunc(args[0].AsValueSlice(), func(v cty.Value) bool { return (!v.IsNull() && v.True()) != start })
@@ -75,33 +69,6 @@ var length = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 		return cty.NilVal, errors.New("must be a string, a list, a set, a map or an object")
 	}
 }, function.Parameter{Name: "value", Type: cty.DynamicPseudoType, AllowMarked: true})
-
-// one turns a list of no or one element into null or the element.
-var one = function.New(&function.Spec{
-	Params: []function.Parameter{param("list", cty.DynamicPseudoType)},
-	Type: func(args []cty.Value) (cty.Type, error) {
-		switch ty := args[0].Type(); {
-		case ty.IsListType() || ty.IsSetType():
-			return ty.ElementType(), nil
-		case ty.IsTupleType() && ty.Length() == 0:
-			return cty.DynamicPseudoType, nil
-		case ty.IsTupleType() && ty.Length() == 1:
-			return ty.TupleElementType(0), nil
-		}
-		return cty.NilType, errOne
-	},
-	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		switch elements := args[0].AsValueSlice(); len(elements) {
-		case 0:
-			return cty.NullVal(ty), nil
-		case 1:
-			return elements[0], nil
-		}
-		return cty.NilVal, errOne
-	},
-})
-
-var errOne = errors.New("must be a list, set or tuple with no or one element")
 
 // coalesce is the first of its arguments that is neither null nor the empty string, of the type that all of them have.
 var coalesce = function.New(&function.Spec{
@@ -145,18 +112,6 @@ var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 	return args[2].WithMarks(marks), nil
 }, markParam("default"), function.Parameter{Name: "map", Type: cty.DynamicPseudoType, AllowMarked: true}, param("key", cty.String))
 
-// index finds a value in a list.
-var index = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
-	if ty := args[0].Type(); !ty.IsListType() && !ty.IsTupleType() {
-		return cty.NilVal, function.NewArgErrorf(0, "must be a list")
-	}
-	i := slices.IndexFunc(args[0].AsValueSlice(), args[1].RawEquals)
-	if i < 0 {
-		return cty.NilVal, errors.New("the list does not contain the value")
-	}
-	return cty.NumberIntVal(int64(i)), nil
-}, param("list", cty.DynamicPseudoType), param("value", cty.DynamicPseudoType))
-
 // sum adds numbers.
 var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	if args[0].LengthInt() == 0 {
@@ -171,61 +126,6 @@ var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	}
 	return total, nil
 }, param("list", cty.List(cty.Number)))
-
-// matchKeys keeps the values at the places where keys has one of the wanted.
-var matchKeys = function.New(&function.Spec{
-	Params: []function.Parameter{
-		param("values", cty.List(cty.DynamicPseudoType)), param("keys", cty.List(cty.DynamicPseudoType)), param("searchset", cty.List(cty.DynamicPseudoType)),
-	},
-	Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
-	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		of, _ := convert.UnifyUnsafe([]cty.Type{args[1].Type(), args[2].Type()})
-		if of == cty.NilType {
-			return cty.NilVal, errors.New("keys and searchset must be of one type")
-		}
-		keys, err := convert.Convert(args[1], of)
-		if err != nil {
-			return cty.NilVal, function.NewArgError(1, err)
-		}
-		wanted, err := convert.Convert(args[2], of)
-		if err != nil {
-			return cty.NilVal, function.NewArgError(2, err)
-		}
-		values := args[0].AsValueSlice()
-		if len(values) != keys.LengthInt() {
-			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), keys.LengthInt())
-		}
-		out := []cty.Value{}
-		for i, k := range keys.AsValueSlice() {
-			if slices.ContainsFunc(wanted.AsValueSlice(), k.RawEquals) {
-				out = append(out, values[i])
-			}
-		}
-		return convert.Convert(cty.TupleVal(out), ty)
-	},
-})
-
-// transpose turns a map of lists of strings around.
-var transpose = returning(cty.Map(cty.List(cty.String)), func(args []cty.Value) (cty.Value, error) {
-	lists := map[string][]cty.Value{}
-	for it := args[0].ElementIterator(); it.Next(); {
-		k, list := it.Element()
-		if list.IsNull() {
-			return cty.NilVal, errors.New("a list is null")
-		}
-		for _, v := range list.AsValueSlice() {
-			if v.IsNull() {
-				return cty.NilVal, errors.New("an element is null")
-			}
-			lists[v.AsString()] = append(lists[v.AsString()], k)
-		}
-	}
-	out := map[string]cty.Value{}
-	for k, list := range lists {
-		out[k] = cty.ListVal(list)
-	}
-	return convert.Convert(cty.ObjectVal(out), cty.Map(cty.List(cty.String)))
-}, param("values", cty.Map(cty.List(cty.String))))
 
 // toString is tostring. It writes integers itself: cty looks for the shortest text that rounds to the same 512 bits, which
 // takes 13 µs, for each of the 100,000 names that a for_each may have.

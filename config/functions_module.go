@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
@@ -30,7 +28,7 @@ var isSensitive = returning(cty.Bool, func(args []cty.Value) (cty.Value, error) 
 // is sensitive: a weak password can be guessed from it.
 var digest = text([]string{"user", "password"}, cty.String, func(args []string) (cty.Value, error) {
 	if args[0] == "" || strings.Contains(args[0], ":") {
-		return cty.NilVal, function.NewArgErrorf(0, "the user name must not be empty and cannot contain a colon")
+		return cty.NilVal, plain{errors.New("the user name must not be empty and cannot contain a colon")}
 	}
 	return cty.StringVal(digestID(args[0], args[1])).Mark(sensitive), nil
 })
@@ -64,16 +62,21 @@ func (m *module) env() function.Function {
 			values[name] = value
 		}
 	}
-	return text([]string{"name"}, cty.String, func(args []string) (cty.Value, error) {
-		value, ok := values[args[0]]
+	return returning(cty.String, func(args []cty.Value) (cty.Value, error) {
+		given, marks := args[0].Unmark()
+		name := given.AsString()
+		value, ok := values[name]
+		if len(marks) > 0 {
+			name = "with a sensitive name"
+		}
 		switch {
 		case !ok:
-			return cty.NilVal, fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", args[0])
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
 		case !utf8.ValidString(value):
-			return cty.NilVal, fmt.Errorf("the environment variable %s is not valid UTF-8", args[0])
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not valid UTF-8", name)}
 		}
 		return cty.StringVal(value).Mark(sensitive), nil
-	})
+	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
 }
 
 // inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
@@ -120,46 +123,4 @@ func (m *module) file() function.Function {
 		src, err := m.read(args[0])
 		return cty.StringVal(src), err
 	})
-}
-
-func (m *module) fileExists() function.Function {
-	return text([]string{"path"}, cty.Bool, func(args []string) (cty.Value, error) {
-		inside, err := m.inside(args[0])
-		if err != nil {
-			return cty.NilVal, err
-		}
-		info, err := fs.Stat(m.files.fsys, inside)
-		if err == nil && !info.Mode().IsRegular() {
-			return cty.NilVal, fmt.Errorf("%s is a directory or a device, not a file", inside)
-		}
-		return cty.BoolVal(err == nil), nil
-	})
-}
-
-// templateFile renders a file as a template, in which only the given variables exist.
-func (m *module) templateFile(callable map[string]function.Function) function.Function {
-	return returning(cty.DynamicPseudoType, func(args []cty.Value) (cty.Value, error) {
-		given, marks := args[1].Unmark()
-		if ty := given.Type(); !ty.IsObjectType() && !ty.IsMapType() {
-			return cty.NilVal, function.NewArgErrorf(1, "must be a map or an object")
-		}
-		name := args[0].AsString()
-		src, err := m.read(name)
-		if err != nil {
-			return cty.NilVal, function.NewArgError(0, err)
-		}
-		expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
-		if diags.HasErrors() {
-			return cty.NilVal, diags
-		}
-		ctx := &hcl.EvalContext{Variables: given.AsValueMap(), Functions: callable}
-		for name, v := range ctx.Variables {
-			ctx.Variables[name] = v.WithMarks(marks)
-		}
-		v, diags := evaluate(expr, ctx, []byte(src))
-		if diags.HasErrors() {
-			return cty.NilVal, diags
-		}
-		return v, nil
-	}, param("path", cty.String), function.Parameter{Name: "vars", Type: cty.DynamicPseudoType, AllowMarked: true})
 }

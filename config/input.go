@@ -128,8 +128,9 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 	file, diags := parseFile(src, shown, isJSON)
 	if diags.HasErrors() {
 		for _, d := range diags {
-			// hcl quotes the text around some syntax errors.
-			m.add(errorAt(subject(d), d.Summary, "This file of variable values has a syntax error here."))
+			// hcl quotes the text around some syntax errors. The place is in the text, because without its source it is not shown.
+			at := subject(d)
+			m.add(errorAt(at, d.Summary, fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)))
 		}
 		return
 	}

@@ -81,7 +81,7 @@ variable "list" {
 		"undeclared":       {"lsit = []", `There is no variable "lsit", so its value is not used. Did you mean "list"?`},
 		"call":             {"list = upper(\"x\")", "must be a constant"},
 		"wrong type":       {"list = 3", "The value of var.list, from vars/given.ltvars:1, does not fit its type"},
-		"syntax":           {"list = [\"canary", "has a syntax error here"},
+		"syntax":           {"list = [\"canary", "has a syntax error in line 1, column "},
 		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at vars/given.ltvars:1 must be a constant"},
 		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from vars/given.ltvars:1, does not fit its type"},
 	} {

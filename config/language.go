@@ -149,12 +149,6 @@ func declarationTypes() []*blockType {
 	}
 }
 
-// The values of acl_change.
-const (
-	changeInPlace       = "in_place"
-	changeByReplacement = "replace"
-)
-
 // nodeTypes turns the tables of package kind into block types: a new recipe
 // type needs no change here.
 func nodeTypes() []*blockType {
@@ -173,10 +167,6 @@ func nodeTypes() []*blockType {
 				name: "lifecycle", doc: "Rules for changes.", single: true,
 				args: []ArgumentSchema{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
 			}},
-		}
-		if !k.Container {
-			t.blocks[0].args = append(t.blocks[0].args, arg("acl_change", "string",
-				"How a changed access list takes effect: in place after the transaction, or in the transaction by replacing the idle lock.").or(changeInPlace).of(changeInPlace, changeByReplacement))
 		}
 		for _, f := range k.New().Fields() {
 			a := ArgumentSchema{Name: f.Name, Type: f.Type.String(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf}

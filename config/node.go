@@ -28,12 +28,10 @@ type instance struct {
 	ensemble *Ensemble
 	params   kind.Params
 	protect  bool
-	quota    int // 0: none
-	// replaceForACL: another access list makes the lock anew.
-	replaceForACL bool
-	nameless      bool // its argument name was wrong
-	failed        bool // something about its block was wrong
-	broken        bool // its for_each was wrong: a stand-in, so that other errors inside are found
+	quota    int  // 0: none
+	nameless bool // its argument name was wrong
+	failed   bool // something about its block was wrong
+	broken   bool // its for_each was wrong: a stand-in, so that other errors inside are found
 }
 
 // evaluateNode expands and evaluates a node block for every instance of the
@@ -226,7 +224,6 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	}
 	for _, l := range b.nested("lifecycle") {
 		i.protect = s.yes(l.attrs["prevent_destroy"])
-		i.replaceForACL = s.replaceForACL(l.attrs["acl_change"])
 	}
 	for _, q := range b.nested("quota") {
 		m.evaluateQuota(i, s, q)
@@ -234,15 +231,6 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	for _, f := range i.params.Fields() {
 		m.setField(s, b.attrs[f.Name], f)
 	}
-}
-
-func (s scope) replaceForACL(a *attribute) bool {
-	text, ok := s.text(a)
-	if ok && text != changeInPlace && text != changeByReplacement {
-		all := []string{changeInPlace, changeByReplacement}
-		s.wrong(a, "Invalid value for acl_change", fmt.Sprintf("acl_change must be %s.%s", orList(all), plan.DidYouMean(text, all)))
-	}
-	return ok && text == changeByReplacement
 }
 
 // setField stores an argument as the parameter of that name.
@@ -345,7 +333,7 @@ const maxPathBytes = 1024
 func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,
-		Origin: origin, ReplaceForACL: i.replaceForACL,
+		Origin: origin,
 		Payload: &kind.Payload{
 			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: string(i.addr)},
 			Protect: i.protect, State: kind.StateActive,

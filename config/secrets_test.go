@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -97,10 +98,10 @@ locals {
 	for i, expr := range []string{
 		`{ for k in [var.word, var.word] : k => 1 }`, `{ for k in [env("WORD"), env("WORD")] : k => 1 }`, `try({ for k in [var.word, var.word] : k => 1 })`,
 		`true ? { (var.word) = 1 } : { b = [] }`, `true ? { (env("WORD")) = { c = 1 } } : { b = [] }`, `try(true ? [{ (var.word) = 1 }] : [{ b = [] }])`,
-		`convert({ (var.word) = [] }, map(number))`, `tomap({ (var.word) = 1, b = [] })`, `merge({ (var.word) = 1 }, 3)`, `setsubtract({ (var.word) = [] }, [1])`,
-		`templatefile("t.tmpl", { w = [var.word, var.word] })`, `templatefile("env.tmpl", {})`, `{ a = 1 }[var.word]`, `var.word.foo`, `var.word + 1`, `-var.word`, `var.word ? 1 : 2`,
-		`digest("${var.word}:", "x")`, `parseint(var.word, 10)`, `regex(var.word, "(")`, `file(var.word)`, `env(var.word)`, `jsondecode(var.word)`, `timeadd(var.word, "1s")`,
-		`transpose({ (var.word) = {} })`, `nonsensitive(tonumber(var.word))`, `[for w in [var.word] : tonumber(w)]`, `znodepath("a", "..", var.word)`,
+		`tomap({ (var.word) = 1, b = [] })`, `merge({ (var.word) = 1 }, 3)`, `setsubtract({ (var.word) = [] }, [1])`,
+		`"${[for k in [var.word, var.word] : k + 1]}"`, `{ a = 1 }[var.word]`, `var.word.foo`, `var.word + 1`, `-var.word`, `var.word ? 1 : 2`,
+		`digest("${var.word}:", "x")`, `regex(var.word, "(")`, `file(var.word)`, `env(var.word)`, `jsondecode(var.word)`,
+		`nonsensitive(tonumber(var.word))`, `[for w in [var.word] : tonumber(w)]`, `znodepath("a", "..", var.word)`,
 	} {
 		configuration += fmt.Sprintf("  l%d = %s\n", i, expr)
 	}
@@ -108,8 +109,6 @@ locals {
 	files := fstest.MapFS{
 		"main.locktree.hcl":   {Data: []byte(configuration)},
 		"m/m.locktree.hcl":    {Data: []byte("variable \"keys\" { type = map(number) }\n")},
-		"t.tmpl":              {Data: []byte(`${jsonencode({ for k in w : k => 1 })}`)},
-		"env.tmpl":            {Data: []byte(`${jsonencode({ for k in [env("WORD"), env("WORD")] : k => 1 })}`)},
 		"s.auto.ltvars":       {Data: []byte("plain = {}\n")},
 		"other.locktree.json": {Data: []byte(`{ "locals": { "j": { "${var.word}": 1, "b": "${{ for k in [var.word, var.word] : k => 1 }}" } } }`)},
 	}
@@ -127,6 +126,45 @@ locals {
 	for _, word := range []string{"name", "value", "argument", "sensitive", "element", "keys"} {
 		require.Equal(t, want, messages(word), word)
 	}
+}
+
+// tonumber(env("WORD")) and its like printed the value: the arguments of a call were looked at, and not the call.
+func TestNoErrorOfAnyFunctionQuotesASecret(t *testing.T) {
+	var arguments []string
+	for _, secret := range []string{`env("WORD")`, `sensitive(env("WORD"))`, `digest("u", "p")`, `var.word`, `local.object.word`, `upper(env("WORD"))`} {
+		arguments = append(arguments, secret, secret+", 1", "1, "+secret, `{ x = 1 }, `+secret, `{ x = 1 }, {}, `+secret, secret+", 1, 1", `"a", "b", `+secret,
+			"["+secret+"]", "[["+secret+"], 1]", "{ ("+secret+") = 1 }", `{ a = `+secret+` }, `+secret, `"`+"${"+secret+`}x"`, "["+secret+"], [1, 2]")
+	}
+	words := []string{"xyzzyplugh", config.DigestID("u", "p")}
+	var leaked []string
+	for name := range functionCases {
+		if name == "nonsensitive" { // which shows on purpose what it is given
+			continue
+		}
+		configuration := preamble + "variable \"word\" { sensitive = true }\n" + "locals {\n  object = { word = var.word }\n"
+		for i, given := range arguments {
+			call := fmt.Sprintf("%s(%s)", name, given)
+			for j, expr := range []string{call, "tonumber(" + call + ")", "try(" + call + ")", "[for w in [" + call + "] : w + 1]", "{ for k in [" + call + "] : k => w }", call + ".none", "[" + call + "][7]"} {
+				configuration += fmt.Sprintf("  l%d_%d = %s\n", i, j, expr)
+			}
+		}
+		files := fstest.MapFS{"main.locktree.hcl": {Data: []byte(configuration + "}\n")}}
+		_, diags := config.LoadFS(files, ".", config.Options{Environ: append(slices.Clone(testEnviron), "WORD="+words[0]), Inputs: vars("word=" + words[0])})
+		require.True(t, diags.HasErrors(), name)
+		var b strings.Builder
+		require.NoError(t, hcl.NewDiagnosticTextWriter(&b, nil, 0, false).WriteDiagnostics(diags))
+		text := strings.ToLower(b.String())
+		for _, word := range words {
+			reversed := []byte(word)
+			slices.Reverse(reversed)
+			for _, form := range []string{word, string(reversed), base64.StdEncoding.EncodeToString([]byte(word)), fmt.Sprintf("%x", word)} {
+				if strings.Contains(text, strings.ToLower(form)) {
+					leaked = append(leaked, name)
+				}
+			}
+		}
+	}
+	require.Empty(t, leaked)
 }
 
 // A value that does not fit its type was not known to be a secret yet.
@@ -183,7 +221,7 @@ variable "m" {
 	for _, expr := range []string{
 		`[for v in var.pins : v.foo]`, `[for v in var.pins : tobool("${v}x")]`, `[for v in var.pins : v + null]`, `[for v in var.pins : v ? 1 : 2]`,
 		`[for v in var.pins : 1 if v]`, `{ for v in var.pins : null => v }`, `{ for v in var.pins : "${v - v + 8675309}" => v }`,
-		`[for v in [for w in var.pins : w] : v.foo]`, `"%{ for v in var.pins }${v + null}%{ endfor }"`, `[for i, v in var.pins : parseint("${v}x", 10)]`,
+		`[for v in [for w in var.pins : w] : v.foo]`, `"%{ for v in var.pins }${v + null}%{ endfor }"`, `[for i, v in var.pins : tonumber("${v}x")]`,
 		`[for k, v in var.m : k + 1]`, `{ for k, v in var.m : lower(k) => v }`, `[for k in keys(var.m) : k.foo]`, `[for k in keys(var.m) : tobool(k)]`,
 		`{ for k in [for q in keys(var.m) : q] : k => k + 1 }`, `[for e in [{ a = keys(var.m)[0] }] : e.a + 1]`, `[for k, v in var.m : { (k) = 1 }.foo]`,
 		`[for k, v in var.m : file(k)]`, `[for k, v in var.m : env(k)]`,

@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -219,12 +219,16 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 	return false
 }
 
+// fixedReason matches what cty's package convert says of a value that does not fit a type, in types and in names that stand in the
+// wanted type. Of a sensitive value nothing else is shown: the keys of a map are a part of the secret.
+var fixedReason = regexp.MustCompile(`^((attribute "[^"]*"|incorrect [a-z ]+): )*(a (number|bool) is required.*|[a-z ]+ required(, but have [a-z ]+)?|` +
+	`attributes? "[^"]*"(,? (and )?"[^"]*")* (is|are) required|all [a-z]+ elements must have the same type|all elements must be [a-z ]+|element types must all match [a-z ]+)$`)
+
 // conversionError writes the path of an error in front of it: element "b",
-// attribute "permits": a number is required. The keys of a secret map are a part of the secret, and are left
-// out; names of attributes are in the type.
+// attribute "permits": a number is required.
 func conversionError(err error, secret bool) string {
 	why := err.Error()
-	if secret && strings.Contains(why, quotedKey) {
+	if secret && !fixedReason.MatchString(why) {
 		why = "the reason is not shown because the value is sensitive"
 	}
 	var at cty.PathError

@@ -74,6 +74,14 @@ func TestTheUnitServesThePage(t *testing.T) {
 		code, body = get(t, address+"locks?show=all", "demo")
 		require.Equal(t, http.StatusOK, code)
 	}
+	require.Contains(t, string(unit), "\nExecReload=/bin/kill -HUP $MAINPID\n")
+	_, before := get(t, address+"metrics", "demo")
+	require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // which ended it
+	for read := regexp.MustCompile(`(?m)^locktree_config_last_reload_success_timestamp_seconds .*`); ; {
+		if _, after := get(t, address+"metrics", "demo"); read.FindString(after) != read.FindString(before) {
+			break
+		}
+	}
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	_, _ = io.Copy(io.Discard, stdout)
 	require.NoError(t, c.Wait())

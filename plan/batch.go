@@ -90,7 +90,7 @@ func (p *Plan) changing() (out []*Change) {
 // opsSize is the size of the transaction on the wire without the index, an upper bound for what is not encoded yet.
 func (p *Plan) opsSize() (n int) {
 	for _, c := range p.changing() {
-		ops, _ := operations([]*Change{c}) // the error is reported when it is sent
+		ops, _ := p.operations([]*Change{c}) // the error is reported when it is sent
 		n += payload(ops)
 	}
 	return n
@@ -136,6 +136,7 @@ type batcher struct {
 	ops     []Op
 	changes []*Change
 	checked map[string]bool // paths of namespaces that ops checks
+	steps   []ACLStep       // access lists to set on what the transactions create
 	units   int             // in the transaction under way
 	bytes   int             // its size, an upper bound
 	size    int             // the size of the last transaction yielded
@@ -169,7 +170,7 @@ func (b *batcher) run() error {
 func (b *batcher) pass(units [][]*Change) error {
 	b.open()
 	for _, unit := range units {
-		ops, err := operations(unit)
+		ops, err := b.p.operations(unit)
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func (b *batcher) makeRoom(cost func() int) error {
 // (Unnoted) are left out until their unit comes. To note all of them at once could be more
 // than fits, as was seen with a destroy of a stack whose index was lost.
 func (b *batcher) open() {
-	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
+	b.at, b.n, b.ops, b.changes, b.steps, b.units, b.bytes = b.p.Index, 0, nil, nil, nil, 0, 0
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.prior.Shards), map[string]bool{}
 	b.ledger.whole = b.whole
 	// Their entries stay as they are. A node there may have another address now, and so another key, but a path has one entry.
@@ -282,7 +283,7 @@ func (b *batcher) group() (out [][]*Change) {
 // A node on which the transaction relies without writing it is checked: one whose access list alone changes. Every other
 // node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an
 // edit by hand there is a matter for the next plan, and a check for each would make the transaction as long as the tree.
-func operations(unit []*Change) (ops []Op, err error) {
+func (p *Plan) operations(unit []*Change) (ops []Op, err error) {
 	for _, c := range unit {
 		ops = append(ops, c.deletes()...)
 	}
@@ -296,7 +297,7 @@ func operations(unit []*Change) (ops []Op, err error) {
 		}
 		ops = append(ops, more...)
 	}
-	return ops, nil
+	return p.admit(ops), nil
 }
 
 // cost is an upper bound for what a unit adds to a transaction. A clean part of the index is written completely, without
@@ -387,6 +388,8 @@ func (b *batcher) send(last bool) error {
 		}
 		more = slices.Concat(b.p.sweep(), b.p.dropQuotas(), lock, more)
 	}
+	more = b.p.admit(more)
+	b.steps = slices.Concat(b.steps, stepsOf(tx.Ops), stepsOf(more))
 	head, err := b.head(tx, drops)
 	if err != nil {
 		return err
@@ -435,13 +438,11 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	if drops {
 		return b.p.dropIndex(b.at, b.acl)
 	}
-	tx.Index = b.p.indexHead(tx.ID)
+	tx.Index = b.p.indexHead(tx.ID, b.steps)
 	if err := b.ledger.write(tx.Index); err != nil {
 		return nil, err
 	}
-	if tx.Index.Lists = b.lists(tx.Last); !tx.Last {
-		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted with the last transaction
-	}
+	tx.Index.Lists = b.lists(tx.Last)
 	op, err := tx.Index.op(b.at, b.acl)
 	return []Op{op}, err
 }

@@ -92,9 +92,6 @@ const (
 	ReasonReplaceByRequest    Reason = "replace_by_request"
 	// Not Terraform's: an imported lock is created again because it may be a container.
 	ReasonReplaceContainer Reason = "replace_because_container"
-	// Not Terraform's: with acl_change = "replace" another access list takes effect with
-	// everything else, in the transaction.
-	ReasonReplaceACL Reason = "replace_because_acl_change"
 	// Not Terraform's: what a move left behind is deleted, because the moved block is gone.
 	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
@@ -114,8 +111,6 @@ func (c *Change) ReasonText() string {
 		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
 	case ReasonReplaceByRequest:
 		return "as requested"
-	case ReasonReplaceACL:
-		return `because its access list changes, which acl_change = "replace" makes part of the transaction`
 	case ReasonReplaceContainer:
 		return "because it may be a container, which vanishes when unused"
 	case ReasonDeleteTombstone:

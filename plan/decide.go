@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -12,7 +13,7 @@ func (d *decisions) changes() {
 	paths := d.paths()
 	d.p.Changes = make([]Change, 0, len(paths))
 	for _, path := range paths {
-		want, have := d.want[path], d.have[path]
+		want, have, first := d.want[path], d.have[path], len(d.p.Problems)
 		if d.opts.Destroy {
 			want = nil
 		}
@@ -24,6 +25,12 @@ func (d *decisions) changes() {
 			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
 			d.abandon(have)
+			d.spare(path, first)
+		case have != nil && d.ours(have) && d.seized(want, have):
+			d.problem(Error, ProblemMarkerLost, &Node{Addr: have.owned(), Path: path}, "Namespace was made a lock",
+				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
+					path, have.Kind().Name, have.Live.Children, plural(have.Live.Children)))
+			d.spare(path, first)
 		case want == nil:
 			d.add(d.departure(have))
 		case have == nil:
@@ -33,9 +40,12 @@ func (d *decisions) changes() {
 				d.add(c)
 			} else {
 				d.obstacle(want, have)
+				d.spare(path, first)
 			}
 		default:
-			d.add(d.comparison(want, have))
+			c := d.comparison(want, have)
+			d.mayVanish(&c)
+			d.add(c)
 		}
 	}
 }
@@ -87,14 +97,15 @@ func (d *decisions) continued(c *Change) {
 	// The lock is a new node, but the same declaration to those who follow it there: what a newer
 	// version wrote is kept, and the generation does not decrease.
 	c.After.Payload.Carry(from.Payload)
+	c.After.Payload.Made = kind.MadeHere
 	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
 // comparison is the change of a node of ours that is also declared.
 //
 // The order of the cases matters. A difference that forces a replacement does so whether or not one
-// was requested, and is then the reason. A namespace is not replaced by request, nor for its access
-// list, because everything in it would have to be deleted. The case in which only the address differs
+// was requested, and is then the reason. A namespace is not replaced by request,
+// because everything in it would have to be deleted. The case in which only the address differs
 // comes before rewrites, which treats the address like any other difference.
 func (d *decisions) comparison(want, have *Node) Change {
 	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
@@ -104,8 +115,6 @@ func (d *decisions) comparison(want, have *Node) Change {
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case d.replace.match(c.Addr) && !c.Kind.Container:
 		d.remake(&c, want, ReasonReplaceByRequest)
-	case want.ReplaceForACL && c.ACL != nil && !c.Kind.Container:
-		d.remake(&c, want, ReasonReplaceACL)
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp

@@ -71,6 +71,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	held := d.keepOccupied()
 	d.report()
 	d.tidy(held)
+	d.listings()
 	(&frame{sides: d.sides}).plan()
 	d.order()
 	d.pins()
@@ -93,7 +94,9 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}
+	d.withoutClaims(desired)
 	d.index(desired)
+	d.nested()
 	d.unmask()
 	return d
 }

@@ -289,7 +289,7 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		}
 		// compare finds what differs. That a replacement creates its parts again is known only where
 		// the action was chosen: comparison and adoption do the same.
-		if c.Reason == ReasonReplaceByRequest || c.Reason == ReasonReplaceACL {
+		if c.Reason == ReasonReplaceByRequest {
 			c.MissingParts = nil
 		}
 	}

@@ -27,6 +27,9 @@ func (d *pairing) adoptions() {
 		if have == nil && d.movesFrom[want.Path] != nil {
 			continue // it is done: the imported node moves on
 		}
+		if d.vanished(imp, want) {
+			continue
+		}
 		d.imports[want.Path] = imp
 		if !d.adoptable(imp, want, have) {
 			d.refused[want.Path] = d.movesFrom[want.Path] == nil // otherwise a move would be half planned
@@ -59,6 +62,24 @@ func (d *pairing) importedAlready(imp *Import, want *Node) {
 		fmt.Sprintf("%s is to be imported from %s, but the stack has it already, at %s. %s", want.Addr, imp.Path, want.Path, who))
 }
 
+// vanished reports whether an import block names a node that is gone, and warns of it. Such a block must not stop a plan: it was
+// right once, and a container that was taken over while it was in use vanishes some time after the last one left.
+func (d *pairing) vanished(imp *Import, want *Node) bool {
+	if imp.ByCommand || d.have[imp.Path] != nil || d.insideLock(imp.Path) {
+		return false
+	}
+	d.problem(Warning, ProblemImport, &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Nothing to import",
+		fmt.Sprintf("%s is to be imported from %s, where no node exists, so nothing is taken over: it is planned as declared. "+
+			"Correct the path if programs use another one, or remove the import block.", want.Addr, imp.Path))
+	return true
+}
+
+// insideLock reports whether a path is that of a child of a lock.
+func (d *sides) insideLock(path string) bool {
+	lock := d.have[kind.ParentPath(path)]
+	return lock.Kind() != nil && !lock.Kind().Container
+}
+
 // adoptable reports whether a znode can be taken over, and adds a problem if not.
 //
 // Its data is checked last. The data of a lock of ours, or of a forgotten one, is a declaration. Newer
@@ -70,16 +91,13 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		d.problem(Error, ProblemImport, n, summary, fmt.Sprintf(format, args...))
 		return false
 	}
-	if lock := d.have[kind.ParentPath(imp.Path)]; have == nil && lock.Kind() != nil && !lock.Kind().Container {
+	if have == nil && d.insideLock(imp.Path) {
+		lock := d.have[kind.ParentPath(imp.Path)]
 		return refuse("Import of a part of a lock", "%s is inside %s, which is a %s: everything inside a lock is part of it. Correct the path.",
 			imp.Path, lock.Path, lock.Kind().Name)
 	}
 	if have == nil {
-		or := "remove the import block"
-		if imp.ByCommand {
-			or = `let "locktree apply" create it`
-		}
-		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or %s.", want.Addr, imp.Path, or)
+		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or let \"locktree apply\" create it.", want.Addr, imp.Path)
 	}
 	if from := d.movesFrom[want.Path]; from != nil && !d.ours(have) {
 		or := "Remove the import block"
@@ -143,7 +161,7 @@ func unowned(have, want *Node) *Node {
 // A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it
 // (DataNode.getClientEphemeralOwner hides it), and servers delete containers that are empty
 // (ContainerManager). The declaration would vanish with it. So the node is created again if that
-// disturbs nobody, which is while it is empty.
+// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere.
 func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	imp := d.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
@@ -161,12 +179,25 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case foreign && empty(have, c.Kind):
 		c.Action, c.Reason, c.MissingParts = Replace, ReasonReplaceContainer, nil
-	case foreign:
-		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: imp.Origin}, "Imported node may be a container",
-			fmt.Sprintf("%s is not empty, so it is taken over as it is. If a program made it as a container, the servers delete it "+
-				"soon after the last one leaves; the next plan then creates it again. Import it while it is idle to have it created again.", c.Path))
+	case foreign && !c.Kind.Container:
+		c.After.Payload.Made = kind.MadeElsewhere
 	}
+	if c.Action == Replace {
+		c.After.Payload.Made = kind.MadeHere
+	}
+	d.mayVanish(&c)
 	return c, true
+}
+
+// mayVanish warns of a lock that stays in a node that another program made. It is said in each plan until the node is created
+// again. No plan does that by itself: it would contain a change whenever nobody happens to use the lock.
+func (d *decisions) mayVanish(c *Change) {
+	if c.After.Payload.Made == kind.MadeElsewhere {
+		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: d.want[c.Path].Origin}, "Lock may be a container",
+			fmt.Sprintf("%s was taken over while programs used it, so its node is the one that another program made. If that is a container, the servers delete it "+
+				"soon after the last one leaves, and programs that use this library are refused until the next apply. "+
+				"Create it again as a node that stays, in the instant when nobody uses it: %s.", c.Path, takeover(" -wait-idle=10m", c.After)))
+	}
 }
 
 // empty reports whether a node can be deleted and created again: it has no children except its parts.

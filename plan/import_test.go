@@ -15,14 +15,74 @@ func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	for _, byCommand := range []bool{true, false} {
 		tree := base()
 		tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: byCommand}}}
-		gone := plan.Diff(nil, tree, plan.Options{Identities: us})
 		session := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/elsewhere", Live: &plan.Live{Ephemeral: true}}}}, tree, plan.Options{Identities: us})
-		for _, p := range []*plan.Plan{gone, session} {
-			refused(t, p, "error import")
-			require.Equal(t, !byCommand, strings.Contains(p.Problems[0].Detail, "import block"), p.Problems[0].Detail)
-			require.Contains(t, p.Problems[0].Detail, "Correct the path")
+		refused(t, session, "error import")
+		require.Equal(t, !byCommand, strings.Contains(session.Problems[0].Detail, "import block"), session.Problems[0].Detail)
+		require.Contains(t, session.Problems[0].Detail, "Correct the path")
+	}
+	tree := base()
+	tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: true}}}
+	gone := plan.Diff(nil, tree, plan.Options{Identities: us})
+	refused(t, gone, "error import")
+	require.NotContains(t, gone.Problems[0].Detail, "import block")
+}
+
+// A container that was taken over while it was in use vanished with its last user, and every plan of the stack ended with
+// "Nothing to import".
+func TestImportBlockOfANodeThatIsGoneDoesNotStopThePlan(t *testing.T) {
+	const boss = "namespace.x.election.locks_solo"
+	for _, from := range []string{"/locks/solo", "/locks/elsewhere"} {
+		m := applied(t, base())
+		delete(m.nodes, "/locks/solo")
+		tree := base()
+		tree.Intent.Imports = []plan.Import{{To: boss, Path: from, Target: "/locks/solo"}}
+		p := replan(t, m, tree)
+		require.Equal(t, []string{"+ /locks/solo"}, actions(p))
+		require.Contains(t, codes(p), "warning import")
+		require.Empty(t, p.Changes[len(p.Changes)-1].Importing)
+		m.apply(t, decoded(t, p))
+		if from == "/locks/solo" {
+			require.Empty(t, replan(t, m, tree).Problems, "the block is done")
 		}
 	}
+	tree := base()
+	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/pay/ledger/inside", Target: "/locks/solo"}}
+	m := applied(t, base())
+	delete(m.nodes, "/locks/solo")
+	refused(t, replan(t, m, tree), "error import")
+}
+
+// A plan said once that a lock may vanish, and never again.
+func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
+	const boss = "namespace.x.election.locks_solo"
+	m := applied(t, declared(base().Nodes[:3]...))
+	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
+	tree := base()
+	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/solo", Target: "/locks/solo"}}
+	live := m.read(t, testRoot, testStack)
+	live.Find("/locks/solo").Live.Children = 1
+	p := decoded(t, plan.Diff(live, tree, plan.Options{Identities: us}))
+	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
+	require.Equal(t, []string{"warning container"}, codes(p))
+	m.apply(t, p)
+
+	again := replan(t, m, tree)
+	require.Empty(t, actions(again), "nobody uses it now, but a plan does not depend on that")
+	require.Equal(t, []string{"warning container"}, codes(again))
+	require.Contains(t, again.Problems[0].Detail, "locktree import -wait-idle=10m "+boss+" /locks/solo")
+	params := base()
+	params.Nodes[3].Payload.Protect = true
+	changed := replan(t, m, params)
+	require.Equal(t, []string{"~ /locks/solo"}, actions(changed))
+	m.apply(t, changed)
+	require.Equal(t, []string{"warning container"}, codes(replan(t, m, params)), "an update keeps the node")
+	params.Nodes[3].Payload.Protect = false
+	m.apply(t, replan(t, m, params))
+
+	anew := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Replace: []string{boss}})
+	require.Equal(t, []string{"-/+ /locks/solo"}, actions(anew))
+	m.apply(t, decoded(t, anew))
+	require.Empty(t, replan(t, m, tree).Problems)
 }
 
 // The replacement an import takes was refused as in use, whatever was to be broken.

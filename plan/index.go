@@ -220,6 +220,7 @@ func (n *Node) hash() (string, error) {
 	if p.State == kind.StateDraining {
 		p.State = kind.StateActive
 	}
+	p.Made = kind.MadeHere // creating it again changes nothing of what is declared
 	data, err := p.Encode()
 	if err != nil {
 		return "", err

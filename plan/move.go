@@ -91,7 +91,7 @@ func (d *decisions) bury(have, to *Node) Change {
 	c.After.Addr, c.After.Live, c.After.Quota = c.Addr, nil, 0
 	p := c.After.Payload
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: string(c.Addr)}
-	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
+	p.State, p.MovedTo, p.Protect, p.Made = kind.StateMoved, to.Path, false, kind.MadeHere
 	p.Gen++
 	if !c.Kind.Container && slices.ContainsFunc(have.ACL, kind.ACL.Masked) {
 		c.After.ACL = to.ACL
@@ -261,10 +261,6 @@ func (c *Change) Closable() bool {
 // busy warns that a change will be refused, or says what the apply does about it.
 func (d *decisions) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
-	or := ""
-	if c.Reason == ReasonReplaceACL {
-		or = ` Take acl_change = "replace" out of its lifecycle block to have the list set without waiting.`
-	}
 	switch {
 	case c.Break:
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
@@ -276,11 +272,11 @@ func (d *decisions) busy(c *Change, verb string) {
 				"Nothing keeps others out meanwhile: stop the programs that use it if it does not become idle.", c.Addr, verb, c.Usage, seconds(d.opts.drainMs())))
 	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.%s",
-				c.Addr, verb, c.Usage, seconds(d.opts.drainMs()), or))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",
+				c.Addr, verb, c.Usage, seconds(d.opts.drainMs())))
 	default:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.%s", c.Addr, verb, c.Usage, or))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))
 	}
 }
 

@@ -275,16 +275,13 @@ func TestImportThatIsNotToBeIsRefused(t *testing.T) {
 		overwrite bool
 		want      []string
 	}{
-		"absent":              {nil, false, []string{"error import"}},
 		"foreign data":        {[]byte("precious"), false, []string{"error import"}},
 		"other stack's":       {theirs, true, []string{"error import"}},
 		"foreign, overwriten": {[]byte("precious"), true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := applied(t, declared(base().Nodes[:3]...))
-			if c.data != nil {
-				m.nodes["/locks/solo"] = &mnode{data: c.data, acl: kind.WorldAll()}
-			}
+			m.nodes["/locks/solo"] = &mnode{data: c.data, acl: kind.WorldAll()}
 			tree := base()
 			tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
 			p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, OverwriteData: c.overwrite})

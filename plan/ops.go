@@ -27,6 +27,7 @@ type Op struct {
 	Path    string
 	Data    []byte     // create, set
 	ACL     []kind.ACL // create
+	Then    []kind.ACL // create: the list that is set when all others are, nil if that is ACL
 	Version int32      // check, set, delete
 }
 
@@ -123,10 +124,41 @@ func (c *Change) writes() ([]Op, error) {
 	return append(ops, c.Quota.ops(c)...), nil
 }
 
-// indexHead is the index without its entries.
-func (p *Plan) indexHead(applyID string) *Index {
+// Admit adds to the list of a node that is created those who leave.
+func (p *Plan) Admit(list []kind.ACL) []kind.ACL {
+	return kind.NormalizeACL(slices.Concat(list, p.prior.Leaving))
+}
+
+// admit lets those who leave into what the operations create.
+func (p *Plan) admit(ops []Op) []Op {
+	if len(p.prior.Leaving) == 0 {
+		return ops
+	}
+	for i := range ops {
+		op := &ops[i]
+		if both := p.Admit(op.ACL); op.Kind == OpCreate && !kind.EqualACL(both, op.ACL) {
+			op.ACL, op.Then = both, op.ACL
+		}
+	}
+	return ops
+}
+
+// ACLSteps returns the access lists to set on what the transaction created.
+func (tx *Transaction) ACLSteps() []ACLStep { return stepsOf(tx.Ops) }
+
+func stepsOf(ops []Op) (steps []ACLStep) {
+	for _, op := range ops {
+		if op.Then != nil {
+			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0})
+		}
+	}
+	return steps
+}
+
+// indexHead is the index without its entries. steps are the access lists to set on what was created.
+func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 	x := &Index{Apply: applyID, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
-	x.Pending = pendingOf(p.ACLSteps())
+	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {
 		if o.After == nil {
@@ -218,6 +250,7 @@ func (p *Plan) measure() {
 		own = p.Declared.List()
 	}
 	var each []Stats
+	lists := len(p.ACLSteps())
 	err := p.Transactions(strings.Repeat("0", ApplyIDLen), own, func(tx *Transaction) error {
 		s := Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)}
 		if s.Bytes > MaxTransaction {
@@ -225,6 +258,7 @@ func (p *Plan) measure() {
 			return ErrTooLong
 		}
 		each = append(each, s)
+		lists += len(tx.ACLSteps())
 		return nil
 	})
 	if err != nil || len(each) == 0 {
@@ -236,7 +270,7 @@ func (p *Plan) measure() {
 		p.Transaction.Ops += s.Ops
 		p.Transaction.Bytes += s.Bytes
 	}
-	p.Transaction.ACLPhase = len(p.ACLSteps())
+	p.Transaction.ACLPhase = lists
 	if len(each) > 1 {
 		p.Batches = each
 		p.Batches[len(each)-1].ACLPhase = p.Transaction.ACLPhase

@@ -9,15 +9,15 @@ import (
 )
 
 // The tool's own nodes have access lists too: the root and what is above it, .locktree and everything
-// in it, and the tombstones that moves leave behind. If administrators and readers are declared
-// (Intent.Access), these lists are planned like those of locks.
+// in it, the tombstones that moves leave behind, and namespaces that are no longer declared and cannot be deleted. If
+// administrators and readers are declared (Intent.Access), these lists are planned like those of locks.
 //
 // Nodes that belong to this stack alone get exactly the declared list. Nodes shared with other stacks
 // keep what the others declare. To lists that this stack does not decide, entries are only added.
 
 // AccessChange is an access list of one of the tool's own nodes that changes.
 type AccessChange struct {
-	Addr Addr `json:"address"` // "ensemble.main"; a tombstone's own address
+	Addr Addr `json:"address"` // "ensemble.main"; the own address of a node that the stack has left behind
 	ACLDiff
 	// Contenders: it is the list for the contenders of the apply lock, which is in that lock's data.
 	Contenders bool `json:"contenders,omitempty"`
@@ -52,8 +52,9 @@ func (d *frame) ownLists() {
 	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || x == nil && !d.p.HasChanges() {
 		return
 	}
+	d.p.prior.Leaving = d.leaving()
 	for c := range d.p.Each() {
-		if c.Tombstone && c.After != nil && c.Before.ACL != nil {
+		if c.left() || d.kept(c) {
 			d.relist(c)
 		}
 	}
@@ -132,8 +133,17 @@ func (d *frame) ownChange(c AccessChange) {
 	d.p.Access = append(d.p.Access, c)
 }
 
-// relist gives a tombstone the access list it should have: programs that come for the lock must be able
-// to read where it has moved.
+// left reports whether a node is what a move leaves at the old path.
+func (c *Change) left() bool { return c.Tombstone && c.After != nil && c.Before.ACL != nil }
+
+// kept reports whether a node stays although nothing declares it any more: a namespace in which something is. Nothing but the
+// ensemble block says who may use it, and an apply reads it.
+func (d *frame) kept(c *Change) bool {
+	return d.want[c.Path] == nil && c.Before != nil && (c.Action == NoOp || c.Action == Update) && c.Before.ACL != nil
+}
+
+// relist gives a node that no declaration keeps the access list it should have. Programs that come for a lock that has moved
+// must be able to read where to.
 func (d *frame) relist(c *Change) {
 	list := d.joined(c.Before.ACL)
 	if to := d.want[c.After.Payload.MovedTo]; to != nil {
@@ -153,14 +163,17 @@ func (d *frame) relist(c *Change) {
 	if c.Action == Update {
 		c.ACL = &ACLDiff{c.Before.ACL, list}
 	}
-	if !c.anew() { // otherwise it is created with that list
+	switch {
+	case c.anew(): // it is created with that list
+	case c.Action == Update && !c.Tombstone: // a quota goes, and the list is one of ACLSteps
+	default:
 		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, c.Before.pin(c.Addr)})
 	}
 }
 
-// relisted reports whether only a tombstone's access list changes, and with it its entry in the index.
+// relisted reports whether only the access list of a node that no declaration keeps changes, and with it its entry in the index.
 func (c *Change) relisted() bool {
-	return c.Action == NoOp && c.Tombstone && !kind.EqualACL(c.Before.ACL, c.After.ACL)
+	return c.Action == NoOp && c.Before != nil && !kind.EqualACL(c.Before.ACL, c.After.ACL)
 }
 
 // wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
@@ -252,10 +265,7 @@ func (d *frame) shared(f *Framed) []kind.ACL {
 // joined is somebody else's list with the declared entries added, and without those that an earlier
 // apply of ours added.
 func (d *frame) joined(have []kind.ACL) []kind.ACL {
-	was := d.p.prior.Noted
-	if was == nil { // the first apply created everything with one list
-		was = d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
-	}
+	was := d.were()
 	list := d.intent.Access.List()
 	known := append(slices.Clone(list), was...)
 	of, hidden := digests{}, map[string]int{}
@@ -278,6 +288,21 @@ func (d *frame) joined(have []kind.ACL) []kind.ACL {
 		}
 	}
 	return kind.NormalizeACL(list)
+}
+
+// were is who might use the tool's own nodes before this plan.
+func (d *frame) were() []kind.ACL {
+	if d.p.prior.Noted == nil { // the first apply created everything with one list
+		return d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
+	}
+	return d.p.prior.Noted
+}
+
+// leaving are the administrators whom this plan shuts out. Until that is done, whatever it creates admits them too: wherever the
+// apply ends, the nodes of before are still theirs, and whoever reads a stack has to read all of it.
+func (d *frame) leaving() []kind.ACL {
+	list := d.intent.Access.List()
+	return slices.DeleteFunc(withAdmin(d.were()), func(a kind.ACL) bool { return a.Masked() || Everybody(a) || covers(list, a) })
 }
 
 // hides reports whether a is a masked entry that may be one of the list.
@@ -372,5 +397,5 @@ func (p *Plan) Relock() ([]Op, error) {
 func (p *Plan) ownNode(path string) bool {
 	index, lock := IndexPath(p.Root, p.Stack), LockPath(p.Root, p.Stack)
 	return path == index || path == lock || under(path, quotaRoot) || under(path, index) || under(index, path) || under(lock, path) ||
-		slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Tombstone && c.Path == path })
+		slices.ContainsFunc(p.Changes, func(c Change) bool { return (c.Tombstone || c.relisted()) && c.Path == path })
 }

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,46 @@ func TestListsOfTheToolsNodesAreSavedWithThePlan(t *testing.T) {
 	}
 }
 
+// A namespace that is no longer declared stays because of what is in it, and what is created while an administrator is replaced is
+// of both.
+func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
+	m := applied(t, declared(declare("/locks/left", kind.Namespace, acl(oldAdmin, entry("app", kind.PermRead)), func(n *plan.Node) { n.AllowLockout = true })))
+	current := framed(m, t, oldAdmin)
+	current.Index.Access, current.Unmanaged = []kind.ACL{oldAdmin}, []string{"/locks/left/theirs"}
+	desired := administered(&plan.Access{Admins: []kind.ACL{newAdmin}}, declare("/locks/new", kind.Semaphore, acl(newAdmin)))
+	p := plan.Diff(current, desired, plan.Options{})
+	require.True(t, p.Applyable(), "%s", p)
+	var left []kind.ACL
+	for _, c := range p.Access {
+		if c.Pin.Path == "/locks/left" {
+			left = c.After
+		}
+	}
+	require.Equal(t, kind.NormalizeACL([]kind.ACL{newAdmin, entry("app", kind.PermRead)}), left)
+	require.Equal(t, len(p.ACLSteps())+3, p.Transaction.ACLPhase, "a semaphore and its two parts")
+
+	f, err := plan.DecodeFile(bytes.NewReader(saved(t, p)))
+	require.NoError(t, err)
+	for _, q := range []*plan.Plan{p, f.Plans[0]} {
+		require.Equal(t, p.ACLSteps(), q.ACLSteps())
+		require.NoError(t, q.Transactions("0123456789abcdef", p.Declared.List(), func(tx *plan.Transaction) error {
+			steps := tx.ACLSteps()
+			require.Len(t, steps, 3)
+			for _, s := range steps {
+				require.Equal(t, kind.NormalizeACL([]kind.ACL{oldAdmin, newAdmin}), s.Before, s.Path)
+				require.Equal(t, []kind.ACL{newAdmin}, s.ACL, s.Path)
+				require.True(t, slices.ContainsFunc(tx.Index.Pending, func(p plan.PendingACL) bool { return p.Path == s.Path }), s.Path)
+			}
+			return nil
+		}))
+	}
+
+	// Who leaves without having been an administrator has nothing to carry on with.
+	current.Index.Access = []kind.ACL{newAdmin, looker}
+	p = plan.Diff(current, desired, plan.Options{})
+	require.Equal(t, len(p.ACLSteps()), p.Transaction.ACLPhase)
+}
+
 // To a reader the servers show no hashes: what it sees may be what is declared, and what it cannot know it does
 // not write.
 func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
@@ -163,6 +204,9 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set only by digest:old, which is not a declared administrator")
 	require.Contains(t, says(mine), "only by digest:old,")
 	require.Empty(t, says(old, mine))
+	super := plan.Identity{"digest", "super:" + strings.Repeat("s", 27) + "="}
+	require.Empty(t, says(super, mine), "the superuser of the servers needs nobody's rights")
+	require.Contains(t, says(super), "can be set only by digest:old")
 
 	closed := oldAdmin
 	closed.Perms = kind.PermRead

@@ -67,6 +67,7 @@ type prior struct {
 	Lists      Lists                      `json:"lists,omitzero"`         // with the index node as it was read, and what is known without it
 	Shards     []Shard                    `json:"shards,omitempty"`       // parts of the index
 	Noted      []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
+	Leaving    []kind.ACL                 `json:"leaving,omitempty"`      // see frame.leaving
 	Strays     []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
 	Unread     bool                       `json:"index_unread,omitempty"` // the index could not be understood
 	Kept       map[string]IndexEntry      `json:"kept,omitempty"`         // entries of nodes that were not planned and differ from them

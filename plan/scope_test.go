@@ -374,6 +374,7 @@ func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
 	}
 	tree := base() // an import that is refused is nothing to stand in either
 	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old", Target: "/locks/pay"}}
+	tree.Intent.Imports[0].ByCommand = true
 	p := plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{ledger}})
 	require.Equal(t, []string{"error import", "warning targeted"}, codes(p))
 }

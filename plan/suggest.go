@@ -56,14 +56,21 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// nearest suggests what was meant by an unknown address: one that is written almost like it, or
-// the only one that ends with it, if the namespaces around it were left out.
-func nearest(given string, addrs []Addr) string {
-	var names, ends []string
+// NearestAddr suggests what was meant by an unknown address: the keys of the for_each block that it names, one that is written
+// almost like it, or the only one that ends with it, if the namespaces around it were left out.
+func NearestAddr(given string, addrs []Addr) string {
+	var names, ends, keys []string
 	for _, a := range addrs {
-		if names = append(names, string(a)); strings.HasSuffix(string(a), "."+given) {
+		names = append(names, string(a))
+		switch {
+		case strings.HasSuffix(string(a), "."+given):
 			ends = append(ends, string(a))
+		case string(a.Block()) == given:
+			keys = append(keys, string(a))
 		}
+	}
+	if slices.Sort(keys); len(keys) > 0 {
+		return fmt.Sprintf(" It is declared with for_each: name one of its %d keys, as in '%s'.", len(keys), keys[0])
 	}
 	if near := DidYouMean(given, names); near != "" {
 		return near

@@ -50,6 +50,8 @@ type Tree struct {
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
+	// Nested are the paths of this stack's namespaces in which a configuration with the same stack has its root.
+	Nested []string
 	// Unreadable are the paths of nodes that exist and that we may not read, among those that the
 	// configuration or the index names and the children of this stack's namespaces. Those that are
 	// named are also in Nodes.
@@ -93,9 +95,6 @@ type Node struct {
 	// wants everybody to write, or to give up our own admin right.
 	AllowWorld   bool `json:"allow_world,omitempty"`
 	AllowLockout bool `json:"allow_lockout,omitempty"`
-	// ReplaceForACL: if the access list changes, the lock is created again in the
-	// transaction, while it is idle, and the list is not set afterwards. Declared nodes only.
-	ReplaceForACL bool `json:"-"`
 	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
 	// from Intent.Quotas; in a current tree, from Quotas.
 	Quota int `json:"quota,omitempty"`

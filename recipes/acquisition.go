@@ -3,9 +3,9 @@ package recipes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -26,12 +26,14 @@ type acquisition struct {
 	try     bool
 	start   time.Time
 	call    *call
+	wait    context.Context    // the caller's, bounded
+	done    context.CancelFunc // of the bound; nil if there is none
 
 	tickets []string          // of the local queues, by key
 	places  []*place          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	tenure  *tenure           // ours, of a holding that was shared
-	asked   *atomic.Int64     // where it is counted among those that ask for permits directly
+	asking  chan struct{}     // of the crowd that it is one of; see place.ask
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
@@ -42,17 +44,63 @@ func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
 func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	a := q.acquisition(ctx, n, try)
-	l, err := a.take(ctx, q, n)
-	if err != nil {
-		a.refused(err)
+	if err := a.begun(ctx); err != nil {
+		return a.conclude(ctx, nil, err)
 	}
-	return l, err
+	l, err := a.take(a.wait, q, n)
+	return a.conclude(ctx, l, err)
+}
+
+// conclude completes what the call returns, and tells the Observer of a refusal.
+func (a *acquisition) conclude(ctx context.Context, l *Lease, err error) (*Lease, error) {
+	if a.done != nil {
+		defer a.done()
+	}
+	if err != nil {
+		err = a.explain(ctx, err)
+		a.refused(err)
+		return nil, err
+	}
+	l.caller = ctx
+	return l, nil
+}
+
+// begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
+// of another call by WithMaxWait.
+func (a *acquisition) begun(ctx context.Context) error {
+	if a.wait = ctx; a.try {
+		a.wait, a.done = a.c.conn.WhileReachable(ctx)
+	}
+	most := time.Duration(0)
+	for _, m := range a.members {
+		most = shorter(most, m.q.opts.maxWait)
+	}
+	if most > 0 && !a.try {
+		a.wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
+	}
+	return a.usable(ctx)
+}
+
+// explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
+// goroutine of this client that asks for the lock is then no proof that it is held.
+func (a *acquisition) explain(ctx context.Context, err error) error {
+	var held *HeldError
+	known := errors.As(err, &held) && (!held.Local || held.owner == holds)
+	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
+	switch {
+	case a.try && ended && ctx.Err() == nil:
+		return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(a.wait))
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), a.c.State() == session.StateActive:
+		return err
+	case held != nil && !known:
+		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
+	case ended:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
 }
 
 func (a *acquisition) take(ctx context.Context, q *queue, n int) (*Lease, error) {
-	if err := a.usable(ctx); err != nil {
-		return nil, err
-	}
 	// Before the local queue, in which the caller's own lease is ahead.
 	if l, err := q.reenter(ctx, n); l != nil || err != nil {
 		return l, err
@@ -303,9 +351,6 @@ func (a *acquisition) nodes() []*contender {
 // hold makes a holding of what is granted: the session heartbeats from here on.
 func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 	for _, p := range a.places {
-		if err := p.agree(ctx); err != nil {
-			return nil, err
-		}
 		p.node().alone = p.certain()
 	}
 	first := a.places[0]

@@ -16,8 +16,10 @@ import (
 // Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
 type Config struct {
 	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
-	// Names are kept and resolved again on every pass over the list. A chroot suffix ("host:2181/app") is refused:
-	// write the prefix into the lock paths.
+	// An IPv6 address with a port needs brackets. Without them it has no port, and one whose last group could be
+	// a port ("::1:2181", "fd00::7:5") is refused. Names are kept and resolved again on every pass over the list;
+	// while a name does not resolve, the addresses that it had last are tried. A chroot suffix ("host:2181/app")
+	// is refused: write the prefix into the lock paths.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
@@ -35,12 +37,16 @@ type Config struct {
 	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
 	ID string
 	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
+	// No lock depends on its handler, which may be slow or use the Client.
 	Logger *slog.Logger
 	// Observer receives an event for everything the recipes do; nil = none.
 	Observer Observer
 	// LoseOnSuspect ends leases as soon as the session is Suspect. Without it they last until the session is Lost,
 	// and survive a short disconnect.
 	LoseOnSuspect bool
+	// MaxReply bounds, in bytes, what is read of a server's reply; 0 = 16 MiB. A longer one, which is a listing of a hundred
+	// thousand nodes or more, ends the connection with session.ErrReplyTooLarge. Memory is used as a reply arrives.
+	MaxReply int
 	// ReadOnly refuses every write before it is sent, with session.ErrReadOnly.
 	ReadOnly bool
 }
@@ -49,7 +55,7 @@ type Config struct {
 func (c Config) session() session.Config {
 	return session.Config{
 		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Auth: c.Auth, TLS: c.TLS,
-		Dialer: c.Dialer, Logger: c.Logger, ReadOnly: c.ReadOnly,
+		Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
 	}
 }
 
@@ -88,8 +94,25 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 
 // Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends;
 // the error then is ErrUnreachable and ctx's, with what the last attempt found. Refused authentication (ErrAuth) ends
-// the attempts at once.
-func (c *Client) Session(ctx context.Context) (*Session, error) { return c.conn.Session(ctx) }
+// the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
+// uses that any more.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	for {
+		s, err := c.conn.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cleared := c.state.clearing(s)
+		if cleared == nil {
+			return s, nil
+		}
+		select {
+		case <-cleared:
+		case <-ctx.Done():
+			return s, nil // whatever is asked of it ends at once
+		}
+	}
+}
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond
@@ -97,8 +120,8 @@ const observerGrace = 1500 * time.Millisecond
 // Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then
 // Close closes it on the servers, which removes its nodes at once, and joins every goroutine. An error means that the
 // servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when
-// the servers do not answer, and up to 1.5 s more when Config.Observer is slow. A second Close waits for the first
-// and returns nil.
+// the servers do not answer, and up to a session timeout when they are connected and something is held; up to 1.5 s more
+// for an Observer, and for a Logger, that is slow. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.join() // what the recipes run ends with the session

@@ -37,10 +37,11 @@ type contender struct {
 	id     string // whom data names; "" while a write that changes that is under way
 	acl    []zk.ACL
 	flags  int32
-	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
+	home   *janitor // of its session, which knows of every node that exists
 	freed  atomic.Bool
-	line   *numbers               // of its queue; nil where that is not the lock's node
-	mark   atomic.Pointer[func()] // says in the node that it is held; nil once it does
+	work   atomic.Pointer[holding] // what it was granted for, or is about to be
+	line   *numbers                // of its queue; nil where that is not the lock's node
+	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
 
 	// Known once it exists.
 	name  string
@@ -75,19 +76,21 @@ func newUUID() (u [16]byte) {
 // eleven characters, and is given back at once (exhausted).
 func (k *contender) reserve() error {
 	size := int64(len(k.dir) + 1 + len(k.prefix) + 10)
-	if k.bytes.Add(size) > maxEphemeralBytes {
-		k.bytes.Add(-size)
+	if k.home.bytes.Add(size) > maxEphemeralBytes {
+		k.home.bytes.Add(-size)
 		k.freed.Store(true) // nothing is booked, so there is nothing to give back
 		return fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d; open another Client", ErrSessionFull,
-			k.bytes.Load()+size, maxEphemeralBytes)
+			k.home.bytes.Load()+size, maxEphemeralBytes)
 	}
+	k.home.exists(k)
 	return nil
 }
 
 // free gives the bytes back, once, when the node is known not to exist (any more).
 func (k *contender) free() {
 	if k.freed.CompareAndSwap(false, true) {
-		k.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
+		k.home.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
+		k.home.forget(k)
 		if k.front && k.line != nil {
 			k.line.gone(k.seq)
 		}
@@ -129,9 +132,7 @@ func (k *contender) found(path string) error {
 		return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, path)
 	}
 	k.path, k.name, k.seq = path, name, p.Seq
-	if strings.HasPrefix(k.name, k.prefix) {
-		k.prefix = k.name[:len(k.prefix)]
-	}
+	k.home.exists(k)
 	return nil
 }
 
@@ -145,9 +146,11 @@ func (k *contender) exhausted() error {
 
 // pick returns the child that is this contender, or "". The prefix has 122 random bits and ends in the marker, so no other
 // name begins with it.
-func (k *contender) pick(children []string) string {
+func (k *contender) pick(children []string) string { return pick(children, k.prefix) }
+
+func pick(children []string, prefix string) string {
 	for _, name := range children {
-		if strings.HasPrefix(name, k.prefix) {
+		if strings.HasPrefix(name, prefix) {
 			return name
 		}
 	}

@@ -15,6 +15,7 @@ type cutter struct {
 	armed  []cut // the first is waiting for its byte, the others for their turn
 	struck int
 	refuse bool
+	newest net.Conn
 	passed [2]int // bytes since reset, by direction
 }
 
@@ -45,7 +46,17 @@ func (k *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.newest = conn
 	return &cutConn{conn, k}, nil
+}
+
+// hangUp ends the newest connection on the client's side.
+func (k *cutter) hangUp() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_ = k.newest.Close()
 }
 
 // arm schedules cuts, one after another, in place of those that were scheduled, and starts counting bytes anew.

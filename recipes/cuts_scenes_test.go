@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -143,24 +142,14 @@ func playPermits(s *stage) {
 	s.give("release of all", d("all three"))
 }
 
-// playReaders reads, changes to writing and back, and hands over to a rival writer.
+// playReaders writes, changes to reading, and hands over to a rival writer.
 func playReaders(s *stage) {
 	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
-	x := s.take("read", ours.RLock)
-	up, err := s.exchange(x, ours.TryUpgrade)
-	switch {
-	case err == nil:
-		s.leaving = x.Node()
-		x = s.granted(up)
-		s.leaving = ""
-	case s.struck() && errors.Is(err, recipes.ErrUpgradeConflict): // whether others wait could not be told
-		s.give("release of the reader that may not write", x)
-		x = s.take("write", ours.Lock)
-	default:
-		s.require(err, "upgrade")
-	}
+	x := s.take("write", ours.Lock)
 	waiting := s.queue(theirs.Lock)
-	down, err := s.exchange(x, ours.Downgrade)
+	ctx, cancel := s.patient()
+	defer cancel()
+	down, err := ours.Downgrade(ctx, x)
 	s.require(err, "downgrade")
 	require.Error(s.t, x.Context().Err(), "%s: the write lease outlived its exchange", s.where)
 	require.NoError(s.t, down.Context().Err(), s.where)
@@ -169,22 +158,6 @@ func playReaders(s *stage) {
 	again := s.queue(ours.RLock)
 	s.give("rival's release", y)
 	s.give("last release", again("read after waiting"))
-}
-
-// exchange turns one lease into another. Where the transaction was not applied its caller is told so, and decides: the
-// old lease must then be as good as before.
-func (s *stage) exchange(x *recipes.Lease, f func(context.Context, *recipes.Lease) (*recipes.Lease, error)) (*recipes.Lease, error) {
-	ctx, cancel := s.patient()
-	defer cancel()
-	for {
-		next, err := f(ctx, x)
-		if err != nil {
-			require.NoError(s.t, x.Context().Err(), "%s: a refused exchange (%v) cost the lease", s.where, err)
-		}
-		if !errors.Is(err, recipes.ErrNotApplied) {
-			return next, err
-		}
-	}
 }
 
 // playWritersFirst reads beside a writer that waits: the next reader lets it go first.

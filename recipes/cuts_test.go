@@ -34,7 +34,6 @@ type stage struct {
 	dirs          []string
 	last          uint64 // the newest exclusive token
 	leases        []*recipes.Lease
-	leaving       string // a node of the victim's own, exchanged for the one granted, that may still be there
 	where         string
 	struck        func() bool
 }
@@ -80,9 +79,6 @@ func (s *stage) granted(x *recipes.Lease) *recipes.Lease {
 	s.t.Helper()
 	for _, node := range x.Nodes() { // a lease of several permits has several in one queue
 		line := s.lab.queue(kind.ParentPath(node))
-		if s.leaving != "" && line[0] == s.leaving {
-			line = line[1:]
-		}
 		require.Contains(s.t, x.Nodes(), line[0], "%s: granted while somebody is ahead", s.where)
 		require.Contains(s.t, line, node, "%s: granted without a node", s.where)
 	}

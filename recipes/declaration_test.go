@@ -24,7 +24,7 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 			_, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)
 			c := l.client("c")
-			_, _, err = c.Semaphore("/s").Permits(t.Context())
+			err = c.Semaphore("/s").Declared(t.Context())
 			require.NoError(t, err)
 			slow := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Op == "getData" && strings.HasPrefix(r.Path, "/s/leases/")
@@ -34,7 +34,7 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 			start := time.Now()
 			l.semaphore(2)
 			l.settle()
-			_, _, err = c.Semaphore("/s").Permits(t.Context())
+			err = c.Semaphore("/s").Declared(t.Context())
 			require.NoError(t, err)
 			got := <-waited
 			require.NoError(t, got.err)
@@ -75,6 +75,31 @@ func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 		cancel()
 		waiting.Wait()
 	})
+}
+
+// The create of the lock's node is idempotent, but a connection lost with its answer failed Lock for good.
+func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half an answer": zktest.CutAt(9),
+		"not applied, and the session is lost": zktest.CutBefore} {
+		for _, path := range []string{"/a", "/a/b", "/a/b/s", "/a/b/s/leases", "/a/b/s/locks"} { // whose create meets the fault
+			t.Run(name+" "+path, func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					c := l.client("a")
+					expires := name == "not applied, and the session is lost"
+					rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+						if r.Op == "create" && r.Path == path && expires {
+							l.srv.Expire(r.Session)
+						}
+						return r.Op == "create" && r.Path == path
+					}), fault)
+					x, err := c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()).Acquire(t.Context(), 1)
+					require.NoError(t, err)
+					require.Equal(t, 1, rule.Hits())
+					l.unlock(x)
+				})
+			})
+		}
+	}
 }
 
 // A layout that was made halfway, by a WithCreate that was interrupted or is under way elsewhere, is completed.

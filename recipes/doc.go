@@ -39,9 +39,10 @@
 //   - Fencing. [Lease.Token] grows from grant to grant, across sessions, restarts
 //     and re-created nodes. A resource that refuses tokens smaller than the
 //     largest it has seen never obeys a stale holder. This needs no clock.
-//   - Guarded writes. ZooKeeper never applies a write of [Lease.Multi] after the
-//     lease has ended; for readers that share a contender, after the lease of the
-//     last of them has ended. This needs no clock.
+//   - Guarded writes. ZooKeeper applies a write of [Lease.Multi] only while the
+//     lease's contender exists, so never after a conflicting lease was granted to
+//     anybody. This needs no clock. A lease can end before its contender is gone:
+//     a write that was sent before the end may be applied in between.
 //   - One believer. No two processes hold a valid Lease at once if the session
 //     timeout is at least four ticks of the servers, and if this process's clock
 //     runs at the right rate, within a sixteenth, while the process is scheduled.
@@ -90,6 +91,13 @@
 //   - That a lost session's nodes are gone at once. After a crash they stay until
 //     the servers expire the session: the next waiter is granted within the
 //     session timeout and two ticks, if a majority of the servers can be reached.
+//     A client that lives on, after an outage, ends its lost session with the first
+//     request of the next one, so nobody waits longer for it. It does not end what
+//     may still be in use: the place of a lost lease stays until Unlock was called
+//     and the function of Do or Lead has returned, or until the servers expire it.
+//   - Two processes, if one was restored from a snapshot of the other's memory and
+//     both run. They have the same session, and the one that takes it for lost ends
+//     it for both.
 //   - Order between clients if one of them uses WithLocalHandoff, which lets up to
 //     a given number of its goroutines overtake other processes; and separate
 //     tokens for those goroutines, or for those that share a retention.
@@ -101,6 +109,43 @@
 //     of which servers tell it nothing.
 //   - Exclusion across different wire formats: Curator's clients do not see
 //     kazoo's contenders, and a lock declared for one must not be used by the other.
+//
+// # What an error means
+//
+// Before the grant. These come from Lock, Try, Acquire and Campaign methods, and from Do and Lead, whose function has not
+// run then. Nothing is held, and nothing stays in the queue: what a request under way may still create is deleted in the
+// background. The last column is what [Retryable] returns.
+//
+//	error                                   why                                                again
+//	*HeldError of a Try (ErrHeld)           others hold the lock, or are ahead                 no
+//	the error of ctx                        ctx ended, or WithMaxWait passed: in a *HeldError  no
+//	                                        if it is known who is ahead; it is ErrUnreachable
+//	                                        too if the session was not active then
+//	ErrUnreachable                          a Try found no connection                          yes
+//	ErrSessionLost                          the place in the queue went with its session       yes
+//	ErrLost                                 somebody deleted the place in the queue            yes
+//	ErrRevoked                              somebody asked this waiter to leave                yes
+//	session.ErrThrottled                    the servers shed the request                       yes
+//	ErrQueueFull, ErrSessionFull,           a limit is reached                                 no
+//	session.ErrQuotaExceeded
+//	ErrNotProvisioned, ErrKindMismatch,     the declaration, or an access list, does not       no
+//	ErrDraining, ErrMoved, zk.ErrNoAuth,    admit the call
+//	ErrTooManyPermits, ErrCannotHeartbeat,
+//	ErrSequenceExhausted, ErrAuth
+//	ErrWouldDeadlock, session.ErrReadOnly,  the program asks for what cannot be                no
+//	ErrClosed
+//	any other                               a server failed; the text says how                 no
+//
+// After the grant. These come from Unlock, and from Do and Lead, whose function has returned then; they join its error with
+// the others. The lock is not held any more.
+//
+//	error                                   why                                                again
+//	what the function returned              whatever that wraps                                no
+//	ErrReleasePending                       ctx or WithMaxRelease ended the wait for it, or    no
+//	                                        the session did: the node is being deleted, or
+//	                                        goes with the session; until then others wait
+//	ErrLost                                 the lease was lost before it was given back: the   no
+//	                                        work may have overlapped with another holder's
 //
 // # What a crash leaves behind
 //

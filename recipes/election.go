@@ -33,9 +33,8 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lo
 // Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
 // returned. If fn returns while it still leads, Lead gives the leadership up, returns fn's error, and does not
-// campaign again. Lead returns ctx's error when ctx ends, and the reason when standing is impossible
-// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
-// such a reason, and neither is a server that sheds requests.
+// campaign again. Lead returns ctx's error when ctx ends, and that of a campaign that is not worth another one: the last
+// column of the table "What an error means" in the package documentation says no. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -52,7 +51,10 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 			ran = fn(inner, l)
 			// What happens from here on is not fn's affair: it has led to its end.
 			deposed := context.Cause(l.Context())
-			ended, again = context.Cause(ctx), errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
+			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
+			if ctx.Err() != nil {
+				ended = whyEnded(ctx)
+			}
 			return ran
 		})
 		switch {
@@ -61,7 +63,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		case again:
 			continue
 		case errors.Is(context.Cause(l.Context()), ErrLost):
-			return ran
+			return afterGrant(ran)
 		}
 		return err
 	}

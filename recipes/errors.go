@@ -39,8 +39,6 @@ var (
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would wait for itself")
-	// ErrUpgradeConflict: a reader wants to write while others hold the lock or wait for it. It would wait for itself.
-	ErrUpgradeConflict = errors.New("recipes: cannot upgrade to a write lock")
 	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
 	// it in the background until that succeeds or the session is over; others may have to wait until then.
 	ErrReleasePending = errors.New("recipes: release pending")
@@ -67,30 +65,49 @@ var (
 	ErrCannotHeartbeat = session.ErrCannotHeartbeat // the contender's ACL does not let us read it, so it cannot carry heartbeats
 )
 
-// Retryable reports whether a call that failed with err may succeed when it is made again a little later: because a
-// session or a lease was lost, its holder was asked to give the lock back, or the servers could not be reached or
-// shed the request. It returns false for a context that has ended, a lock that somebody holds, and calls that the
-// declaration or the ACL forbids.
+// Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
+// table "What an error means" of the package documentation says for which errors that is so. It is never so once the lock was
+// granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the
+// cause of its Context, says. Work may have been done by then, and whether to do it again is for the program to decide. It is
+// not so either for a context that has ended, a lock that somebody holds, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
+	for _, final := range []error{errGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
 	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, ErrUnreachable, session.ErrThrottled} {
 		if errors.Is(err, reason) {
-			return !errors.Is(err, ErrClosed)
+			return true
 		}
 	}
 	return false
 }
 
+// errGranted marks what went wrong behind a grant.
+var errGranted = errors.New("the lock was granted")
+
+// afterGrant marks err, and leaves its text and what it wraps as they are; nil stays nil.
+func afterGrant(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w%.0w", err, errGranted)
+}
+
 // HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
-// information is as old as the last look at the queue.
+// information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the error
+// that contains it matches ErrUnreachable.
 type HeldError struct {
 	Path     string        // the lock
 	Holder   Contender     // who holds it; after a Try only name, path and sequence number are known (see Identify)
 	Position int           // contenders ahead, including the holders, and goroutines of this client
 	Waited   time.Duration // how long the caller waited; 0 for a Try
-	Local    bool          // Holder is a goroutine of this same client: it holds the lock, or has just gone to ask for it
+	Local    bool          // Holder is a goroutine of this same client: it holds the lock, is asking for it, or is giving it back
 	Cause    error         // why the wait ended; nil for a Try
 
-	c *Client
+	c     *Client
+	owner ownerState // of a Local holder
 }
 
 // described fills in what the holder says about itself, as far as its data is known.
@@ -104,7 +121,11 @@ func (e *HeldError) described() *HeldError {
 // Error names the lock, the holder and the position.
 func (e *HeldError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "recipes: lock %s is held", e.Path)
+	what := holds
+	if e.Local {
+		what = e.owner
+	}
+	fmt.Fprintf(&b, "recipes: lock %s is %s", e.Path, what)
 	switch {
 	case e.Local && e.Holder.ID != "":
 		fmt.Fprintf(&b, " by this client (%s)", e.Holder.ID)

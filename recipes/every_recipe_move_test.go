@@ -72,7 +72,7 @@ func TestACreateUnderWayWhenTheLimitIsLoweredCountsUnderTheNewLimit(t *testing.T
 		x, err := l.client("first").Semaphore("/s").Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		client := l.client("late")
-		_, _, err = client.Semaphore("/s").Permits(t.Context())
+		err = client.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
 		rule := l.srv.Inject(zktest.Once(l.enqueues(everyRecipe()["semaphore"])), zktest.Hold)
 		w := async(func() (*recipes.Lease, error) { return client.Semaphore("/s").Acquire(t.Context(), 1) })

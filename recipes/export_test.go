@@ -87,7 +87,7 @@ func (c *Client) Leftovers() (left []string) {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
 	}
-	if n := len(c.state.janitors); n > 1 {
+	if n := len(c.state.janitors); n > 1 && s.State() != session.StateLost { // those of lost sessions stay until the next one
 		left = append(left, fmt.Sprintf("janitors of %d sessions", n))
 	}
 	if j := c.state.janitors[s]; j != nil {
@@ -123,10 +123,13 @@ func (c *Client) Leftovers() (left []string) {
 }
 
 // Declared reads the lock's declaration and touches nothing else.
-func (m *Mutex) Declared(ctx context.Context) error {
-	s, err := m.q.c.Session(ctx)
+func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclared(ctx) }
+func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
+
+func (q *queue) readDeclared(ctx context.Context) error {
+	s, err := q.c.Session(ctx)
 	if err == nil {
-		_, err = m.q.c.declared(ctx, s, m.q)
+		_, err = q.c.declared(ctx, s, q)
 	}
 	return err
 }
@@ -151,11 +154,17 @@ func (k *contender) Prefix() string { return k.prefix }
 func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
-func (l *Lease) Client() *Client  { return l.h.q.c }
-func (l *Lease) SessionID() int64 { return l.h.s.ID() }
-func (l *Lease) HandOffs() int    { return l.g.passed }
-func (l *Lease) Reads() bool      { return l.h.q.shared }
-func (l *Lease) Ended() error     { return l.ended() }
+func (l *Lease) Client() *Client   { return l.h.q.c }
+func (l *Lease) Session() *Session { return l.h.s }
+func (l *Lease) SessionID() int64  { return l.h.s.ID() }
+func (l *Lease) HandOffs() int     { return l.g.passed }
+func (l *Lease) Reads() bool       { return l.h.q.shared }
+func (l *Lease) Ended() error      { return l.ended() }
+
+// Run is what Do does with the lease that it took.
+func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	return l.do(ctx, fn)
+}
 
 // Nodes are what it holds: one, or one for each permit or member.
 func (l *Lease) Nodes() []string { return paths(l.h.ks) }
@@ -208,4 +217,4 @@ func (t *Turns) Wake(key string) {
 func (l *Lease) BeginWrite() error { return l.beginWrite() }
 
 // Exchanged is what Downgrade does before it exchanges the lease.
-func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l, false) }
+func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l) }

@@ -66,11 +66,18 @@ func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Mutex(l.mutex())
 		l.warm(m)
-		l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		creates := 0
+		l.srv.Inject(func(r zktest.Request) bool {
+			if at("create")(r) {
+				creates++
+			}
+			return at("create")(r) && creates == 1
+		}, zktest.DropReply)
 		searches := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N <= 4 }, zktest.CutBefore)
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4, searches.Hits())
+		require.Equal(t, 1, creates)
 		require.Len(t, l.children("/m"), 1)
 		l.unlock(x)
 		l.nextIsServed("/m")
@@ -192,7 +199,16 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 		l.rwlock()
 		_, err = c.Mutex("/rw").Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrKindMismatch)
-		require.ErrorContains(t, err, "declared as rwlock")
+		require.ErrorContains(t, err, "declared as rwlock by ")
+		require.NotContains(t, err.Error(), `stack "" ()`, "one whose stack has let it go")
+		payload := &kind.Payload{Params: kind.RWLock.New(), State: kind.StateActive}
+		require.NoError(t, l.srv.Provision("/let-go", payload))
+		_, err = c.Mutex("/let-go").Lock(t.Context())
+		require.ErrorContains(t, err, "declared as rwlock by no stack, this program opens it as mutex")
+		payload.Owner = kind.Owner{Stack: "shop", Addr: "rwlock.x"}
+		require.NoError(t, l.srv.Provision("/let-go-2", payload))
+		_, err = c.Mutex("/let-go-2").Lock(t.Context())
+		require.ErrorContains(t, err, `declared as rwlock by stack "shop" (rwlock.x), this`)
 		require.Empty(t, l.children("/foreign"))
 		require.Empty(t, l.children("/rw"))
 		_, there := l.srv.Get("/nowhere")

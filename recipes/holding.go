@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -31,6 +32,7 @@ type holding struct {
 	keep  *retention // nil without WithRetention
 	drop  func()     // the session's hold
 	first *tenure    // of the caller it was made for
+	was   *holding   // which Downgrade has exchanged for this one; else nil
 
 	mu       sync.Mutex
 	contexts map[*Lease]struct{} // the leases whose contexts end with it
@@ -41,7 +43,8 @@ type holding struct {
 	watch    int                 // how often the watching was ended
 	own      []*session.Watch    // on each of them
 	leases   int
-	tenures  []*tenure // that have begun and not ended
+	runs     atomic.Int32 // calls of Do and Lead whose function has not returned
+	tenures  []*tenure    // that have begun and not ended
 	czxid    int64
 	begun    bool  // hold is through
 	ending   bool  // it was lost: what follows is abandon's
@@ -49,13 +52,15 @@ type holding struct {
 	ended    time.Time
 	writes   int // of Lease.Multi that may still be applied
 	revoked  bool
-	alone    bool // nobody may share it
 	stopped  bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases = 1
+	for _, k := range h.ks {
+		k.work.Store(h)
+	}
 	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
@@ -63,6 +68,9 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see ending
 		return err
 	})
+	if err != nil {
+		h.unused()
+	}
 	switch {
 	case isNoNode(err), err != nil && h.s.State() == session.StateLost:
 		return nil, lostError(h.ks[0].path, err)
@@ -94,7 +102,7 @@ func (h *holding) revoke() {
 	h.mu.Lock()
 	h.revoked = true
 	h.mu.Unlock()
-	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
+	h.end(afterGrant(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path)))
 	h.surrender()
 }
 
@@ -106,7 +114,7 @@ func (h *holding) lose(cause error) {
 	if !errors.Is(err, ErrLost) {
 		err = lostError(h.ks[0].path, cause)
 	}
-	if !h.finish(err, EventLost, err) {
+	if err = afterGrant(err); !h.finish(err, EventLost, err) {
 		return
 	}
 	h.mu.Lock()
@@ -181,6 +189,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
 	}
 	h.mu.Unlock()
+	h.workEnded()
 	if left > 0 {
 		l.end(releasedError(h.q.path))
 		return over
@@ -337,8 +346,8 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 		return nil, nil
 	}
 	if held.shared && !q.shared {
-		return nil, fmt.Errorf("%w: %w: the context comes from a read lease of %s; give it back first, or use TryUpgrade",
-			ErrUpgradeConflict, ErrWouldDeadlock, q.path)
+		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
+			ErrWouldDeadlock, q.path)
 	}
 	if !q.opts.reentrant {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %s; a nested call needs WithReentrancy, a goroutine that is to queue a context of its own",

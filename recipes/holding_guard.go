@@ -54,7 +54,11 @@ func (h *holding) stopWatching() {
 	}
 	h.mu.Unlock()
 	for _, w := range own {
-		if w != nil {
+		switch {
+		case w == nil:
+		case w.Path() == h.d.path && !w.OfChildren(): // shared with the declaration, which may be forgotten by now
+			w.Remove()
+		default:
 			w.Stop()
 		}
 	}

@@ -127,7 +127,7 @@ func (h *holding) surrender() {
 	s := st.local[h.tickets[0]]
 	kept := s != nil && s.kept == h
 	if kept {
-		s.kept, s.leaving = nil, true
+		s.kept, s.state = nil, leaves
 	}
 	st.mu.Unlock()
 	if kept {

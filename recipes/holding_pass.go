@@ -15,7 +15,7 @@ func (h *holding) passOn(l *Lease) bool {
 	switch {
 	case s == nil:
 	case len(s.waiters) > 0 && h.fits(s.waiters[0].q) && h.release(l, s.waiters[0].q):
-		heir = s.next()
+		heir, s.state = s.next(), holds
 	case len(s.waiters) == 0 && h.keep != nil && h.fits(l.g.q) && h.release(l, nil):
 		s.kept = h
 	default:
@@ -48,7 +48,7 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 	defer h.mu.Unlock()
 	// A place that nobody else waits for is passed on any number of times, between handles with the option.
 	alone := h.keep != nil && !h.keep.asked && opts.retention > 0 && (heir == nil || heir.opts.retention > 0)
-	if heir == nil && h.ks[0].bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
+	if heir == nil && h.ks[0].home.bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
 		return false
 	}
 	if !sure || h.leases != 1 || !h.free() || !alone && (heir == nil || h.passed >= opts.maxHandoffs) {

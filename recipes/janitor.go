@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -117,7 +119,7 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 }
 
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
-// one by one. ctx may never end, nor the answer come: see Session.DeleteAll.
+// one by one.
 func deleteAll(ctx context.Context, ks []*contender) error {
 	var err error
 	if len(ks) > 1 {
@@ -139,10 +141,16 @@ type janitor struct {
 	bytes atomic.Int64 // of the paths of the session's contenders
 
 	mu      sync.Mutex
+	nodes   map[*contender]string    // those that exist, or may; with their paths where these are known
+	timers  map[*time.Timer]struct{} // of after
 	chores  []*chore
 	running bool
 	doubted map[*holding]bool // those that want to know of doubts about the session
 	kick    chan struct{}     // one has come while there is a doubt
+
+	// Of a session that is lost, guarded by clientState.mu.
+	cleared *Session  // through which the nodes that nobody works under were deleted last
+	until   time.Time // it is tried to close the session until then; zero before the first try
 }
 
 // doubts has h told of doubts about the session, of one that there is already too.
@@ -165,6 +173,58 @@ func (j *janitor) doubtless(h *holding) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.doubted, h)
+}
+
+// exists notes a contender that exists, or may if its path is not known yet.
+func (j *janitor) exists(k *contender) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.nodes == nil {
+		j.nodes = map[*contender]string{}
+	}
+	j.nodes[k] = k.path
+	if strings.HasPrefix(k.name, k.prefix) { // they are one string from here on
+		k.prefix = k.name[:len(k.prefix)]
+	}
+}
+
+// forget notes that it does not exist any more.
+func (j *janitor) forget(k *contender) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.nodes, k)
+}
+
+// after has f run when d has passed, unless the session is over by then.
+func (j *janitor) after(d time.Duration, f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.s.Err() != nil { // else rest comes later
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if _, runs := j.timers[timer]; runs {
+			delete(j.timers, timer)
+			j.st.spawn(f)
+		}
+	})
+	if j.timers == nil {
+		j.timers = map[*time.Timer]struct{}{}
+	}
+	j.timers[timer] = struct{}{}
+}
+
+// rest stops the timers, which refer to the session and to the client.
+func (j *janitor) rest() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for timer := range j.timers {
+		timer.Stop()
+	}
+	j.timers = nil
 }
 
 // follow tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
@@ -281,8 +341,10 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 	var left []*chore
 	for i, c := range todo {
 		switch err := j.try(c.k); {
-		case err == nil, j.s.State() == session.StateLost:
+		case err == nil:
 			c.finish()
+		case j.s.State() == session.StateLost:
+			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
 		default:

@@ -1,8 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,8 +21,9 @@ type Lease struct {
 	// The holding's mu guards the rest.
 	ctx      context.Context // nil while nobody asks for it
 	cancel   context.CancelCauseFunc
-	why      error     // it has ended, and the holding has not
+	why      error     // it ended before the holding did
 	released time.Time // when Unlock was called
+	became   *Lease    // what Downgrade has turned it into, if it has
 }
 
 // leaseKey finds the lease of a lock in the contexts derived from it.
@@ -161,19 +164,22 @@ func (l *Lease) Deadline() time.Time {
 }
 
 // Verify proves, by a committed write, that the lease is held at a moment after the call began. It takes one round
-// trip. It returns ErrLost, ErrReleased, or an error that says why the proof failed.
+// trip; if the reply is lost with the connection, it tries again until ctx or the lease ends. It returns ErrLost,
+// ErrReleased, or an error that says why the proof failed.
 func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := l.h.s.Confirm(ctx, paths(l.h.ks)...)
+	err := retry(ctx, l.h.s, func(err error) bool { return unanswered(err) && l.ended() == nil }, func() error {
+		return l.h.s.Confirm(ctx, paths(l.h.ks)...)
+	})
 	if isNoNode(err) {
 		l.h.lose(err)
 	}
 	if ended := l.ended(); ended != nil {
 		return ended
 	}
-	return err
+	return afterGrant(err)
 }
 
 // ended says why the lease is no longer held; nil while it is, also while it is asked back.
@@ -185,19 +191,18 @@ func (l *Lease) ended() error {
 
 // over is ended for callers that hold the holding's mu.
 func (l *Lease) over() error {
-	if !l.released.IsZero() {
-		return releasedError(l.Path())
-	}
-	return l.h.over
+	return cmp.Or(l.why, l.h.over)
 }
 
-// Multi applies ops as one transaction that fails as a whole if the lease is not held when ZooKeeper applies it, so a
-// holder that has lost its lock without knowing it writes nothing. Multi then returns ErrLost, and the lease has
-// ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest
-// and *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes); otherwise Multi sends
-// nothing and returns session.ErrTooLarge. When the reply is lost the error's outcome (session.OutcomeOf) is unknown:
-// read to find out. The transaction checks the lease's node, which the readers of one client share, so a write of
-// unknown outcome may also be applied while another of them still reads.
+// Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So
+// a holder that has lost its lock without knowing it writes nothing once somebody else has been granted the lock.
+// Multi then returns ErrLost, and the lease has ended. The results are those of ops. The operations are
+// *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest; together they must fit into
+// one request (1,048,575 bytes); otherwise Multi sends nothing and returns session.ErrTooLarge.
+//
+// When the reply is lost the error's outcome (session.OutcomeOf) is unknown: read to find out. Such a write may still be
+// applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
+// session, have expired it; for readers of one client, which share a node, until the last of them has released it.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := l.beginWrite(); err != nil {
 		return nil, err
@@ -209,7 +214,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
 	l.h.endWrite(err)
 	if len(res) == 0 { // the reply did not come
-		return nil, err
+		return nil, afterGrant(err)
 	}
 	own := len(l.h.ks)
 	for _, check := range res[:own] {
@@ -218,7 +223,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 			return nil, l.ended()
 		}
 	}
-	return res[own:], err
+	return res[own:], afterGrant(err)
 }
 
 // beginWrite counts a guarded write, unless the lease has ended: the holding may be another's by then.
@@ -251,13 +256,21 @@ func (h *holding) endWrite(err error) {
 // their deadline, for a session timeout at most.
 //
 // For a lock entered several times (see WithReentrancy), the last Unlock gives it back.
+//
+// Unlock of a nil Lease does nothing, so it can be deferred before an error is looked at.
 func (l *Lease) Unlock(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if now := l.turnedInto(); now != nil {
+		return now.Unlock(ctx)
+	}
 	ctx, done := l.outlived(ctx)
 	defer done()
 	if l.release() {
 		return nil
 	}
-	return l.h.leave(ctx, l)
+	return afterGrant(l.h.leave(ctx, l))
 }
 
 // outlived is ctx, without the end that the release of l would bring it.
@@ -280,7 +293,24 @@ func (l *Lease) release() (again bool) {
 	if again = !l.released.IsZero(); !again {
 		l.released = time.Now()
 	}
+	if l.over() == nil {
+		l.why = releasedError(l.Path())
+	}
 	return again
+}
+
+// become ends the lease in favour of now, which its Unlock gives back from then on.
+func (l *Lease) become(now *Lease) {
+	l.release()
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	l.became = now
+}
+
+func (l *Lease) turnedInto() *Lease {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return l.became
 }
 
 // do takes a lock, and runs fn under its lease.
@@ -295,14 +325,38 @@ func do(ctx context.Context, take func(context.Context) (*Lease, error), fn func
 // do runs fn under the lease and gives it back.
 func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
 	inner, cancel := context.WithCancelCause(l.within(ctx))
+	l.h.runs.Add(1)
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()
 		cancel(nil)
-		// A holder that cannot reach the servers is not kept waiting beyond the session's own end.
-		unlock, done := detached(ctx, l.h.s)
+		l.h.runs.Add(-1)
+		unlock, done := l.releasing(ctx)
 		defer done()
-		err = errors.Join(err, l.Unlock(unlock))
+		err = afterGrant(errors.Join(err, l.Unlock(unlock)))
+		l.h.workEnded() // fn may have called Unlock itself
 	}()
 	return fn(looking{inner, l.h}, l)
+}
+
+// releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
+// session can survive without its server.
+func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
+	most, set := l.h.s.Timeout(), l.g.q.opts.maxRelease
+	for _, q := range l.h.members {
+		set = shorter(set, q.opts.maxRelease)
+	}
+	late := shorter(most/6, set)
+	most = shorter(most, set)
+	unlock, end := context.WithTimeoutCause(context.WithoutCancel(ctx), most, fmt.Errorf("%w: not confirmed within %v", context.DeadlineExceeded, most))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(late)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			end()
+		case <-unlock.Done():
+		}
+	})
+	return unlock, func() { stop(); end() }
 }

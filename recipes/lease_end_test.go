@@ -184,3 +184,63 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 		}
 	})
 }
+
+// One lost reply was the end of a Verify, with an error that was not worth another try.
+func TestVerifySurvivesALostReply(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		confirm := func(r zktest.Request) bool { return r.Op == "multi" && r.Path == x.Node() }
+		for name, fault := range map[string]zktest.Fault{"cut after": zktest.DropReply, "cut before": zktest.CutBefore, "lost alone": zktest.LoseReply} {
+			lost := l.srv.Inject(zktest.Once(confirm), fault)
+			require.NoError(t, x.Verify(t.Context()), name)
+			<-lost.Hit()
+		}
+
+		all := l.srv.Inject(confirm, zktest.DropReply)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, x.Verify(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+
+		verified := async(func() (struct{}, error) { return struct{}{}, x.Verify(context.Background()) })
+		l.settle()
+		all.Remove()
+		l.unlock(x)
+		require.ErrorIs(t, (<-verified).err, recipes.ErrReleased)
+	})
+}
+
+// The documentation said that no guarded write is applied after its lease has ended. A lease ends by the clock, at half a
+// session timeout, before its node goes.
+func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
+	for name, granted := range map[string]bool{"lease over, nobody else granted": false, "somebody else granted": true} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				path := l.mutex()
+				require.NoError(t, l.srv.Create("/guarded", nil))
+				x, err := l.client("a").Mutex(path).Lock(t.Context())
+				require.NoError(t, err)
+				rival := l.locking(l.client("b").Mutex(path))
+				stuck := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
+				written := async(func() ([]zk.MultiResponse, error) {
+					return x.Multi(context.Background(), &zk.SetDataRequest{Path: "/guarded", Data: []byte("late"), Version: -1})
+				})
+				<-stuck.Hit() // and with it all that the session sends behind it
+				<-ended(x)
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+				if granted {
+					require.NoError(t, (<-rival).err)
+				} else {
+					require.Empty(t, rival)
+				}
+				stuck.Release()
+				require.Error(t, (<-written).err)
+				l.settle()
+				g, _ := l.srv.Get("/guarded")
+				require.Equal(t, !granted, string(g.Data) == "late")
+			})
+		})
+	}
+}

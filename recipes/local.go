@@ -10,7 +10,7 @@ import (
 // first served. It is what keeps a thousand goroutines down to one contender.
 type localQueue struct {
 	owner    string        // the ID of the goroutine that has the ticket
-	leaving  bool          // it is only cleaning up
+	state    ownerState    // of the owner
 	waiters  []waiter      // in the order of arrival
 	kept     *holding      // nobody holds, and this is kept for the next one: see WithRetention
 	holder   *rival        // what the owner waits for, if it is known to wait; its data may change, with mu held
@@ -18,6 +18,18 @@ type localQueue struct {
 	waits    chan struct{} // closed when holder is set; nil while nobody asks
 	left     chan struct{} // closed when who has the ticket has left; nil while nobody asks
 }
+
+// ownerState is what the goroutine that has the ticket does.
+type ownerState int
+
+const (
+	asks   ownerState = iota // it asks for the lock, or waits for it
+	holds                    // nobody may be under the lock: see localQueue.kept
+	leaves                   // it is only cleaning up
+)
+
+// String completes the sentence "the lock is ... by this client".
+func (o ownerState) String() string { return [...]string{"asked for", "held", "being given back"}[o] }
 
 // waiter is a goroutine that waits for the ticket.
 type waiter struct {
@@ -39,11 +51,11 @@ func (s *localQueue) ahead(i int) *HeldError {
 	if s.holder != nil { // somebody else's contender, which all of us wait for
 		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1} // each caller's own: Identify writes into it
 	}
-	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true}
+	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true, owner: s.state}
 }
 
 // idle reports whether the ticket is about to be free: its owner is only cleaning up, and nobody is to follow.
-func (s *localQueue) idle() bool { return s.leaving && len(s.waiters) == 0 }
+func (s *localQueue) idle() bool { return s.state == leaves && len(s.waiters) == 0 }
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
 // way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up. waits, if not nil,
@@ -64,7 +76,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			st.mu.Unlock()
 			return ticket{shared: ends}, nil
 		}
-		s.leaving = true // we have it given back, once we wait for that
+		s.state = leaves // we have it given back, once we wait for that
 	}
 	if try && !shares && !s.idle() {
 		defer st.mu.Unlock()
@@ -129,7 +141,7 @@ func (st *clientState) leaving(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil {
-		s.leaving, s.kept = true, nil
+		s.state, s.kept = leaves, nil
 		s.waitsForNobody()
 	}
 }
@@ -145,7 +157,7 @@ func (st *clientState) keepOut(key string, left []<-chan struct{}) {
 	if st.local[key] != nil {
 		return
 	}
-	st.begin(key, "").leaving = true
+	st.begin(key, "").state = leaves
 	st.whenLeft(left, func() { st.leave(key) })
 }
 
@@ -168,6 +180,7 @@ func (st *clientState) granted(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil {
+		s.state = holds
 		s.waitsForNobody()
 	}
 }
@@ -227,7 +240,7 @@ func (s *localQueue) next() waiter {
 	next := s.waiters[0]
 	s.waiters[0] = waiter{}
 	s.waiters = s.waiters[1:] // not moved up: a thousand wait
-	s.owner, s.leaving = next.id, false
+	s.owner, s.state = next.id, asks
 	s.waitsForNobody()
 	if s.left != nil { // ticketOwner looks again, and finds somebody who is not cleaning up
 		close(s.left)

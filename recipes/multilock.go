@@ -89,7 +89,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) err
 	return do(ctx, m.Lock, fn)
 }
 
-func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
+func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if len(m.members) == 0 {
 		return nil, errors.New("recipes: a multi-lock needs at least one member")
 	}
@@ -99,10 +99,14 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
 	}
 	a := &acquisition{c: m.c, path: strings.Join(paths, " + "), members: m.members, set: true, try: try, start: time.Now()}
 	a.call = m.c.call(ctx, a.path, m.members...)
-	defer func() { a.refused(err) }()
-	if err := a.usable(ctx); err != nil {
-		return nil, err
+	if err := a.begun(ctx); err != nil {
+		return a.conclude(ctx, nil, err)
 	}
+	l, err := m.take(a.wait, a)
+	return a.conclude(ctx, l, err)
+}
+
+func (m *MultiLock) take(ctx context.Context, a *acquisition) (*Lease, error) {
 	if err := m.check(ctx); err != nil {
 		return nil, err
 	}
@@ -116,7 +120,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
 	if err := a.enterAll(ctx); err != nil {
 		return nil, a.giveUp(ctx, err)
 	}
-	h, err := a.direct(ctx, !try)
+	h, err := a.direct(ctx, !a.try)
 	if err != nil {
 		return nil, err
 	}

@@ -314,7 +314,7 @@ func TestMembersCanBeEnteredAgainThroughTheSetsContext(t *testing.T) {
 			require.NoError(t, err)
 			l.unlock(r)
 			_, err = c.RWMutex("/rw", recipes.WithReentrancy()).Lock(ctx)
-			require.ErrorIs(t, err, recipes.ErrUpgradeConflict, "the set reads it")
+			require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "the set reads it")
 			_, err = multi(c, "/m").Lock(ctx)
 			require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 			return nil

@@ -21,23 +21,23 @@ func (m *Mutex) Path() string { return m.q.path }
 
 // Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn
 // should stop then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do
-// gives the lock back after fn has returned, never before, even if ctx has ended by then. Its error joins fn's error
-// with ErrLost if the lease was lost while fn ran.
+// gives the lock back after fn has returned, never before, even if ctx has ended by then. "What an error means" in the
+// package documentation says which errors it returns. Once fn has run none of them is [Retryable], so a loop that
+// repeats the calls that are does not run fn twice. WithMaxWait bounds its wait for the lock, WithMaxRelease the release.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, m.Lock, fn)
 }
 
-// Lock waits for the lock. ctx bounds the wait and nothing else; when it ends, the error is a *HeldError that names
-// the holder, and the place in the queue is given up. Goroutines of one client wait in the process and share one
-// contender in ZooKeeper.
+// Lock waits for the lock. ctx bounds the wait and nothing else; when it ends, the place in the queue is given up, and
+// the error names the holder if that is known. Goroutines of one client wait in the process and share one contender in
+// ZooKeeper. "What an error means" in the package documentation lists the errors of this and all other methods that
+// take a lock.
 //
 // With a context derived from the Context of a lease of this lock, Lock returns ErrWouldDeadlock; see WithReentrancy.
-//
-// Errors: *HeldError, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrQueueFull, ErrRevoked (somebody
-// asked this contender to leave), ErrLost (somebody deleted its node) and ErrSessionLost (the place in the queue
-// ended with the session: call Lock again to queue again).
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, false) }
 
-// TryLock takes the lock if nobody is ahead. Otherwise it returns a *HeldError after one round trip and leaves
-// nothing behind. If the client does not know the declaration yet, TryLock reads it first.
+// TryLock takes the lock if nobody is ahead. Otherwise it returns a *HeldError after one round trip, or without one if a
+// goroutine of this client holds the lock, and leaves nothing behind. If the client does not know the declaration yet,
+// TryLock reads it first. If there is no connection, it waits for one for a sixth of the session timeout at most, and not at
+// all if there has been none for that long; then it returns ErrUnreachable.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, true) }

@@ -29,7 +29,7 @@ func (f ObserverFunc) Observe(e Event) { f(e) }
 // EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
 type EventType = session.EventType
 
-// Events of a call of a Lock, Try, Acquire or Campaign method, or of TryUpgrade: Queued at most once, then Acquired or
+// Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or
 // Refused, exactly once. A Downgrade has Acquired if it succeeds. Entering a lock again ([WithReentrancy]) has no event.
 const (
 	EventQueued   EventType = "queued"   // it has to wait for another contender, or for a goroutine of this Client
@@ -38,7 +38,7 @@ const (
 )
 
 // Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Readers that share a contender
-// have one lease each. Downgrade and TryUpgrade end the old lease with Released.
+// have one lease each. Downgrade ends the old lease with Released.
 const (
 	EventReleased  EventType = "released"  // it was given back; its node may take until the next reconnect to go
 	EventLost      EventType = "lost"      // it ended before it was released
@@ -86,11 +86,13 @@ type Result string
 
 const (
 	ResultAcquired  Result = "acquired"
-	ResultTimeout   Result = "timeout"   // its context's deadline has passed
+	ResultTimeout   Result = "timeout"   // its context's deadline, or WithMaxWait, has passed
 	ResultCancelled Result = "cancelled" // its context ended for another reason
 	ResultHeld      Result = "held"      // a Try: somebody holds the lock or waits for it
 	ResultQuota     Result = "quota"     // the queue, the session or a quota is full, or the servers shed load
 	ResultError     Result = "error"     // anything else, for example a lock that is draining, or a session that was lost
+	// ResultUnreachable: the servers could not be reached when the call gave up, however it did.
+	ResultUnreachable Result = "unreachable"
 )
 
 // ResultOf returns the result of a call that returned err.
@@ -99,9 +101,11 @@ func ResultOf(err error) Result {
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
 	case err == nil:
 		return ResultAcquired
-	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrWouldDeadlock): // the first has deadlines of its own among its causes
+	case errors.Is(err, ErrUnreachable): // whatever else it is
+		return ResultUnreachable
+	case errors.Is(err, ErrWouldDeadlock):
 		return ResultError
-	case held != nil && !waited, errors.Is(err, ErrUpgradeConflict):
+	case held != nil && !waited:
 		return ResultHeld
 	case errors.Is(err, context.DeadlineExceeded):
 		return ResultTimeout

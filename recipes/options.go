@@ -19,15 +19,18 @@ type options struct {
 	maxHandoffs int
 	retention   time.Duration
 	id          string
+	maxWait     time.Duration
+	maxRelease  time.Duration
 }
 
 // WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because
 // every other program obeys it. The node must exist unless [WithCreate] is given too. A parameter that is not set has
 // its default value; only the permits of a semaphore must be set.
 //
-// All programs must give the same parameters. For a semaphore this is checked: a caller gets ErrNotProvisioned if
-// another holder gave a different number of permits (Curator's holders do not state theirs). To change the number
-// while the semaphore is in use, declare it.
+// All programs must give the same parameters, and nothing checks that they do. Programs that give a semaphore
+// different numbers of permits each obey their own: as many permits can be held as the largest number says, also by
+// programs that gave it, while holders that gave a smaller one count on fewer. Only a declaration is one number for
+// all, and can be changed while the semaphore is in use.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes,
@@ -41,8 +44,8 @@ func WithCreate() Option { return func(o *options) { o.create = true } }
 // inside at once. With this option they are, so use it only where calls nest.
 //
 // The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A
-// writer that locks for reading stays a writer. A reader that locks for writing gets ErrUpgradeConflict (which
-// matches ErrWouldDeadlock too), with and without this option. For a semaphore, the new lease shares up to as many
+// writer that locks for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with
+// and without this option. For a semaphore, the new lease shares up to as many
 // permits as the outer lease has; asking for more is ErrWouldDeadlock. A member of a MultiLock is entered through its
 // own handle. A MultiLock itself is never entered again: taking one that contains a lock of its caller is
 // ErrWouldDeadlock.
@@ -91,6 +94,25 @@ func WithRetention(d time.Duration) Option { return func(o *options) { o.retenti
 // one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
+// WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle, apart from the work that
+// Do and Lead run then: their ctx bounds the whole. A wait that takes longer ends as if its context's deadline had passed. A
+// MultiLock obeys the shortest bound of its members.
+func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
+
+// WithMaxRelease bounds how long Do and Lead wait, after their function has returned, until ZooKeeper confirms that the lock is
+// given back. When the time is up they return ErrReleasePending, and the release goes on in the background. Without this option
+// they wait up to a session timeout. Once their ctx has ended they wait for a sixth of it at most. A MultiLock obeys the
+// shortest bound of its members.
+func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRelease = d } }
+
+// shorter is the shorter of two bounds, where 0 is none.
+func shorter(d, e time.Duration) time.Duration {
+	if d == 0 || 0 < e && e < d {
+		return e
+	}
+	return d
+}
+
 // collect applies the options of a handle on a lock of kind k.
 func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	for _, opt := range opts {
@@ -104,6 +126,10 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		return o, fmt.Errorf("WithRetention(%v): the time must not be negative", o.retention)
 	case o.retention > 0 && k != kind.Mutex:
 		return o, errors.New("WithRetention is for a mutex: leave it out")
+	case o.maxWait < 0:
+		return o, fmt.Errorf("WithMaxWait(%v): the time must not be negative", o.maxWait)
+	case o.maxRelease < 0:
+		return o, fmt.Errorf("WithMaxRelease(%v): the time must not be negative", o.maxRelease)
 	case o.maxHandoffs < 0:
 		return o, fmt.Errorf("WithLocalHandoff(%d): the number must not be negative", o.maxHandoffs)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -47,11 +46,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 // while a try has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends
 // all.
 func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
-	defer func() {
-		if a.asked != nil {
-			a.asked.Add(-1)
-		}
-	}()
+	defer a.asked()
 	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
 	if err == nil {
 		h, err = a.settle(ctx, wait)
@@ -69,8 +64,11 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 	if err != nil {
 		return err
 	}
-	if err = look(ctx, places); err == nil && !a.set {
-		err = places[0].ask()
+	if !a.set {
+		err = places[0].ask(ctx)
+	}
+	if err == nil {
+		err = look(ctx, places)
 	}
 	gate := wait && errors.Is(err, ErrHeld)
 	if err != nil && !gate {
@@ -84,7 +82,7 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 		if err := p.prepare(in); err != nil {
 			return err
 		}
-		p.blind = p.node().likelyAlone()
+		p.blind = p.node().likelyAlone() || p.permits() && p.crowded()
 	}
 	return a.join(ctx, places, nil)
 }
@@ -107,10 +105,14 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 		return nil, err
 	}
 	for _, p := range a.places {
-		if p.lists == nil && !p.certain() { // lost with its connection, or cut off from the create by it; or a wrong guess
+		if p.lists == nil && !p.certain() { // shared in a crowd; lost with its connection, or cut off from the create by it; or a wrong guess
 			// The gate may be missing: another program makes the layout now, or Curator's, a container, was reaped.
 			err := retry(ctx, p.s, didNothing, func() (err error) {
-				p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
+				if p.permits() {
+					p.lists, err = p.listed(ctx)
+				} else {
+					p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
+				}
 				return p.q.complete(ctx, p.s, err)
 			})
 			if err != nil {
@@ -144,19 +146,19 @@ func (p *place) atOnce() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
 	err := v.decide(p.in, p.d.params, p.lists[0], p.node().name)
-	line, _ := kind.SortContenders(p.lists[0])
 	var waiting []kind.Contender
 	if p.permits() {
 		waiting, _ = kind.SortContenders(p.lists[1])
 	}
 	held := err != nil || !v.granted || len(waiting) > 0
 	if p.permits() {
-		p.d.busy.Store(held)
+		p.d.crowd.busy.Store(held)
 	}
 	if !held && !p.in.Gate { // at a gate it is because look found somebody in the way
 		p.node().front = v.position == 0
 		return nil
 	}
+	line, _ := kind.SortContenders(p.lists[0])
 	return p.heldBy(line[:max(0, v.position+1-len(p.nodes))], waiting)
 }
 
@@ -171,14 +173,19 @@ func look(ctx context.Context, places []*place) error {
 	var busy []*place
 	var dirs []string
 	for _, p := range places {
-		if p.n > 0 && p.d.busy.Load() {
+		if p.n > 0 && p.d.crowd.busy.Load() {
 			busy, dirs = append(busy, p), append(dirs, p.q.decides().Dir(p.q.path), p.q.entrance().Dir(p.q.path))
 		}
 	}
-	s := places[0].s
-	lists, err := s.ListAll(ctx, dirs)
-	if err != nil {
-		lists, err = listAllAgain(ctx, s, dirs...)
+	if len(busy) == 0 {
+		return nil
+	}
+	var lists [][]string
+	var err error
+	if len(busy) == 1 { // not one that began before the call: the caller may have released permits meanwhile
+		lists, err = busy[0].listWithOthers(ctx, func(*listing) bool { return false })
+	} else {
+		lists, err = listAll(ctx, busy[0].s, dirs)
 	}
 	if err != nil && !isNoNode(err) { // the create reports what the layout lacks
 		return err
@@ -190,21 +197,6 @@ func look(ctx context.Context, places []*place) error {
 			return p.heldBy(permits, waiting)
 		}
 	}
-	return nil
-}
-
-// ask counts the calls of this client that ask for permits directly, and refuses more than could be granted at once and a few
-// others. Each lists the permits that all of them create: a thousand goroutines that ask at the same moment moved 60 MB, and some
-// thousands cost the session. An Acquire that is refused waits in the local queue.
-func (p *place) ask() error {
-	if p.a.asked != nil { // by an earlier try
-		return nil
-	}
-	if n := int(p.d.asked.Add(1)); n > p.limit()+longQueue {
-		p.d.asked.Add(-1)
-		return p.a.heldLocally(p.q, (&localQueue{owner: p.q.id()}).ahead(n-2)) // as if one had the ticket, and the others waited
-	}
-	p.a.asked = p.d.asked
 	return nil
 }
 
@@ -293,9 +285,7 @@ func (p *place) serve(ctx context.Context) error {
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
 		if err = p.ahead(permits, &verdict{position: len(line), first: &line[0]}); err == nil {
 			p.identify(ctx)
-			if err = p.sameLimit(p.held().Holder); err == nil { // now, rather than when that holder has gone
-				_, err = p.next(ctx, w)
-			}
+			_, err = p.next(ctx, w)
 		}
 		w.Stop()
 		if err != nil {
@@ -338,49 +328,4 @@ func (p *place) take(ctx context.Context) (taken bool, err error) {
 	default:
 		return false, p.timedOut(ctx, err)
 	}
-}
-
-// agree refuses to hold permits beside a program that brings another number of them: without a declaration each program brings
-// its own, and different ones break each other's limit. The number is not written into a node that is not ours to declare: it
-// would outlive the last program that meant it. But a permit of ours says of how many it is one (kind.Holder), so we read those
-// older than ours. Of two holders the younger has looked behind its creation, so no two of this library's hold under different
-// numbers. Curator's permits do not say theirs. It costs a listing and a read for each permit; with a declaration nothing.
-func (p *place) agree(ctx context.Context) error {
-	if p.n == 0 || p.d.payload != nil {
-		return nil
-	}
-	dir := p.node().dir
-	children, err := listChildren(ctx, p.s, dir)
-	if err != nil {
-		return p.timedOut(ctx, err)
-	}
-	line, _ := kind.SortContenders(children)
-	var older []string
-	for _, k := range line[:max(0, slices.IndexFunc(line, func(k kind.Contender) bool { return k.Name == p.nodes[0].name }))] {
-		older = append(older, k.Name)
-	}
-	var others []Contender
-	err = retry(ctx, p.s, unanswered, func() (err error) {
-		others, _, err = inspect.Contenders(ctx, p.s, dir, older)
-		return err
-	})
-	if err != nil {
-		return p.timedOut(ctx, err)
-	}
-	for _, c := range others {
-		if err := p.sameLimit(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sameLimit compares our number with that of one permit, if its data is known and has one.
-func (p *place) sameLimit(c Contender) error {
-	var h kind.Holder
-	if p.d.payload != nil || json.Unmarshal(c.Data, &h) != nil || h.Limit == 0 || h.Limit == p.limit() {
-		return nil
-	}
-	return fmt.Errorf("%w: semaphore %s: %s takes it to have %d permits, this program brings %d; declare it and run apply, or bring the same number everywhere",
-		ErrNotProvisioned, p.q.path, c.ID, h.Limit, p.limit())
 }

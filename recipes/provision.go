@@ -31,8 +31,7 @@ type declaration struct {
 	why     error                        // why not
 	w       *session.Watch               // fires when it must be read again
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
-	busy    *atomic.Bool                 // of a semaphore: permits created directly were refused the last time; see look
-	asked   *atomic.Int64                // of a semaphore: how many calls ask for permits directly; see ask
+	crowd   *crowd                       // of a semaphore
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
 	line    *numbers                     // of the contenders in the node
 
@@ -97,8 +96,8 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		return &own, nil
 	}
 	if got := d.payload.Params.Kind(); got != k {
-		return nil, fmt.Errorf("%w: %s is declared as %s by stack %q (%s), this program opens it as %s",
-			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, inspect.Visible(d.payload.Owner.Addr), k)
+		return nil, fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
+			ErrKindMismatch, d.path, got, inspect.Visible(d.payload.Owner.String()), k)
 	}
 	switch d.payload.State {
 	case kind.StateDraining:
@@ -157,6 +156,7 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	st.loading[path] = reading
 	st.mu.Unlock()
 
+	st.janitor(s) // forgets the declaration with its session
 	d, err := c.readDeclaration(ctx, s, path)
 
 	st.mu.Lock()
@@ -165,12 +165,14 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	close(reading)
 	before := st.decls[path]
 	st.forget(path) // a stale one, or a lost session's
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case s.Err() != nil: // whoever would forget it may have been here
+		return d, nil
 	}
 	if before != nil {
-		d.asked = before.asked
-		d.busy = before.busy
+		d.crowd = before.crowd
 	}
 	st.decls[path] = d
 	st.trim()
@@ -231,7 +233,7 @@ func (st *clientState) outdated(d *declaration) {
 // forget drops a declaration; st.mu is held. Its users hear of that by dropped: their watch is stopped.
 func (st *clientState) forget(path string) {
 	if d := st.decls[path]; d != nil {
-		d.w.Stop()
+		d.w.Remove()
 		close(d.dropped)
 		delete(st.decls, path)
 	}
@@ -255,7 +257,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 		return nil, err
 	}
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		busy: new(atomic.Bool), asked: new(atomic.Int64), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
+		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one
@@ -263,7 +265,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 	if d.payload == nil || d.payload.ChildACL == nil {
 		// Only now does it matter whether that worked.
 		if d.shared = inherited; notInherited != nil {
-			w.Stop()
+			w.Remove()
 			return nil, notInherited
 		}
 	}
@@ -288,10 +290,14 @@ func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kin
 // createNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
 // before it looks whether a node exists, and those of the nodes on the way may not be ours.
 func createNode(ctx context.Context, s *Session, path string) error {
-	_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+	create := func() error {
+		_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+		return err
+	}
+	err := retry(ctx, s, unanswered, create) // if it was applied, the next one finds the node
 	if isNoNode(err) {
 		if err = createNode(ctx, s, kind.ParentPath(path)); err == nil {
-			_, err = s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+			err = retry(ctx, s, unanswered, create)
 		}
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists

@@ -65,7 +65,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.
 	}
 	k := &contender{
 		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
-		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: &q.c.state.janitor(s).bytes,
+		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, home: q.c.state.janitor(s),
 	}
 	if k.dir == d.path { // the node that is watched is the queue
 		k.line = d.line

@@ -17,6 +17,15 @@ func listChildren(ctx context.Context, s *Session, dir string) (children []strin
 	return children, err
 }
 
+// listAll lists several nodes in one round trip, however often the answers are lost.
+func listAll(ctx context.Context, s *Session, dirs []string) ([][]string, error) {
+	lists, err := s.ListAll(ctx, dirs)
+	if err != nil {
+		lists, err = listAllAgain(ctx, s, dirs...)
+	}
+	return lists, err
+}
+
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.
 func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))

@@ -63,14 +63,13 @@ func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realz
 
 // stopped pauses a server under a holder that knows no other, and lets rivals on the rest contend.
 func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.Server) {
-	const timeout = 4 * time.Second // eight ticks
-	c := e.contest(t, timeout, []*realzk.Server{victim}, rest)
+	c := e.contest(t, 4*time.Second, []*realzk.Server{victim}, rest) // eight ticks
 	victim.Pause()
 	defer victim.Resume()
 	paused := time.Now()
-	c.lost(t, paused, timeout)
+	c.lost(t, paused)
 	c.atLeast(t, 4)
-	t.Logf("lost after %v; four grants after %v", timeout/2, time.Since(paused).Round(10*time.Millisecond))
+	t.Logf("lost after %v; four grants after %v", c.timeout/2, time.Since(paused).Round(10*time.Millisecond))
 	victim.Resume()
 	c.atLeast(t, 10)
 	c.stop()

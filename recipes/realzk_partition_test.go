@@ -66,9 +66,8 @@ func TestRealPartitions(t *testing.T) {
 	})
 
 	t.Run("row 21: the leader is cut off with the holder on it, the others crash and come back", func(t *testing.T) {
-		const timeout = 4 * time.Second
 		leader, followers := n.roles()
-		c := n.contest(t, timeout, []*realzk.Server{leader}, followers)
+		c := n.contest(t, 4*time.Second, []*realzk.Server{leader}, followers)
 		n.alone(leader, true)
 		parted := time.Now()
 		for _, f := range followers {
@@ -77,7 +76,7 @@ func TestRealPartitions(t *testing.T) {
 		for _, f := range followers {
 			f.RestartWithoutWaiting()
 		}
-		c.lost(t, parted, timeout)
+		c.lost(t, parted)
 		c.atLeast(t, 5)
 		n.alone(leader, false)
 		c.stop()
@@ -89,21 +88,19 @@ func TestRealPartitions(t *testing.T) {
 		"from the server": func(s *realzk.Server, lost bool) { net.Lose(s, nil, lost) },
 	} {
 		t.Run("row 22: what goes "+name+" is lost", func(t *testing.T) {
-			const timeout = 4 * time.Second
 			leader, followers := n.roles()
-			c := n.contest(t, timeout, followers[:1], []*realzk.Server{leader, followers[1]})
+			c := n.contest(t, 4*time.Second, followers[:1], []*realzk.Server{leader, followers[1]})
 			cut(followers[0], true)
 			defer cut(followers[0], false)
-			c.lost(t, time.Now(), timeout)
+			c.lost(t, time.Now())
 			c.atLeast(t, 5)
 			c.stop()
 		})
 	}
 
 	t.Run("row 23: packets are lost in bursts everywhere", func(t *testing.T) {
-		const timeout = 6 * time.Second
 		_, _ = n.roles()
-		c := n.contest(t, timeout, servers, servers)
+		c := n.contest(t, 6*time.Second, servers, servers)
 		_ = c.unlock(t) // or it is lost
 		everybody := append([]*realzk.Server{nil}, servers...)
 		for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
@@ -135,9 +132,10 @@ func TestRealPartitions(t *testing.T) {
 	})
 
 	for _, row := range []struct {
-		timeout, without time.Duration
-		kept             bool
-	}{{busyTimeout, 6 * time.Second, true}, {6 * time.Second, 4500 * time.Millisecond, false}, {6 * time.Second, 18 * time.Second, false}} {
+		timeout time.Duration
+		without float64 // of it
+		kept    bool
+	}{{busyTimeout, 0.1, true}, {6 * time.Second, 0.75, false}, {6 * time.Second, 3, false}} {
 		t.Run(fmt.Sprintf("row 26: no quorum for %v of a session timeout of %v", row.without, row.timeout), func(t *testing.T) {
 			_, followers := n.roles()
 			c := n.contest(t, row.timeout, servers, followers)
@@ -149,14 +147,14 @@ func TestRealPartitions(t *testing.T) {
 				defer f.Resume()
 			}
 			began := time.Now()
-			_ = recipes.Pause(t.Context(), nil, row.without)
+			_ = recipes.Pause(t.Context(), nil, time.Duration(row.without*float64(c.timeout)))
 			for _, f := range followers {
 				f.Resume()
 			}
 			if row.kept {
 				c.outlasts(t)
 			} else {
-				c.lost(t, began, row.timeout)
+				c.lost(t, began)
 			}
 			_ = c.unlock(t)
 			c.atLeast(t, 5)
@@ -186,9 +184,8 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "readonlymode.enabled": "true"}})
 	e := &ensemble{t, servers}
-	const timeout = 4 * time.Second
 	declareLanes(t, e.client(t, busyTimeout, servers...))
-	c := e.contest(t, timeout, servers[:1], nil)
+	c := e.contest(t, 4*time.Second, servers[:1], nil)
 	servers[1].Kill()
 	servers[2].Kill()
 	lost := time.Now()
@@ -196,8 +193,8 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 		require.Less(t, time.Since(lost), hostile.Patience)
 		require.NoError(t, recipes.Pause(t.Context(), nil, 50*time.Millisecond))
 	}
-	c.lost(t, lost, timeout)
-	refused(t, recipes.Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout}, "quorum")
+	c.lost(t, lost)
+	refused(t, recipes.Config{Servers: []string{servers[0].Addr}, SessionTimeout: c.timeout}, "quorum")
 	servers[1].RestartWithoutWaiting()
 	c.granted(t, c.waiting(e.client(t, busyTimeout, servers[0], servers[1]))) // whoever waits long enough, once there are two
 }
@@ -208,7 +205,7 @@ func (n *network) cutOff(t *testing.T, timeout time.Duration, victim *realzk.Ser
 	c := n.contest(t, timeout, []*realzk.Server{victim}, rest)
 	n.alone(victim, true)
 	parted := time.Now()
-	c.lost(t, parted, timeout)
+	c.lost(t, parted)
 	lost := time.Since(parted)
 	c.atLeast(t, 2)
 	t.Logf("lost after %v, a rival granted after %v", lost.Round(10*time.Millisecond), time.Since(parted).Round(10*time.Millisecond))

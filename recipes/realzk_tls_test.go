@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -70,6 +71,29 @@ func TestRealTLS(t *testing.T) {
 		acl, _, err := s.GetACL(t.Context(), l.Node())
 		require.NoError(t, err)
 		require.Equal(t, "x509", acl[0].Scheme, "contenders inherit who may touch the lock")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+
+	// A server lists the connections of the port that it is asked at.
+	t.Run("a holder at the other port is not away", func(t *testing.T) {
+		holder, err := recipes.Dial(t.Context(), config(alice))
+		require.NoError(t, err)
+		defer holder.Close()
+		s, err := holder.Session(t.Context())
+		require.NoError(t, err)
+		_, err = s.Create(t.Context(), "/other", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		l, err := holder.Mutex("/other", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
+		require.NoError(t, err)
+		page, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{plain.Addr}, ReadOnly: true, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
+		require.NoError(t, err)
+		defer page.Close()
+		snap, err := inspect.Look(t.Context(), page, inspect.ScanOptions{Prefix: "/other"})
+		require.NoError(t, err)
+		require.Len(t, snap.Locks[0].Holders, 1)
+		require.False(t, snap.Sessions[s.ID()].Away)
+		require.Len(t, snap.Unasked, 1)
+		require.Contains(t, snap.Unasked[0].Why, "the others are at another port, with or without TLS")
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 

@@ -113,6 +113,7 @@ func (t *txn) abandon(p *session.Pipelined, cause error) error {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*contender(nil), t.born...), t.gone...)
 			t.c.state.janitor(t.s).remove(ks...).Wait()
+			t.recheck(time.Second) // what it did not find may still come: see resolve
 			return
 		case err == nil:
 			ks = t.born
@@ -184,63 +185,68 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 const recheckUntil = 4096 * time.Second
 
 // recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely, and
-// deletes what a slow server has created after all. Otherwise it would block the queue until the session ends.
+// deletes what a slow server has created after all. Otherwise it would block the queue until the session ends. A look that a
+// server did not answer in full is not the last one.
 func (t *txn) recheck(wait time.Duration) {
-	if wait > recheckUntil {
-		return
-	}
-	time.AfterFunc(wait, func() {
-		if t.s.State() == session.StateLost {
-			return
+	t.c.state.janitor(t.s).after(wait, func() {
+		if late, err := t.late(); late {
+			t.c.state.janitor(t.s).remove(t.born...)
+		} else if wait < recheckUntil || err != nil {
+			t.recheck(min(2*wait, recheckUntil))
 		}
-		t.c.state.spawn(func() {
-			if !t.dropLate() {
-				t.recheck(2 * wait)
-			}
-		})
 	})
 }
 
-// dropLate deletes those of the contenders that exist after all, and reports whether there were any.
-func (t *txn) dropLate() bool {
-	var late []*contender
+// late reports whether one of the contenders exists after all. Then all do, or did: the transaction may have been applied
+// between the listings of two queues, so the janitor looks for each of them behind what was seen here.
+func (t *txn) late() (bool, error) {
+	var unknown error
 	for _, k := range t.born {
 		ctx, cancel := detached(context.Background(), t.s)
 		children, _, err := t.s.Children(ctx, k.dir)
 		cancel()
-		if name := k.pick(children); err == nil && name != "" {
-			k.path = kind.JoinPath(k.dir, name)
-			late = append(late, k)
+		switch {
+		case k.pick(children) != "":
+			return true, nil
+		case err != nil && !isNoNode(err):
+			unknown = err
 		}
 	}
-	_ = t.c.dropNow(context.Background(), late) // nobody waits for the answer; the janitor goes on
-	return len(late) > 0
+	return false, unknown
 }
 
 // errPartly: of a transaction's nodes some exist and some do not. It was applied, then, and somebody has deleted some.
 var errPartly = errors.New("some of the nodes it created have been deleted")
 
-// look searches for the born contenders.
+// look searches for the born contenders. Where it sees some of them it looks again: a transaction that is applied between two
+// of its listings shows those of the second.
 func (t *txn) look(ctx context.Context) (found bool, err error) {
-	there := 0
+	there, err := t.count(ctx)
+	if err == nil && there > 0 && there < len(t.born) {
+		if there, err = t.count(ctx); err == nil && there < len(t.born) {
+			err = errPartly
+		}
+	}
+	return err == nil && there > 0, err
+}
+
+// count is how many of them exist.
+func (t *txn) count(ctx context.Context) (there int, err error) {
 	// A write for each: one for all would do on one connection, but this need not be quick.
 	for _, k := range t.born {
 		name, err := find(ctx, t.s, k)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		if name == "" {
 			continue
 		}
 		there++
 		if err := k.found(kind.JoinPath(k.dir, name)); err != nil {
-			return false, err
+			return 0, err
 		}
 	}
-	if there > 0 && there < len(t.born) {
-		return false, errPartly
-	}
-	return there > 0, nil
+	return there, nil
 }
 
 // find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
 func (m *RWMutex) Path() string { return m.write.path }
 
 // Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it returns
-// ErrUpgradeConflict, because it would wait for itself.
+// ErrWouldDeadlock: give that back first.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, false) }
 
 // TryLock takes the lock as the only holder if nobody is ahead; otherwise it returns a *HeldError.
@@ -123,39 +124,48 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 }
 
 // Downgrade turns a write lease into a read lease, and no writer can get in between: one transaction deletes the
-// writer's node and creates a reader's with the same number, as Curator 5.5 does. The write lease ends (ErrReleased).
-// After an error it is held as before, unless the outcome is unknown: then it has been given back.
+// writer's node and creates a reader's with the same number, as Curator 5.5 does. From the call on the caller writes
+// nothing more: readers come in before Downgrade returns. The read lease has a token and a Context of its own; those of
+// the write lease end (ErrReleased), and its Unlock, also that of Do, gives the read lease back.
+//
+// With an error Downgrade returns l. That is held as before if no server can execute the transaction any more, else it
+// has ended.
 //
 // Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
 // a new number at the end of the queue, and does let a writer in between.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
-	if err := m.mine(l, false); err != nil {
-		return nil, err
+	if err := m.mine(l); err != nil {
+		return l, err
 	}
 	old, start := l.h, time.Now()
 	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next},
+		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}, was: old,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)})
 	}
 	old.startWatching()
 	switch {
 	case isNoNode(err):
 		old.lose(err)
-		return nil, l.ended()
-	case errors.Is(err, errNotApplied), session.OutcomeOf(err) != session.OutcomeUnknown:
-		return nil, err
+	case errors.Is(err, errNotApplied):
+		// A slow server may execute it all the same: see resolve. It fails once the writer's node is gone.
+		old.lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
+	case session.OutcomeOf(err) == session.OutcomeUnknown:
+		// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
+		old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
+	default:
+		return l, err
 	}
-	// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
-	old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
-	return nil, l.ended()
+	return l, l.ended()
 }
 
-// swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing.
+// swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing. Its error is
+// errNotApplied if that was said of any of the tries.
 func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err error) {
 	q, k := m.read, old.ks[0]
+	var unapplied error // what was said of the first such try
 	err = retry(ctx, old.s, didNothing, func() error {
 		if next, err = q.contender(old.s, old.d, q.decides(), holderSelf(q.id())); err != nil {
 			return err
@@ -163,115 +173,56 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err 
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
+		next.work.Store(old)
 		_, err = (&txn{c: q.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
+		if errors.Is(err, errNotApplied) {
+			unapplied = cmp.Or(unapplied, err)
+		}
 		return err
 	})
+	if err != nil && unapplied != nil && !errors.Is(err, errNotApplied) {
+		err = fmt.Errorf("%w; before that: %w", err, unapplied)
+	}
 	return next, err
 }
 
-// replace ends l and hands out a lease on next, whose nodes exist. next is held before old is let go: the session is never
+// replace ends l and hands out a lease on next, whose nodes exist. next is held before l is let go: the session is never
 // without a hold in between, and so never without heartbeats.
 func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease, error) {
 	h, err := hold(ctx, next)
-	if err == nil && next.q.shared {
-		m.read.c.state.reads(h)
-	}
 	old := l.h
-	old.stopWatching() // its node is gone, or going, by our own hand
-	l.release()
+	old.stopWatching() // its node is gone, by our own hand
+	if err != nil {
+		l.release()
+	} else {
+		m.read.c.state.reads(h)
+		l.become(h.leaseOf(ctx, h.first))
+	}
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) {
 		old.close(ticket{})
 	}
 	if err != nil {
 		_ = m.read.c.drop(ctx, next.ks) // goes on in the background if it must
-		for _, key := range next.tickets {
-			m.read.c.state.leave(key)
-		}
-		return nil, err
+		return l, err
 	}
-	return h.leaseOf(ctx, h.first), nil
+	return l.turnedInto(), nil
 }
 
-// mine checks that l is a lease of this lock, held, in the given mode, and not entered again. One to write is then its caller's to
-// exchange, and nobody else's.
-func (m *RWMutex) mine(l *Lease, shared bool) error {
+// mine checks that l is a write lease of this lock, held, and not entered again. Then it is its caller's to exchange, and nobody
+// else's.
+func (m *RWMutex) mine(l *Lease) error {
 	h := l.h
-	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared != shared {
-		wants := "Downgrade takes a write lease"
-		if shared {
-			wants = "TryUpgrade takes a read lease"
-		}
-		return fmt.Errorf("recipes: %s of %s, from the same Client; this is another lease, of %s", wants, m.Path(), h.q.path)
+	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared {
+		return fmt.Errorf("recipes: Downgrade takes a write lease of %s, from the same Client; this is another lease, of %s", m.Path(), h.q.path)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := l.over(); err != nil {
 		return err
 	}
-	if shared { // refuseShares looks at the rest
-		return nil
-	}
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
 	h.stopped = true // an Unlock that comes now hands it on to nobody: see free
 	return nil
-}
-
-// TryUpgrade turns a read lease into a write lease if nobody else reads or waits. Otherwise it returns
-// ErrUpgradeConflict at once, and the read lease is held as before; if two readers both try, both get this error.
-// TryUpgrade never waits, because a reader that waits to write waits for itself.
-func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (w *Lease, err error) {
-	old, a := l.h, m.write.acquisition(ctx, 0, true)
-	defer func() { a.refused(err) }()
-	if err := m.mine(l, true); err != nil {
-		return nil, err
-	}
-	// From here on nobody joins this reader, so being alone stays true while the servers are asked.
-	if err := l.h.refuseShares(); err != nil {
-		return nil, err
-	}
-	defer l.h.allowShares()
-	if _, err := a.enter(ctx, m.write, nil); err != nil {
-		return nil, fmt.Errorf("%w: this client waits to write %s: %w", ErrUpgradeConflict, m.Path(), err)
-	}
-	if err := a.upgrade(ctx, old); err != nil {
-		return nil, a.giveUp(ctx, err)
-	}
-	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // who waits for it finds the writer
-	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), tickets: a.tickets,
-		call: a.call, wait: time.Since(a.start)})
-}
-
-// upgrade queues as a writer and looks whether our own reader is all that is ahead.
-func (a *acquisition) upgrade(ctx context.Context, old *holding) error {
-	p := &place{member: a.members[0], a: a, s: old.s, d: old.d}
-	err := retry(ctx, old.s, didNothing, func() error {
-		if err := p.prepare(p.q.decides()); err != nil {
-			return err
-		}
-		return a.join(ctx, []*place{p}, nil)
-	})
-	if err != nil {
-		return err
-	}
-	if p.lists == nil {
-		p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
-	}
-	if err == nil {
-		line, _ := kind.SortContenders(p.lists[0])
-		ahead := 0
-		for ahead < len(line) && line[ahead].Name != p.node().name {
-			ahead++
-		}
-		// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
-		// proves it is our create: see prove.
-		if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
-			return nil
-		}
-		err = fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, a.path)
-	}
-	a.places = nil
-	_ = a.c.drop(ctx, p.nodes) // goes on in the background if it must
-	return err
 }

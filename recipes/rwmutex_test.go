@@ -6,10 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func (l *lab) rwlock(change ...func(*kind.RWLockParams)) string {
@@ -157,36 +159,45 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 	})
 }
 
-func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never returns, two upgraders deadlock
+// What Downgrade returned was nil then, and a deferred Unlock of it panicked.
+func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock()
-		a, b := l.client("a").RWMutex(p), l.client("b").RWMutex(p)
-		ra, err := a.RLock(t.Context())
+		m := l.client("a").RWMutex(l.rwlock(), recipes.WithReentrancy())
+		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		rb, err := b.RLock(t.Context())
+		inner, err := m.Lock(x.Context())
 		require.NoError(t, err)
-		up := func(m *recipes.RWMutex, r *recipes.Lease) <-chan result[*recipes.Lease] {
-			return async(func() (*recipes.Lease, error) { return m.TryUpgrade(context.Background(), r) })
-		}
-		xa, xb := up(a, ra), up(b, rb)
-		require.ErrorIs(t, (<-xa).err, recipes.ErrUpgradeConflict)
-		require.ErrorIs(t, (<-xb).err, recipes.ErrUpgradeConflict)
-		require.NoError(t, ra.Context().Err(), "a refused upgrade took the read lease")
-		_, err = a.Lock(ra.Context())
-		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
+		x, err = m.Downgrade(t.Context(), x)
+		require.ErrorContains(t, err, "/rw was entered 2 times")
+		require.NoError(t, x.Context().Err())
+		l.unlock(inner)
+		refused := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeNoAuth))
+		x, err = m.Downgrade(t.Context(), x)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		refused.Remove()
+		require.NoError(t, x.Verify(t.Context()), "a refused exchange cost the lease")
+		l.unlock(x)
 		l.settle()
-		require.Len(t, l.children(p), 2, "a refused upgrade left its writer")
-		l.unlock(rb)
-		w, err := a.TryUpgrade(t.Context(), ra)
-		require.NoError(t, err)
+		require.Empty(t, l.children("/rw"))
+	})
+	var none *recipes.Lease
+	require.NoError(t, none.Unlock(t.Context()))
+}
+
+func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed held, and Do returned nil
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").RWMutex(l.rwlock())
+		var r *recipes.Lease
+		require.NoError(t, m.Do(t.Context(), func(ctx context.Context, x *recipes.Lease) (err error) {
+			r, err = m.Downgrade(ctx, x)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+			return err
+		}))
+		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrReleased)
 		l.settle()
-		require.NoError(t, w.Context().Err())
-		require.Greater(t, w.Token(), ra.Token())
-		_, err = b.TryRLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.unlock(w)
-		l.settle()
-		require.Empty(t, l.children(p))
+		require.Empty(t, l.children("/rw"))
+		l.unlock(r)
 	})
 }
 

@@ -43,18 +43,3 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 func (m *Semaphore) Do(ctx context.Context, n int, fn func(context.Context, *Lease) error) error {
 	return do(ctx, func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, n) }, fn)
 }
-
-// Permits reads how many permits are declared, and how many are taken now.
-func (m *Semaphore) Permits(ctx context.Context) (declared, taken int, err error) {
-	s, err := m.q.c.Session(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	d, err := m.q.c.declared(ctx, s, m.q)
-	if err != nil {
-		return 0, 0, err
-	}
-	children, _, err := s.Children(ctx, m.q.decides().Dir(m.q.path))
-	line, _ := kind.SortContenders(children)
-	return m.q.kind.Permits(d.params), len(line), err
-}

@@ -3,102 +3,55 @@ package recipes_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func brought(c *recipes.Client, path string, permits int) *recipes.Semaphore {
 	return c.Semaphore(path, recipes.WithParams(&kind.SemaphoreParams{Permits: permits}), recipes.WithCreate())
 }
 
-// 5 permits were out of a semaphore of which its first holder thought that it has 2.
-func TestProgramsThatBringDifferentNumbersOfPermitsDoNotHoldTogether(t *testing.T) {
-	for name, take := range map[string]func(m *recipes.Semaphore, ctx context.Context, n int) (*recipes.Lease, error){
-		"acquire": (*recipes.Semaphore).Acquire,
-		"try":     (*recipes.Semaphore).TryAcquire,
-		"set": func(m *recipes.Semaphore, ctx context.Context, n int) (*recipes.Lease, error) {
-			return m.Client().MultiLock(m.Share(n)).Lock(ctx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				two, five := brought(l.client("two"), "/s", 2), brought(l.client("five"), "/s", 5)
-				x, err := take(two, t.Context(), 2)
-				require.NoError(t, err)
-				_, err = take(five, t.Context(), 3)
-				require.ErrorIs(t, err, recipes.ErrNotProvisioned)
-				require.ErrorContains(t, err, "semaphore /s: two takes it to have 2 permits, this program brings 5; declare it and run apply")
-				l.settle()
-				require.Len(t, l.children("/s/leases"), 2, "what was refused stays")
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, err = take(brought(l.client("three"), "/s", 2), ctx, 2)
-				cancel()
-				require.ErrorIs(t, err, recipes.ErrHeld, "the same number waits")
-				l.unlock(x)
-				l.settle()
-				y, err := take(five, t.Context(), 5)
-				require.NoError(t, err, "nobody holds any")
-				l.unlock(y)
-			})
-		})
-	}
-}
-
-// One that would have to wait for those who disagree is told at once.
-func TestWhoWaitsForHoldersOfAnotherNumberOfPermitsIsTold(t *testing.T) {
+// Each grant of an undeclared semaphore read every older permit: 153 requests with 250 permits.
+func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := brought(l.client("five"), "/s", 5).Acquire(t.Context(), 4)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = brought(l.client("two"), "/s", 2).Acquire(t.Context(), 1)
-		require.ErrorContains(t, err, "five takes it to have 5 permits, this program brings 2")
-		require.Less(t, time.Since(start), time.Second)
-		l.unlock(x)
-	})
-}
-
-// Both create their permits at the same moment: the younger one sees the older.
-func TestDifferentNumbersOfPermitsBroughtAtTheSameMoment(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		two, five := brought(l.client("two"), "/s", 2), brought(l.client("five"), "/s", 5)
-		for range 20 {
-			a := async(func() (*recipes.Lease, error) { return two.TryAcquire(t.Context(), 1) })
-			b := async(func() (*recipes.Lease, error) { return five.TryAcquire(t.Context(), 1) })
-			x, y := <-a, <-b
-			require.True(t, x.err != nil || y.err != nil)
-			for _, r := range []result[*recipes.Lease]{x, y} {
-				if r.err == nil {
-					l.unlock(r.v)
-				}
-			}
-			l.settle()
+		m := brought(l.client("a"), "/own", 250)
+		for range 3 {
+			_, err := brought(l.client("b"), "/own", 250).Acquire(t.Context(), 50)
+			require.NoError(t, err)
 		}
-	})
-}
-
-func TestPermitsBroughtOrDeclaredCost(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := brought(l.client("a"), "/own", 3)
 		warm, err := m.Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		l.unlock(warm)
 		l.settle()
 		var x *recipes.Lease
-		require.Equal(t, 2, l.cost(func() { x, err = m.Acquire(t.Context(), 2) }).trips)
+		require.Equal(t, spent{1, "create 2getChildren2 getData"}, l.cost(func() { x, err = m.Acquire(t.Context(), 1) }), "as if it were declared")
 		require.NoError(t, err)
-		l.settle()
-		cut := l.srv.Inject(zktest.Once(zktest.On("getData")), zktest.CutBefore)
-		y, err := brought(l.client("b"), "/own", 3).Acquire(t.Context(), 1)
-		require.NoError(t, err, "a read that is lost is made again")
-		<-cut.Hit()
-		synctest.Wait()
-		l.unlock(y)
 		l.unlock(x)
+	})
+}
+
+// What WithParams promises to programs that bring different numbers: each obeys its own, so the largest bounds what is held.
+func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		two, five := brought(l.client("two"), "/s", 2), brought(l.client("five"), "/s", 5)
+		x, err := two.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		y, err := five.Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		_, err = five.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.unlock(x)
+		l.settle()
+		w := l.locker(func(ctx context.Context) (*recipes.Lease, error) { return two.Acquire(ctx, 1) })
+		time.Sleep(time.Minute)
+		notYet(t, w, "three are held, and it knows of two")
+		l.unlock(y)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
 	})
 }

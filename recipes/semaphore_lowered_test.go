@@ -91,7 +91,7 @@ func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) 
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(3)
 		a := l.client("a")
-		_, _, err := a.Semaphore("/s").Permits(t.Context())
+		err := a.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
 		late := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		try := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })

@@ -275,7 +275,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		require.NoError(t, err)
 		front, direct := l.client("front"), l.client("direct")
 		sessionOf := map[string]int64{"front": l.session(front), "direct": l.session(direct)}
-		_, _, err = direct.Semaphore("/s").Permits(t.Context()) // knows the declaration from here on
+		err = direct.Semaphore("/s").Declared(t.Context()) // knows the declaration from here on
 		require.NoError(t, err)
 		w := l.drawing(front, 3)
 		taking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == sessionOf["front"] }), zktest.Hold)

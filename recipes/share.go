@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -100,32 +99,15 @@ func (p *place) share(ctx context.Context) (*holding, error) {
 	return h, nil
 }
 
-// share counts one lease more, unless the holding ends, is asked back, or is being exchanged for another. A timer that
+// share counts one lease more, unless the holding ends, or is asked back. A timer that
 // is late, in a process that was suspended, must not let anybody in: the deadline is looked at.
 func (h *holding) share() bool {
 	alive := time.Now().Before(h.s.Deadline())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !alive || h.over != nil || h.leases == 0 || h.revoked || h.alone {
+	if !alive || h.over != nil || h.leases == 0 || h.revoked {
 		return false
 	}
 	h.leases++
 	return true
-}
-
-// refuseShares keeps others from sharing what its only holder is about to exchange.
-func (h *holding) refuseShares() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.leases > 1 {
-		return fmt.Errorf("%w: this client holds %d leases on the same place", ErrUpgradeConflict, h.leases)
-	}
-	h.alone = true
-	return nil
-}
-
-func (h *holding) allowShares() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.alone = false
 }

@@ -224,29 +224,6 @@ func TestWhatEndsAReadersPlaceEndsAllItsShares(t *testing.T) {
 	}
 }
 
-// A reader among several of its client that wants to write would throw the others out.
-func TestUpgradeIsRefusedWhileOthersShareThePlace(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := l.sharing()
-		m := l.client("a").RWMutex(p)
-		two := l.leases(l.reading(m, 2))
-		_, err := m.TryUpgrade(t.Context(), two[0])
-		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
-		l.unlock(two[1])
-		rule := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.Hold)
-		up := async(func() (*recipes.Lease, error) { return m.TryUpgrade(context.Background(), two[0]) })
-		<-rule.Hit()
-		late := async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
-		rule.Release()
-		w := (<-up).v
-		l.settle()
-		notYet(t, late, "the writer holds")
-		l.unlock(w)
-		l.unlock((<-late).v)
-		l.nothingLeft()
-	})
-}
-
 // Downgraded, a writer is a reader whose place others may share.
 func TestReadersJoinAWriterThatDowngraded(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -31,7 +31,7 @@ func (w *simWorld) granted(worker int, st simStep, l *recipes.Lease, called int6
 func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *simGrant {
 	g := &simGrant{client: worker % len(w.clients), lease: l, session: l.SessionID()}
 	for _, of := range w.locks {
-		p := w.part(of, l.Nodes(), of.recipe == "rwlock" && w.reads(st, l))
+		p := w.part(of, l.Nodes(), of.recipe == "rwlock" && w.reads(st, l, e.op))
 		if len(p.nodes) > 0 {
 			g.parts = append(g.parts, p)
 		}
@@ -64,9 +64,9 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	return g
 }
 
-// reads reports whether the lease is a reader's: a set's member reads if its step says so.
-func (w *simWorld) reads(st simStep, l *recipes.Lease) bool {
-	if recipe, _ := w.target(st); recipe == "multi" {
+// reads reports whether the lease is a reader's: a set's member reads if its step says so, until it is exchanged.
+func (w *simWorld) reads(st simStep, l *recipes.Lease, op operation) bool {
+	if recipe, _ := w.target(st); recipe == "multi" && op != opExchange {
 		return st.shared
 	}
 	return l.Reads()
@@ -109,7 +109,7 @@ func (w *simWorld) foremost(g *simGrant) {
 			if ahead.Name == own {
 				break
 			}
-			if p.shared && ahead.Shared || w.exchanged[ahead.Name] {
+			if p.shared && ahead.Shared {
 				continue
 			}
 			w.blame("grant %d of %s to client %d while %s is ahead", g.id, p.nodes[0], g.client, ahead.Name)
@@ -207,7 +207,7 @@ func (w *simWorld) look() {
 			continue
 		}
 		// No write of the session was committed after that, so its holder's deadline is at most T/2 later.
-		if at := g.goneAt; !at.IsZero() && time.Since(at) > w.plan.timeout/2 {
+		if at := g.goneAt; !at.IsZero() && !g.leaving && time.Since(at) > w.plan.timeout/2 {
 			w.blame("grant %d: client %d still believes to hold %v, %v after it was taken away", g.id, g.client, g.nodes(), time.Since(at))
 			delete(w.believed, g)
 		}
@@ -284,7 +284,7 @@ func (w *simWorld) told(st simStep, err error) {
 	w.stats.refused++
 	w.mu.Unlock()
 	for _, known := range []error{
-		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrUpgradeConflict, session.ErrThrottled,
+		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, session.ErrThrottled,
 		recipes.ErrDraining, recipes.ErrMoved, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

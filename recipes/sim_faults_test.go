@@ -80,15 +80,16 @@ func (w *simWorld) strike(f simFault) {
 		w.shut(f)
 	case "resize", "lower":
 		w.resize(f)
+	case "stall", "stall-look":
+		w.stall(f, c, id)
+	case "hang-up":
+		c.hangUp()
 	case "restart":
 		w.restart(c)
 	default:
 		w.inject(f, id)
 	}
 }
-
-// Requests themselves are not delayed one by one: zktest would execute them after those of the session's next connection
-// to the same server, which ZooKeeper, having one queue, cannot do, and on which resolve relies. "freeze" delays all.
 
 // inject lets a fault strike the next fitting request, or for a while.
 func (w *simWorld) inject(f simFault, id int64) {
@@ -122,6 +123,8 @@ func (w *simWorld) inject(f simFault, id int64) {
 		rule = w.srv.Inject(zktest.Once(fits), zktest.DelayReply(f.lasts))
 	case "hold-reply":
 		rule = w.srv.Inject(zktest.Once(fits), zktest.HoldReply)
+	case "delay":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.Hold)
 	case "throttle":
 		rule = w.srv.Inject(fits, zktest.Fail(zktest.CodeThrottled))
 	}
@@ -168,7 +171,7 @@ func (w *simWorld) restart(c *simClient) {
 	id, start := c.session(), time.Now()
 	lost := c.lost() // then there is nobody to confirm anything, and what it left goes when the servers expire it
 	err := c.client().Close()
-	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout/3+4*w.plan.latency {
+	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout+4*w.plan.latency { // a server that is connected is waited for
 		w.violated("Close of client %d took %v", c.number, took)
 	}
 	if err == nil && !lost {

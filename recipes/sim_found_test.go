@@ -22,7 +22,7 @@ func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { 
 		holder, front, late := l.client("holder"), l.client("front"), l.client("late")
 		held, err := holder.Semaphore("/s").Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		_, _, err = late.Semaphore("/s").Permits(t.Context()) // reads the declaration
+		err = late.Semaphore("/s").Declared(t.Context()) // reads the declaration
 		require.NoError(t, err)
 		waiting := l.drawing(front, 3)
 		l.settle()
@@ -125,7 +125,7 @@ func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T)
 				case <-time.After(time.Minute):
 					require.Fail(t, "still searching")
 				}
-				l.settle()
+				time.Sleep(time.Second)
 				for _, path := range paths {
 					require.Empty(t, l.children(path), "a ghost")
 				}

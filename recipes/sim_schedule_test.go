@@ -24,6 +24,7 @@ type schedule struct {
 	scripts [][]simStep
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
+	quiet   time.Duration // after all that, beyond the time that sessions take to expire
 }
 
 type simConfig struct {
@@ -53,9 +54,10 @@ type simStep struct {
 	n        int           // permits
 	members  int           // multi: which of simMembers, as bits
 	hold     time.Duration
-	obedient bool   // gives back when the lease's context ends, as it should
-	release  string // "unlock", "cancelled", "brief"
-	extra    string // "", "verify", "enter", "multi", "exchange", "leader", "lead"
+	patience time.Duration // of what is done with the lease; 0: a quarter of a session timeout
+	obedient bool          // gives back when the lease's context ends, as it should
+	release  string        // "unlock", "cancelled", "brief"
+	extra    string        // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 
 // simFault is one thing that happens to one client or to the servers.
@@ -148,8 +150,8 @@ func (s *schedule) String() string {
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {
-			fmt.Fprintf(&b, " (pause %v; %s %s %v shared=%v n=%d of %b; hold %v obedient=%v %s; %s)",
-				st.pause, st.how, st.recipe, st.wait, st.shared, st.n, st.members, st.hold, st.obedient, st.extra, st.release)
+			fmt.Fprintf(&b, " (pause %v; %s %s %v shared=%v n=%d of %b; hold %v obedient=%v %s %v; %s)",
+				st.pause, st.how, st.recipe, st.wait, st.shared, st.n, st.members, st.hold, st.obedient, st.extra, st.patience, st.release)
 		}
 		b.WriteByte('\n')
 	}

@@ -118,14 +118,15 @@ func (s *simTotal) add(w *simWorld) {
 	s.faults += w.stats.faults
 	s.refused += w.stats.refused
 	s.stale += w.stats.stale
+	s.late += w.stats.late
 	s.seen += w.stats.seen
 }
 
 func (s *simTotal) report(t *testing.T, took time.Duration) {
 	t.Logf("%d seeds %v, %.0f virtual hours in %v (%.0f virtual hours a second)", s.seeds, s.recipes, s.virtual.Hours(),
 		took.Round(time.Millisecond), s.virtual.Hours()/took.Seconds())
-	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost, %d stale writes refused; %d times told who leads; %d faults; %d events checked by porcupine",
-		s.asked, s.grants, s.refused, s.losses, s.stale, s.simStats.seen, s.faults, s.events)
+	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost, %d stale writes refused; %d times told who leads; %d faults, %d of them requests that stood still; %d events checked by porcupine",
+		s.asked, s.grants, s.refused, s.losses, s.stale, s.simStats.seen, s.faults, s.late, s.events)
 	t.Logf("faults: %v", s.kinds)
 }
 
@@ -167,7 +168,7 @@ func (w *simWorld) play() {
 	w.inUse()
 	w.await(&workers)
 	crowd()
-	time.Sleep(w.plan.timeout + 3*w.plan.tick)
+	time.Sleep(w.plan.timeout + 3*w.plan.tick + w.plan.quiet)
 	synctest.Wait()
 	observed()
 	w.atRest()

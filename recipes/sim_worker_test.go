@@ -1,9 +1,9 @@
 package recipes_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -117,7 +117,7 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 // use holds the lease for as long as the step says, and does something with it.
 func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *simGrant {
 	w.fencedWrite(worker, g)
-	ctx, cancel := context.WithTimeout(context.Background(), w.plan.timeout/4)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(st.patience, w.plan.timeout/4))
 	defer cancel()
 	switch st.extra {
 	case "verify":
@@ -131,7 +131,7 @@ func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *s
 	case "multi":
 		w.guardedWrite(ctx, g)
 	case "exchange":
-		if w.plan.recipe == "rwlock" {
+		if len(g.parts) == 1 && g.parts[0].recipe == "rwlock" {
 			g = w.exchange(ctx, worker, st, g)
 		}
 	}
@@ -199,24 +199,24 @@ func (w *simWorld) guardedWrite(ctx context.Context, g *simGrant) {
 	}
 }
 
-// exchange turns a write lease into a read lease or the other way round.
+// exchange turns a write lease into a read lease.
 func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simGrant) *simGrant {
-	m := g.lease.Client().RWMutex("/l")
-	f := m.Downgrade
+	if g.parts[0].shared {
+		return g
+	}
 	w.mu.Lock()
 	g.leaving = true
-	if g.parts[0].shared {
-		f = m.TryUpgrade
-		w.exchanged[path.Base(g.lease.Node())] = true
-	}
 	w.mu.Unlock()
 	called := w.now()
-	l, err := f(ctx, g.lease)
+	l, err := g.lease.Client().RWMutex(g.parts[0].lock).Downgrade(ctx, g.lease)
 	if err != nil {
 		w.mu.Lock()
 		g.leaving = false
+		if !g.goneAt.IsZero() && g.spoiledAt.IsZero() && g.lease.Context().Err() == nil {
+			w.blame("grant %d is held as before, after %v, and its node is gone", g.id, err)
+		}
 		w.mu.Unlock()
-		if !errors.Is(err, recipes.ErrNotApplied) && !errors.Is(err, recipes.ErrReleased) && !errors.As(err, new(*session.OpError)) {
+		if !errors.Is(err, recipes.ErrReleased) && !errors.As(err, new(*session.OpError)) {
 			w.told(st, err)
 		}
 		return g

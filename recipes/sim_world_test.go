@@ -27,21 +27,20 @@ type simWorld struct {
 	locks    []simMember
 	dirs     []string // where contenders stand
 
-	mu        sync.Mutex
-	believed  map[*simGrant]bool // granted, not known to be over
-	standing  map[*simGrant]bool // their nodes were there when last looked at
-	spoiled   map[string]time.Time
-	stamps    int64
-	history   []event
-	wrong     []string
-	ids       int
-	store     map[string]uint64 // fenced: the highest token seen, by lock
-	highest   map[string]uint64 // exclusive token, by lock
-	exchanged map[string]bool   // names of readers that were exchanged for writers
-	excused   bool              // false only to prove that the checks find something
-	declared  map[string]*simDeclaration
-	observed  string // who the newest observation says leads
-	stats     simStats
+	mu       sync.Mutex
+	believed map[*simGrant]bool // granted, not known to be over
+	standing map[*simGrant]bool // their nodes were there when last looked at
+	spoiled  map[string]time.Time
+	stamps   int64
+	history  []event
+	wrong    []string
+	ids      int
+	store    map[string]uint64 // fenced: the highest token seen, by lock
+	highest  map[string]uint64 // exclusive token, by lock
+	excused  bool              // false only to prove that the checks find something
+	declared map[string]*simDeclaration
+	observed string // who the newest observation says leads
+	stats    simStats
 }
 
 type simStats struct {
@@ -49,6 +48,7 @@ type simStats struct {
 	asked, grants, losses, faults, refused int
 	stale                                  int // writes the fenced store refused
 	seen                                   int // answers to who leads
+	late                                   int // requests with which a thread of a server stood still
 }
 
 // simClient is the place of a client: who closes it dials the next.
@@ -133,7 +133,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	w := &simWorld{
 		lab: &lab{t: t, srv: zktest.Start(t, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
-		store: map[string]uint64{}, highest: map[string]uint64{}, exchanged: map[string]bool{}, excused: true,
+		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
 		declared: map[string]*simDeclaration{},
 	}
 	if plan.replica {

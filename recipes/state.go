@@ -20,7 +20,8 @@ type clientState struct {
 	crowd    int                     // from how many contenders on a queue is long, if not longQueue: tests have few
 	pins     map[string]int          // calls under way that need the declaration, by lock node
 	loading  map[string]chan struct{}
-	janitors map[*Session]*janitor // until the session ends
+	janitors map[*Session]*janitor // until the session is known to have ended, on the servers too
+	cleared  chan struct{}         // closed when the clearing that is under way has ended; nil while none is
 
 	work    sync.Mutex // guards what follows; taken with mu held, never the other way round
 	running int
@@ -60,8 +61,9 @@ func (st *clientState) join() {
 	}
 }
 
-// janitor returns the session's janitor. The first call for a session also arranges that it is forgotten when the session ends:
-// one of a session that is over already at once, and finds that out by itself.
+// janitor returns the session's janitor. The first call for a session also arranges that all that belongs to the session is
+// forgotten when it ends: of a session that is over already at once. The janitor stays until nothing of the session is left on
+// the servers.
 func (st *clientState) janitor(s *Session) *janitor {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -76,9 +78,14 @@ func (st *clientState) janitor(s *Session) *janitor {
 	st.janitors[s] = j
 	st.spawn(func() {
 		j.follow()
+		j.rest()
 		st.mu.Lock()
 		defer st.mu.Unlock()
-		delete(st.janitors, s)
+		for path, d := range st.decls {
+			if d.s == s {
+				st.forget(path)
+			}
+		}
 	})
 	return j
 }

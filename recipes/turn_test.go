@@ -65,33 +65,6 @@ func TestTurnGivenUpTwice(t *testing.T) {
 	})
 }
 
-// A machine that sleeps at any moment of an upgrade must not leave the turn to write with nobody.
-func TestUpgradeCutShortBySleepKeptTheTurnToWrite(t *testing.T) {
-	for n := range int64(40) {
-		inLab(t, func(t *testing.T, l *lab) {
-			l.rwlock()
-			var looks atomic.Int64
-			looks.Store(-1 << 40)
-			c := l.asleep("c", l.srv.DialContext, func() time.Duration {
-				if looks.Add(1) > n {
-					return time.Hour
-				}
-				return 0
-			})
-			m := c.RWMutex("/rw")
-			lease, err := m.RLock(t.Context())
-			require.NoError(t, err)
-			l.settle()
-			looks.Store(0)
-			if w, err := m.TryUpgrade(t.Context(), lease); err == nil {
-				_ = w.Unlock(t.Context())
-			}
-			l.settle()
-			require.False(t, c.TurnTaken("/rw"), "asleep after %d looks at the clock", n)
-		})
-	}
-}
-
 // Who waited for the turn gives up while its successor's place is being made: that place was met as a rival.
 func TestTryMeetsThePlaceNobodyInherited(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

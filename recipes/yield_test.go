@@ -54,7 +54,8 @@ func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Second)
-		require.Equal(t, map[string]int{"create": n, "getChildren2": 2 * n, "getData": n}, l.requests(), "looks, contenders with lists, tokens")
+		require.Equal(t, map[string]int{"create": n, "getChildren2": 2 * n, "getData": n, "removeWatches": n - kept}, l.requests(),
+			"looks, contenders with lists, tokens, and the watches of declarations that are too many")
 		for _, x := range leases {
 			all.Go(func() { assert.NoError(t, x.Unlock(context.Background())) })
 		}

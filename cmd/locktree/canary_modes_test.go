@@ -57,13 +57,6 @@ var canaryWays = map[string]func(*canary){
 		c.setenv("LOCKTREE_VAR_password", "")
 		c.args = []string{"-var=password=" + password}
 	},
-	"arguments of the environment": func(c *canary) {
-		c.setenv("LOCKTREE_VAR_password", "")
-		for _, command := range []string{"plan", "apply", "destroy", "show", "status", "output", "console", "validate", "exec", "doctor", "top"} {
-			c.setenv("LOCKTREE_CLI_ARGS_"+command, "'-var=password="+password+"'")
-		}
-		c.args = []string{"-var=password=" + password}
-	},
 	"variables of the client": func(c *canary) {
 		c.edit("  auth \"digest\" {\n    username = \"admin\"\n    password = var.password\n  }\n", "")
 		c.setenv("ZOOKEEPER_USERNAME", "admin")
@@ -199,11 +192,8 @@ var canaryMistakes = [][2]string{
 	{"password = var.password", "password = { a = 1 }[var.password]"},
 	{"password = var.password", "password = file(var.password)"},
 	{"password = var.password", "password = jsondecode(var.password)"},
-	{"password = var.password", "password = templatefile(\"x\", { a = var.password })"},
 	{"password = var.password", "password = format(\"%d\", var.password)"},
 	{"password = var.password", "password = regex(var.password, \"x\")"},
-	{"password = var.password", "password = one([var.password, var.password])"},
-	{"password = var.password", "password = element([], length(var.password))"},
 	{"password = var.password", "password = nonsensitive(var.password) + 1"},
 	{"password = var.password", "password = local.a\n  }\n}\nlocals {\n  a = \"${var.password}${local.b}\"\n  b = local.a\n}\nlocals {\n  c = {\n"},
 	{"username = \"admin\"", "username = var.password"},

@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -26,8 +28,12 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 	return a.dialClient(ctx, cfg)
 }
 
+// maxReply is how long a listing may be for the tool, in bytes: eight times what a plan allows, so that a namespace that others
+// have filled can be looked at and emptied. Memory is used as a reply arrives.
+const maxReply = 128 << 20
+
 func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
-	cfg := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger()}
+	cfg := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger(), MaxReply: maxReply}
 	if len(cfg.Servers) == 0 {
 		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Set one of them, for example to \"zk1:2181,zk2:2181\".", e.Name)
 	}
@@ -49,10 +55,7 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 // tlsConfig is nil for a plain connection. The server's certificate is always verified:
 // a lock from an impostor is no lock.
 func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
-	t := e.TLS
-	if t == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
-		t = &config.TLS{CAFile: a.envFile("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.envFile("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.envFile("ZOOKEEPER_TLS_KEY_FILE")}
-	}
+	t := a.tlsOf(e)
 	if isTrue(a.env.get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
 		return nil, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
 	}
@@ -76,8 +79,39 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v. They are named by cert_file and key_file of the tls block, or ZOOKEEPER_TLS_CERT_FILE and ZOOKEEPER_TLS_KEY_FILE.", t.CertFile, t.KeyFile, err)
 		}
 		out.Certificates = []tls.Certificate{pair}
+		out.GetClientCertificate = a.followCertificate(t, &pair)
 	}
 	return out, nil
+}
+
+// followCertificate reads the client certificate again for each connection, so that a command that lasts, such as exec, goes on with
+// a new one when the old one has expired. While the files cannot be read or do not fit together, the one before is used.
+func (a *app) followCertificate(t *config.TLS, pair *tls.Certificate) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(pair)
+	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if now, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err == nil {
+			last.Store(&now)
+		} else if log := a.logger(); log != nil {
+			log.Warn("the client certificate cannot be read again, so the one before is used", "error", err)
+		}
+		if ours := last.Load(); asked.SupportsCertificate(ours) == nil {
+			return ours, nil
+		}
+		return new(tls.Certificate), nil // as package tls does without one that fits
+	}
+}
+
+// tlsOf are the files of an ensemble's TLS; nil for a plain connection.
+func (a *app) tlsOf(e *config.Ensemble) *config.TLS {
+	if e.TLS == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
+		return &config.TLS{CAFile: a.envFile("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.envFile("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.envFile("ZOOKEEPER_TLS_KEY_FILE")}
+	}
+	return e.TLS
+}
+
+func tlsFiles(t *config.TLS) []string {
+	return slices.DeleteFunc([]string{t.CAFile, t.CertFile, t.KeyFile}, func(name string) bool { return name == "" })
 }
 
 // envFile is the file that an environment variable names, or "".

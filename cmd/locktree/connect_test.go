@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"log/slog"
@@ -118,4 +121,27 @@ func TestLookingCommandsConnectReadOnly(t *testing.T) {
 		require.Len(t, asked, 1, command)
 		require.Equal(t, readOnly, asked[0].ReadOnly, command)
 	}
+}
+
+// A command that lasts, such as exec under a lock, was blind once its certificate was replaced: the old one expires.
+func TestClientCertificateThatWasReplacedIsUsedForTheNextConnection(t *testing.T) {
+	a := newAuthority(t)
+	subject := func(config *tls.Config) string {
+		ours, err := config.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}})
+		require.NoError(t, err)
+		leaf, err := x509.ParseCertificate(ours.Certificate[0])
+		require.NoError(t, err)
+		return leaf.Subject.CommonName
+	}
+	a.client("mine", pkix.Name{CommonName: "first"})
+	e := &config.Ensemble{Servers: []string{"zk:1"}, TLS: &config.TLS{CertFile: a.path("mine.pem"), KeyFile: a.path("mine.key")}}
+	cfg, err := appWith().clientConfig(e)
+	require.NoError(t, err)
+	require.Equal(t, "first", subject(cfg.TLS))
+	a.client("mine", pkix.Name{CommonName: "second"})
+	require.Equal(t, "second", subject(cfg.TLS))
+	require.NoError(t, os.WriteFile(a.path("mine.pem"), []byte("half a certif"), 0o600))
+	require.Equal(t, "second", subject(cfg.TLS), "while the files do not fit together, the one before is used")
+	require.NoError(t, os.Remove(a.path("mine.key")))
+	require.Equal(t, "second", subject(cfg.TLS))
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -72,6 +74,10 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		of.Servers = append(of.Servers, view.CheckupServer{Server: server, Conditions: conditions})
 	}
 	client, err := a.dial(ctx, e, true)
+	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {
+		// Said of each server already: other ensembles are looked at all the same.
+		return of, nil
+	}
 	if err != nil {
 		return of, err
 	}

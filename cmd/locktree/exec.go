@@ -32,10 +32,11 @@ commands do not normally use report what happened to the lock: 123 if it was los
 ended the command because of it; 124 if it was not acquired (-E sets another code and silences
 the message); 125 if something else failed; 126 and 127 if the command could not be run.
 
-If ZooKeeper confirms nothing for a third of the session timeout, the command and everything it
-started get SIGTERM; after half of it they are killed, before anybody else can get the lock. A
-longer -session-timeout gives more time. They also get SIGTERM when another program asks for the
-lock back. exec passes signals on to the command.
+If ZooKeeper confirms nothing for a third of the session timeout, the command and the processes
+that it started get SIGTERM; after half of it they are killed, before anybody else can get the
+lock. A longer -session-timeout gives more time. They also get SIGTERM when another program asks
+for the lock back. A process that left the command's session (setsid, as daemons do) gets neither,
+and goes on without the lock. exec passes signals on to the command.
 
 The command's environment has LOCKTREE_LOCK_PATH, LOCKTREE_LOCK_NODE (the contender in
 ZooKeeper) and LOCKTREE_LOCK_TOKEN, the fencing token. A store that refuses tokens smaller than

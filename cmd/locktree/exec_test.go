@@ -423,6 +423,30 @@ func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 	})
 }
 
+// It said that the lock was not acquired and its holder not known, with the code for a lock that others hold: a job that
+// leaves its work to whoever holds the lock left it to nobody.
+func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing.T) {
+	for name, x := range map[string]*execution{"timeout": {timeout: 10 * time.Second}, "try": {try: true}} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+				b.run(exitOK, "apply", "-auto-approve")
+				x.app, x.conflict, x.given = &app{}, 0, map[string]bool{conflictFlag: true}
+				client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
+				require.NoError(t, err)
+				defer client.Close()
+				asks := b.server.Inject(zktest.On("create"), zktest.CutBefore)
+				go func() { <-asks.Hit(); b.server.RefuseDials(true) }()
+				_, err = x.acquire(t.Context(), client, execLock)
+				err = x.notAcquired(t.Context(), client, execLock, err)
+				var code *codeError
+				require.ErrorAs(t, err, &code)
+				require.Equal(t, exitOwn, code.code)
+				require.ErrorIs(t, code.err, recipes.ErrUnreachable)
+			})
+		})
+	}
+}
+
 // Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
 // can be proven by it on either.
 func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {

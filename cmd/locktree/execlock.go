@@ -93,6 +93,8 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 			stop()
 		}
 		return x.notHad("%s", heldText(held))
+	case errors.Is(err, recipes.ErrUnreachable): // not even with the code for a lock that others hold
+		return own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return x.notHad("%s was not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, x.timeout, path)
 	case errors.Is(err, recipes.ErrRevoked):

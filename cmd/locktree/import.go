@@ -8,10 +8,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -22,6 +24,7 @@ import (
 type importFlags struct {
 	applyFlags
 	from, generate, emptyAs, ensemble string
+	waitIdle                          time.Duration
 }
 
 func importCommand(a *app) *cobra.Command {
@@ -30,13 +33,18 @@ func importCommand(a *app) *cobra.Command {
 		Use:   "import {ADDRESS PATH | -from PATH}",
 		Short: "Take over existing locks",
 		Long: "import ADDRESS PATH takes over one znode: it becomes the node declared at ADDRESS.\n\n" +
+			"If programs use the lock, its node stays as it is, and may be a container, which the servers\n" +
+			"delete soon after the last program left. -wait-idle=10m waits up to that long for the instant\n" +
+			"in which nobody uses it, and creates it again then, as a node that stays. Nobody is kept out\n" +
+			"meanwhile, neither programs nor other applies.\n\n" +
 			"import -from PATH looks at a whole subtree, recognises the locks in it by the names of their\n" +
 			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
-			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.",
+			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.\n" +
+			"It looks at no more than 100,000 nodes; import a larger tree in parts.",
 		Args: exactly(0, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case f.from != "" && len(args) == 0:
+			case f.from != "" && len(args) == 0 && f.waitIdle == 0:
 				return a.importTree(c.Context(), &f)
 			case f.from == "" && len(args) == 2 && f.generate == "":
 				return f.exit(a.importOne(c.Context(), &f, args[0], args[1]))
@@ -49,6 +57,7 @@ func importCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
 	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")
 	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().DurationVar(&f.waitIdle, "wait-idle", 0, "how long to wait for an instant in which nobody uses the lock, such as 10m")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c
 }
@@ -60,14 +69,37 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 		if err := declareImport(s.Config, plan.Addr(addr), path); err != nil {
 			return err
 		}
-		return a.planAndApply(ctx, &f.applyFlags, s, func(ctx context.Context) ([]*plan.Plan, error) {
+		if _, n := nodeAt(s.Config, plan.Addr(addr)); f.waitIdle > 0 && (n.Path != path || n.Kind().Container) {
+			return view.Failf("Nothing to wait for", "-wait-idle is for a lock that stays at its path. %s is a %s at %s. For a lock that moves to its path, "+
+				"declare an import block and wait with \"locktree apply -drain\".", addr, n.Kind().Name, n.Path)
+		}
+		err := a.planAndApply(ctx, &f.applyFlags, s, func(ctx context.Context) ([]*plan.Plan, error) {
 			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData})
 			for _, p := range plans { // an import is about one address: no warning that others are left out
 				p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 			}
 			return plans, err
 		})
+		if err != nil || f.waitIdle == 0 {
+			return err
+		}
+		return a.remake(ctx, f, s, plan.Addr(addr))
 	})
+}
+
+// remake waits for the instant in which a lock that was just imported can be created again.
+func (a *app) remake(ctx context.Context, f *importFlags, s *stack, addr plan.Addr) error {
+	e, n := nodeAt(s.Config, addr)
+	i := slices.Index(s.Ensembles, e)
+	a.view().Message(fmt.Sprintf("\nWaiting up to %v for an instant in which nobody uses %s, unless an apply made its node.", f.waitIdle, n.Path))
+	err := f.executor(s.clients[i], false).Remake(ctx, e.Tree, n, f.waitIdle)
+	switch {
+	case err == nil:
+		a.view().Message(fmt.Sprintf("%s stays: an apply made its node.", n.Path))
+	case isA[*apply.InUseError](err):
+		a.view().Message(fmt.Sprintf("%s is imported and works, but its node may still be a container.", n.Path))
+	}
+	return denied(ctx, s.clients[i], err)
 }
 
 // lockTypes are the types of locks, without those of containers.

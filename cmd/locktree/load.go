@@ -137,7 +137,8 @@ func declared(cfg *config.Config, addr string) (e *config.Ensemble, path string,
 	if e, n := nodeAt(cfg, plan.Addr(addr)); n != nil {
 		return e, n.Path, nil
 	}
-	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q. \"locktree status\" shows what is declared. A path begins with a slash.", addr)
+	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q.%s \"locktree status\" shows what is declared. A path begins with a slash.",
+		addr, plan.NearestAddr(addr, allAddresses(cfg)))
 }
 
 // chosenEnsemble is the one that is named, or the only one.
@@ -184,9 +185,16 @@ func (a *app) outputNames(flags *loadFlags) []string {
 func (a *app) addresses(flags *loadFlags) []string {
 	cfg, _ := config.Load(a.path("."), a.completing(flags))
 	var out []string
+	for _, addr := range allAddresses(cfg) {
+		out = append(out, string(addr))
+	}
+	return out
+}
+
+func allAddresses(cfg *config.Config) (out []plan.Addr) {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
-			out = append(out, string(n.Addr))
+			out = append(out, n.Addr)
 		}
 	}
 	return out

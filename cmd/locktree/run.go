@@ -60,11 +60,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 // command runs the command that the arguments name.
 func (a *app) command(ctx context.Context, args []string) int {
 	root := a.rootCommand()
-	args, err := a.withEnvironment(root, args)
-	if err != nil {
-		a.view().Diagnostics(view.Explain(err), nil)
-		return exitError
-	}
 	root.SetArgs(normalizeArgs(root, args))
 	root.SetIn(a.stdin)
 	root.SetErr(a.stderr)
@@ -73,7 +68,7 @@ func (a *app) command(ctx context.Context, args []string) int {
 	defer a.interrupt(nil)
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(ctx) }()
-	err = a.await(ctx, done)
+	err := a.await(ctx, done)
 	if err != nil && err.Error() != "" {
 		a.view().Diagnostics(view.Explain(err), nil)
 	}

@@ -46,7 +46,7 @@ type handKey struct{}
 
 // patience is how long a verb of a script may take. Only one that hangs takes that long; a session that was not closed
 // in time is over before.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 func newHand(addr string) (*hand, error) {
 	h := &hand{addr: addr, over: make(chan struct{})}
@@ -57,7 +57,7 @@ func newHand(addr string) (*hand, error) {
 
 func (h *hand) dial(id string, o recipes.Observer, cut *atomic.Bool) (*recipes.Client, error) {
 	return recipes.Dial(context.Background(), recipes.Config{
-		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second,
+		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: patience, SessionTimeout: 40 * time.Second,
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "super:super"}},
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if cut.Load() {

@@ -21,6 +21,7 @@ import (
 func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
 	var detailedExitcode bool
+	reads := maxReads
 	c := &cobra.Command{
 		Use:        "status [ADDRESS | PATH]",
 		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
@@ -32,7 +33,8 @@ func statusCommand(a *app) *cobra.Command {
 			"themselves. An ADDRESS, such as namespace.payments, stands for the path declared there. With\n" +
 			"-servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the servers allow the\n" +
 			"four-letter words dump and cons, it also shows where holders and waiters connect from, and when\n" +
-			"the lock of a client that is cut off becomes free.\n\n" +
+			"the lock of a client that is cut off becomes free. It also asks servers that only the ensemble's\n" +
+			"own configuration names, and says which did not answer. It looks at no more than 100,000 nodes.\n\n" +
 			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,7 +66,7 @@ func statusCommand(a *app) *cobra.Command {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, detailedExitcode)
 				}
-				return a.lookAt(c.Context(), s, tree.prefix)
+				return a.lookAt(c.Context(), s, tree.prefix, reads)
 			})
 		},
 	}
@@ -76,6 +78,7 @@ func statusCommand(a *app) *cobra.Command {
 		return a.addresses(&tree.loadFlags), cobra.ShellCompDirectiveNoFileComp
 	}
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
+	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
 }
@@ -97,12 +100,12 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 }
 
 // lookAt shows the locks at and below a path, on every ensemble that has it.
-func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
+func (a *app) lookAt(ctx context.Context, s *stack, path string, reads int) error {
 	out := view.Locks{NowMs: time.Now().UnixMilli()}
 	var closed error
 	for i := range s.Ensembles {
 		of, err := s.locksOf(ctx, i, path, func(ctx context.Context) (*inspect.Snapshot, error) {
-			return inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: maxReads})
+			return inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: reads})
 		})
 		if err != nil {
 			return err

@@ -66,10 +66,14 @@ func (snap *Snapshot) checkConnections() Condition {
 	k := Condition{Name: "connections", Why: "a server refuses an address more than maxClientCnxns connections, 60 unless set: programs that leak theirs keep others out"}
 	all := 0
 	for _, at := range snap.Servers {
-		if at.Connections < 0 {
-			return k.unknown("who is connected is not known", "cons")
+		all += max(0, at.Connections)
+	}
+	if len(snap.Unasked) > 0 {
+		u := snap.Unasked[0]
+		if k = k.unknown(fmt.Sprintf("who is connected is not known of all: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
+			k.Next = "name every server of the ensemble, and see that each of them answers"
 		}
-		all += at.Connections
+		return k
 	}
 	hosts := map[string]int{}
 	for _, s := range snap.Sessions {

@@ -38,12 +38,14 @@ func TestConditionsOfAnEnsemble(t *testing.T) {
 		unsure bool
 		next   string
 	}{
-		"sizes":             {nil, 0, "the largest session is 0x1 of 10.0.0.7:1, with 2 ephemeral nodes, 108 bytes of paths", false, ""},
-		"a large one":       {func(s *inspect.Snapshot) { s.Sessions[2].Nodes, s.Sessions[2].Bytes = 9000, 600_000 }, 0, "the largest session is 0x2 of 10.0.0.7:2, with 9000 ephemeral nodes, 636000 bytes of paths", true, "spread its nodes"},
-		"no nodes":          {func(s *inspect.Snapshot) { s.Sessions = nil }, 0, "no session owns a node", false, ""},
-		"no dump":           {func(s *inspect.Snapshot) { s.Dump = false }, 0, "how many ephemeral nodes each session owns is not known", true, "add dump to 4lw.commands.whitelist"},
-		"connections":       {nil, 1, "there are 5; the most are from 10.0.0.7 (2), 0:0:0:0:0:0:0:1 (1)", false, ""},
-		"no cons":           {func(s *inspect.Snapshot) { s.Servers[1].Connections = -1 }, 1, "who is connected is not known", true, "add cons to 4lw.commands.whitelist"},
+		"sizes":       {nil, 0, "the largest session is 0x1 of 10.0.0.7:1, with 2 ephemeral nodes, 108 bytes of paths", false, ""},
+		"a large one": {func(s *inspect.Snapshot) { s.Sessions[2].Nodes, s.Sessions[2].Bytes = 9000, 600_000 }, 0, "the largest session is 0x2 of 10.0.0.7:2, with 9000 ephemeral nodes, 636000 bytes of paths", true, "spread its nodes"},
+		"no nodes":    {func(s *inspect.Snapshot) { s.Sessions = nil }, 0, "no session owns a node", false, ""},
+		"no dump":     {func(s *inspect.Snapshot) { s.Dump = false }, 0, "how many ephemeral nodes each session owns is not known", true, "add dump to 4lw.commands.whitelist"},
+		"connections": {nil, 1, "there are 5; the most are from 10.0.0.7 (2), 0:0:0:0:0:0:0:1 (1)", false, ""},
+		"no cons": {func(s *inspect.Snapshot) {
+			s.Unasked = []inspect.Unasked{{Server: "zk2:2181", Why: "refused", Forbids: true}}
+		}, 1, "who is connected is not known of all: zk2:2181: refused", true, "add cons to 4lw.commands.whitelist"},
 		"ids":               {nil, 2, "50% of this epoch's are used; the rest lasts 248.6 days at the rate of the last 1h0m0s", false, ""},
 		"ids end soon":      {func(s *inspect.Snapshot) { s.Zxid = 0x5_ffff0000 }, 2, "100% of this epoch's are used; the rest lasts 0.0 days at the rate of the last 1h0m0s", true, "restart the leader"},
 		"no rate":           {func(s *inspect.Snapshot) { s.Locks = s.Locks[:1] }, 2, "50% of this epoch's are used; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch", false, ""},

@@ -24,6 +24,8 @@ type Report struct {
 	Holders []Contender   // in order
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
+
+	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 }
 
 // Source provides a session: a *recipes.Client, or a *session.Client.
@@ -52,21 +54,33 @@ func Lock(ctx context.Context, c Source, path string) (*Report, error) {
 	return &n.Report, nil
 }
 
-// classify finds the kind: as declared, or guessed from the children.
-func (in *Report) classify(children []string) kind.Params {
+// classify finds the kind: as declared, or guessed from the node's data and children.
+func (in *Report) classify(data []byte, children []string) kind.Params {
 	if in.Payload != nil {
 		in.Kind = in.Payload.Params.Kind()
 		return in.Payload.Params
 	}
 	in.Guessed = true
 	if in.Kind = kind.Guess(children); in.Kind == nil {
-		return nil
+		if in.kazoo = kazooPermits(data, children); in.kazoo == 0 || len(children) == 0 {
+			return nil
+		}
+		in.Kind = semaphore()
 	}
 	return in.Kind.New()
 }
 
 // read fills in holders and waiters.
 func (in *Report) read(ctx context.Context, s *session.Session, params kind.Params, children []string) error {
+	if in.kazoo > 0 {
+		waiting, _, err := s.Children(ctx, in.Path+kazooQueue)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		return in.fillKazoo(children, waiting, func(dir string) reading {
+			return func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) }
+		})
+	}
 	// Read all queues before judging any, and the permits before the antechamber: a Curator client that is granted its
 	// permit in between has left the antechamber by then, and counts as the holder it has become.
 	lines := make([][]Contender, len(in.Kind.Queues))
@@ -91,64 +105,26 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 
 // judge sorts the contenders of all queues into holders and waiters.
 func (in *Report) judge(params kind.Params, lines [][]Contender) {
-	gated := map[int64]bool{} // sessions with a contender in an antechamber
-	for i, q := range in.Kind.Queues {
-		for _, c := range lines[i] {
-			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
+	if in.Guessed {
+		params = nil
+	}
+	seen := make([][]kind.Seen, len(lines))
+	for i, line := range lines {
+		for _, c := range line {
+			k, _ := kind.ParseContender(c.Name)
+			seen[i] = append(seen[i], kind.Seen{Contender: k, Session: c.Session, Data: c.Data})
 		}
 	}
-	for i, q := range in.Kind.Queues {
-		in.sort(params, q, lines[i], gated)
-	}
-}
-
-// sort separates holders from waiters by the kind's own rule. Without a declaration the number of permits is not known, so
-// whoever has a permit holds. Whoever was granted one keeps it when the number is lowered.
-func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
-	queue := make([]kind.Contender, len(line))
-	// Only those that still exist: a contender that left while it was being read holds nobody up.
-	for i, c := range line {
-		queue[i], _ = kind.ParseContender(c.Name)
-	}
-	for i, c := range line {
-		holds := !q.Gate && q.Admit(params, queue, i).Granted
-		if in.Kind.Permits != nil && !q.Gate {
-			holds = holds || in.Guessed || !tentative(c, i, gated)
-		}
-		if in.Kind.Permits != nil {
-			c.Permits = permits(c, q.Gate, holds, gated)
-		}
-		if holds {
-			in.Holders = append(in.Holders, c)
-		} else {
-			in.Waiters = append(in.Waiters, c)
+	for i, verdicts := range in.Kind.Judge(params, seen) {
+		for j, v := range verdicts {
+			c := lines[i][j]
+			if c.Permits = v.Permits; v.Holds {
+				in.Holders = append(in.Holders, c)
+			} else {
+				in.Waiters = append(in.Waiters, c)
+			}
 		}
 	}
-}
-
-// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Ours record the
-// limit under which they were created, and places only move forward: one that is at that place or behind it was never
-// within the limit. Curator's clients create theirs while they are still in the antechamber, and leave that when they are
-// granted.
-func tentative(c Contender, i int, gated map[int64]bool) bool {
-	if h, ok := kind.ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
-		return h.Held == nil && i >= h.Limit
-	}
-	return gated[c.Session]
-}
-
-// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node in the antechamber
-// waits for as many as it says, or for one if its client writes no number. Permits that are not granted yet do not count
-// while their client is in the antechamber: its node there has the number.
-func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
-	h, ours := kind.ParseHolder(c.Data)
-	switch {
-	case gate && (len(c.Data) == 0 || c.Revoked), !gate && !holds && gated[c.Session]:
-		return 0
-	case gate && ours:
-		return max(1, h.Permits)
-	}
-	return 1
 }
 
 // junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: its children may
@@ -167,13 +143,21 @@ func Contenders(ctx context.Context, s *session.Session, dir string, children []
 	return contenders(dir, children, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) })
 }
 
-func contenders(dir string, children []string, read func(kind.Contender) (*Contender, error)) ([]Contender, []string, error) {
+// reading reads one contender; nil if it has gone.
+type reading func(kind.Contender) (*Contender, error)
+
+func contenders(dir string, children []string, read reading) ([]Contender, []string, error) {
 	queue, junk := kind.SortContenders(children)
+	out, err := readAll(dir, queue, read)
+	return out, junk, err
+}
+
+func readAll(dir string, queue []kind.Contender, read reading) ([]Contender, error) {
 	found := make([]*Contender, len(queue))
 	errs := make([]error, len(queue))
 	together(maxReads, len(queue), func(i int) { found[i], errs[i] = read(queue[i]) })
 	if err := errors.Join(errs...); err != nil {
-		return nil, nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
+		return nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
 	}
 	var out []Contender
 	for _, c := range found {
@@ -181,7 +165,7 @@ func contenders(dir string, children []string, read func(kind.Contender) (*Conte
 			out = append(out, *c)
 		}
 	}
-	return out, junk, nil
+	return out, nil
 }
 
 // ReadContender reads one contender; nil without an error if it has gone.

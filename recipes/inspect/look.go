@@ -32,7 +32,7 @@ func Look(ctx context.Context, c Source, opts ScanOptions) (*Snapshot, error) {
 
 // missesOne reports whether a holder or a waiter seems to be away. Asking the words a second time settles that.
 func (snap *Snapshot) missesOne() bool {
-	if slices.ContainsFunc(snap.Servers, func(at Server) bool { return at.Connections < 0 }) {
+	if len(snap.Unasked) > 0 {
 		return false
 	}
 	for _, in := range snap.Locks {

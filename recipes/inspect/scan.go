@@ -6,12 +6,14 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Snapshot is what a Scanner saw in one look.
@@ -24,10 +26,11 @@ type Snapshot struct {
 	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*Session
 	Servers  []Server
-	Waits    *Waits   // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
-	Unread   []Unread // what could not be read, by path
-	Cut      bool     // not all nodes below the prefix are looked at: there are too many, or some paths are very long
-	Pending  int      // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
+	Unasked  []Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
+	Waits    *Waits    // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
+	Unread   []Unread  // what could not be read, by path
+	Cut      bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
+	Pending  int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
 	Cost     Cost
 }
 
@@ -103,6 +106,7 @@ type entry struct {
 	czxid   int64
 	payload *kind.Payload
 	why     error
+	number  []byte       // the data, if that may be a number
 	dirs    []*directory // its own, then those of its queues
 	sign    uint64       // a hash of what dump listed in it
 	report  *Report
@@ -123,7 +127,7 @@ var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be on
 // NewScanner returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
 func NewScanner(c Source, opts ScanOptions) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
-		words: words{refused: map[string]time.Time{}}}
+		words: words{failed: map[string]failure{}}}
 	for _, path := range opts.Declared {
 		e := s.add(path)
 		e.asked, e.lock = true, true
@@ -170,16 +174,16 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	snap := &Snapshot{At: time.Now()}
 	told, err := s.words.hear(ctx, live)
 	if err != nil {
-		return nil, err
+		return nil, ended(ctx, live, err)
 	}
 	s.looks++
 	r := &round{s: s, live: live, told: told}
 	if err := r.run(ctx); err != nil {
-		return nil, err
+		return nil, ended(ctx, live, err)
 	}
 	s.sortEntries()
-	snap.Dump, snap.Servers, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.sessions, s.leavesOut()
-	snap.Cost = Cost{Reads: int(r.reads.Load()), Words: told.asked, WordBytes: told.bytes}
+	snap.Dump, snap.Servers, snap.Unasked, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.unasked, told.sessions, s.leavesOut()
+	snap.Cost = Cost{Reads: int(r.reads.Load()) + told.reads, Words: told.asked, WordBytes: told.bytes}
 	snap.Pending = r.pending
 	s.show(snap)
 	for _, at := range snap.Servers {
@@ -190,12 +194,26 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
+// ended says why there is no connection, if a look failed because ctx has ended and there is none. It sends nothing.
+func ended(ctx context.Context, live *session.Session, err error) error {
+	var op *session.OpError
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		if _, now := live.Exists(ctx, "/"); errors.As(now, &op) {
+			return op.Err
+		}
+	}
+	return err
+}
+
 // show puts the locks into the snapshot.
 func (s *Scanner) show(snap *Snapshot) {
 	snap.Locks = make([]*Report, 0, len(s.order))
 	queues := []*Report{}
 	stands := map[int64]int{} // in how many locks a session has contenders
 	for _, e := range s.order {
+		if s.semaphoreOf(e.path) != nil { // its contenders wait for that one
+			continue
+		}
 		switch {
 		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
@@ -302,6 +320,9 @@ func (s *Scanner) lockOf(dir string) *entry {
 	if dir == "/" {
 		return nil
 	}
+	if of := s.semaphoreOf(dir); of != nil {
+		return of
+	}
 	parent, queue := kind.ParentPath(dir), s.queues[kind.BaseName(dir)]
 	above := s.entries[parent]
 	switch e := s.entries[dir]; {
@@ -315,6 +336,16 @@ func (s *Scanner) lockOf(dir string) *entry {
 		return s.discover(parent)
 	}
 	return s.discover(dir)
+}
+
+// semaphoreOf is the semaphore of kazoo's whose queue is at path; nil if that is none.
+func (s *Scanner) semaphoreOf(path string) *entry {
+	if of, ok := strings.CutSuffix(path, kazooQueue); ok {
+		if e := s.entries[of]; e != nil && e.report != nil && e.report.kazoo > 0 {
+			return e
+		}
+	}
+	return nil
 }
 
 // maxPath bounds the path of a node that was not asked for. Servers allow a megabyte, which would be kept, and shown, with

@@ -68,6 +68,15 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		require.False(t, x.Away)
 	}
 
+	// By way of one of them: the configuration of this ensemble does not say at which addresses clients reach the others.
+	one, err := inspect.Look(t.Context(), dial(true, 30*time.Second, all[0]), inspect.ScanOptions{Prefix: "/jobs"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a server on 127.0.0.1", "a server on 127.0.0.1"}, []string{one.Unasked[0].Server, one.Unasked[1].Server})
+	for id, x := range one.Sessions {
+		require.False(t, x.Away, "%#x", id)
+	}
+	require.Empty(t, snap.Unasked)
+
 	// A follower goes, and with it, as far as the others can tell, the client that is connected to it.
 	for _, at := range snap.Servers {
 		for _, srv := range servers {

@@ -210,7 +210,10 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		}
 		changed = changed || new
 	}
-	params := in.classify(own.names)
+	params := in.classify(e.number, own.names)
+	if in.kazoo > 0 && in.Kind != nil {
+		return r.updateKazoo(ctx, e, in, changed, deep)
+	}
 	if in.Kind == nil || in.Kind.Container {
 		if e.report = nil; changed || r.s.leavesOut() { // if nodes were left out there may be room now
 			r.lead(e.path, own.names)
@@ -258,6 +261,9 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	}
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
+	}
+	if e.number = nil; len(data) <= maxDigits {
+		e.number = data
 	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
 		e.payload = nil
@@ -335,28 +341,11 @@ func (r *round) lead(path string, names []string) {
 
 // fill reads the contenders: with deep all of them, otherwise the new ones.
 func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Params, deep bool) error {
-	known := map[string]*Contender{}
-	if e.report != nil {
-		for c := range e.report.contenders {
-			known[c.Path] = c
-		}
-	}
+	read := r.reading(ctx, e, deep)
 	lines := make([][]Contender, len(in.Kind.Queues))
 	for i, q := range in.Kind.Queues {
 		d := e.dir(q.Dir(in.Path))
-		owners := r.told.owners[d.path]
-		line, junk, err := contenders(d.path, d.names, func(k kind.Contender) (*Contender, error) {
-			old, owner := known[kind.JoinPath(d.path, k.Name)], owners[k.Name]
-			if old != nil && !deep && (owner == 0 || owner == old.Session) {
-				return old, nil
-			}
-			r.reads.Add(1)
-			c, err := ReadContender(ctx, r.live, d.path, k)
-			if c != nil && c.Session == 0 {
-				c.Session = owner
-			}
-			return c, err
-		})
+		line, junk, err := contenders(d.path, d.names, read(d.path))
 		if err != nil {
 			return err
 		}
@@ -368,6 +357,31 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 	}
 	in.judge(params, lines)
 	return r.granted(ctx, e, in)
+}
+
+// reading reads the contenders in a directory of an entry, except for those that are known, unless it is deep.
+func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir string) reading {
+	known := map[string]*Contender{}
+	if e.report != nil {
+		for c := range e.report.contenders {
+			known[c.Path] = c
+		}
+	}
+	return func(dir string) reading {
+		owners := r.told.owners[dir]
+		return func(k kind.Contender) (*Contender, error) {
+			old, owner := known[kind.JoinPath(dir, k.Name)], owners[k.Name]
+			if old != nil && !deep && (owner == 0 || owner == old.Session) {
+				return old, nil
+			}
+			r.reads.Add(1)
+			c, err := ReadContender(ctx, r.live, dir, k)
+			if c != nil && c.Session == 0 {
+				c.Session = owner
+			}
+			return c, err
+		}
+	}
 }
 
 // granted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.

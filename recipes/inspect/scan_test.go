@@ -196,6 +196,50 @@ func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 	})
 }
 
+// "There are no locks" was said of a semaphore of kazoo's with two holders, which import recognised.
+func TestASemaphoreOfKazoosIsSeenWithItsHoldersAndWaiters(t *testing.T) {
+	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		require.NoError(t, srv.Create("/py/jobs", []byte("2")))
+		require.NoError(t, srv.Create("/py/jobs-__lock__", nil))
+		require.NoError(t, srv.Create("/py/other", []byte("2")))
+		require.NoError(t, srv.Create("/py/other/0123456789abcdef0123456789abcdef", nil))
+		require.NoError(t, srv.Create("/py/other/readme", nil))
+		ephemeral := func(s *session.Session, path, id string, flags int32) {
+			_, err := s.Create(t.Context(), path, []byte(id), zk.FlagEphemeral|flags, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		a, b := foreign(t, srv), foreign(t, srv)
+		ephemeral(a, "/py/jobs/ffc0a3a1c2f14e0e9a50d0c1f0b6a111", "worker-1", 0)
+		ephemeral(b, "/py/jobs/11c0a3a1c2f14e0e9a50d0c1f0b6a111", "worker-2", 0)
+		s, _ := looker(t, srv, inspect.ScanOptions{Prefix: "/py"})
+		require.Equal(t, []string{"/py/jobs semaphore holds:worker-1x1 holds:worker-2x1"}, lines(scan(t, s)))
+		ephemeral(b, "/py/jobs-__lock__/22c0a3a1c2f14e0e9a50d0c1f0b6a111__lock__", "worker-3", zk.FlagSequence)
+		waits := []string{"/py/jobs semaphore holds:worker-1x1 holds:worker-2x1 waits:worker-3x1"}
+		snap := scan(t, s)
+		require.Equal(t, waits, lines(snap))
+		require.Equal(t, []string{"kazoo", "kazoo"}, []string{snap.Locks[0].Holders[0].Writer, snap.Locks[0].Waiters[0].Writer})
+		require.Len(t, snap.Waits.All, 1)
+		require.Same(t, snap.Locks[0], scan(t, s).Locks[0], "nothing has changed")
+
+		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, ReadOnly: true})
+		require.NoError(t, err)
+		defer c.Close()
+		look, err := inspect.Look(t.Context(), c, inspect.ScanOptions{Prefix: "/py/jobs"})
+		require.NoError(t, err)
+		require.Equal(t, waits, lines(look))
+		in, err := inspect.Lock(t.Context(), c, "/py/jobs")
+		require.NoError(t, err)
+		require.Equal(t, waits, lines(&inspect.Snapshot{Locks: []*inspect.Report{in}}))
+
+		require.NoError(t, srv.Delete("/py/jobs/ffc0a3a1c2f14e0e9a50d0c1f0b6a111"))
+		require.Equal(t, []string{"/py/jobs semaphore holds:worker-2x1 waits:worker-3x1"}, lines(scan(t, s)))
+		require.NoError(t, srv.Delete("/py/jobs/11c0a3a1c2f14e0e9a50d0c1f0b6a111"))
+		scan(t, s)
+		require.Equal(t, []string{"/py/jobs-__lock__ mutex holds:worker-3"}, lines(scan(t, s)))
+	})
+}
+
 func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.T) {
 	srv := zktest.Start(t)
 	declare(t, srv, "/locks/ledger", kind.Mutex.New())
@@ -309,6 +353,37 @@ func TestASessionThatIsAwayIsSeen(t *testing.T) {
 		snap := scan(t, s)
 		require.Nil(t, snap.Sessions[away.ID()])
 		require.False(t, snap.Locks[0].Busy())
+	})
+}
+
+// What the page said of an ensemble that refused its certificate was "Context deadline exceeded" or the request that failed.
+func TestALookThatFailsSaysWhyThereIsNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New()
+		defer srv.Close()
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		var cut atomic.Bool
+		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, SessionTimeout: 30 * time.Second, ReadOnly: true,
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if cut.Load() {
+					return nil, errors.New("a certificate has expired")
+				}
+				return srv.DialContext(ctx, network, addr)
+			}})
+		require.NoError(t, err)
+		defer c.Close()
+		live, err := c.Session(t.Context())
+		require.NoError(t, err)
+		s := inspect.NewScanner(c, inspect.ScanOptions{Declared: []string{"/locks/ledger"}})
+		scan(t, s)
+		cut.Store(true)
+		srv.Disconnect(live.ID())
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), 16*time.Second)
+			_, err := s.Scan(ctx)
+			cancel()
+			require.ErrorContains(t, err, "zk:2181: a certificate has expired")
+		}
 	})
 }
 

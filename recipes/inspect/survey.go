@@ -91,16 +91,15 @@ func (o Surveyor) judge(n *node) (enter bool) {
 	case declared != nil && !n.Kind.Container:
 		f.Kind, f.Params = n.Kind, declared.Params
 		return false
-	case n.Kind != nil && !n.Kind.Container:
+	case n.Kind != nil && !n.Kind.Container && n.kazoo == 0:
 		f.recognise(&n.Report)
 		return false
 	}
-	permits := kazooPermits(n.data, n.children)
 	switch {
 	case n.stat.EphemeralOwner != 0:
 		f.Skip = "it is ephemeral: it belongs to a session and ends with it"
-	case permits > 0:
-		f.kazooSemaphore(permits, len(n.children))
+	case n.kazoo > 0:
+		f.kazooSemaphore(n.kazoo, len(n.children))
 	case len(n.children) > 0:
 		f.is(container())
 		return true
@@ -150,7 +149,7 @@ func (f *Found) Lines() []string {
 	case f.Kind != nil:
 		what = f.Kind.Name
 	}
-	if f.InUse > 0 {
+	if f.InUse > 0 && !f.kazoo {
 		what += fmt.Sprintf(", %d in its queue", f.InUse)
 	}
 	out := []string{fmt.Sprintf("%-40s %s", Visible(f.Path), Visible(what))}

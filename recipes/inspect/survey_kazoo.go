@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,16 +18,63 @@ import (
 
 var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-const kazooQueue = "-__lock__"
+const (
+	kazooQueue = "-__lock__"
+	maxDigits  = 10 // of a number of permits
+)
 
 // kazooPermits returns the number of permits in the node's data, 0 if it is not a
 // kazoo semaphore.
 func kazooPermits(data []byte, children []string) int {
 	n, err := strconv.Atoi(string(data))
-	if err != nil || n < 1 || slices.ContainsFunc(children, func(name string) bool { return !kazooPermit.MatchString(name) }) {
+	if err != nil || n < 1 || len(data) > maxDigits || slices.ContainsFunc(children, func(name string) bool { return !kazooPermit.MatchString(name) }) {
 		return 0
 	}
 	return n
+}
+
+// semaphore is the kind of kazoo's semaphores, too.
+func semaphore() *kind.Kind {
+	all := kind.All()
+	return all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Permits != nil })]
+}
+
+// fillKazoo fills in who has a permit and who waits for one.
+func (in *Report) fillKazoo(taken, waiting []string, read func(dir string) reading) (err error) {
+	var permits []kind.Contender
+	for _, name := range taken {
+		permits = append(permits, kind.Contender{Name: name, Marker: "__lock__"})
+	}
+	if in.Holders, err = readAll(in.Path, permits, read(in.Path)); err != nil {
+		return err
+	}
+	slices.SortFunc(in.Holders, func(a, b Contender) int { return cmp.Compare(a.Token, b.Token) })
+	queue := in.Path + kazooQueue
+	var junk []string
+	if in.Waiters, junk, err = contenders(queue, waiting, read(queue)); err != nil {
+		return err
+	}
+	in.junk(queue, junk)
+	for c := range in.contenders {
+		c.Permits = 1
+	}
+	return nil
+}
+
+// updateKazoo is update for a semaphore of kazoo's.
+func (r *round) updateKazoo(ctx context.Context, e *entry, in *Report, changed, deep bool) error {
+	queue := e.dir(in.Path + kazooQueue)
+	new, err := r.listQueue(ctx, queue, (deep || !r.dumped()) && queue.listed)
+	if err != nil || !changed && !new && !deep {
+		return err
+	}
+	if err := in.fillKazoo(e.dir(e.path).names, queue.names, r.reading(ctx, e, deep)); err != nil {
+		return err
+	}
+	if !in.equal(e.report) {
+		e.report = in
+	}
+	return nil
 }
 
 // kazooSemaphore notes what was found. While kazoo programs use it, a declaration
@@ -38,8 +87,7 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
 		return
 	}
-	all := kind.All()
-	f.is(all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Permits != nil })])
+	f.is(semaphore())
 	f.set("permits", permits)
 	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
 		"any more, because its permits and those of this library do not count each other. The import overwrites",

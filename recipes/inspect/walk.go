@@ -123,7 +123,7 @@ func look(ctx context.Context, s *session.Session, path string) (*node, error) {
 	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
 		n.Payload = nil
 	}
-	params := n.classify(children)
+	params := n.classify(data, children)
 	if n.Kind == nil || n.Kind.Container {
 		n.junk(path, children)
 		return n, nil

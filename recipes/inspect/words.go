@@ -19,13 +19,14 @@ import (
 
 // Server is one server of the ensemble, as it answered the four-letter words.
 type Server struct {
-	Name        string   // as configured; a name may resolve to several servers
+	Name        string   // as configured, or as the ensemble's configuration has it; a name may resolve to several servers
 	Here        bool     // our session is connected to it
 	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
 	Zxid        int64    // the newest transaction it knows; 0 if it does not say
 	Connections int      // of clients, as cons lists them; -1 if it does not
 	Forbids     []string // words that it does not allow
-	Error       string   // why it did not answer
+	Error       string   // why it did not answer, or not with everything
+	lists       bool     // all its connections are known
 }
 
 // Session is one client session, as the servers' four-letter words describe it.
@@ -33,8 +34,8 @@ type Session struct {
 	ID      int64
 	Address string        // where its client connects from; "" when unknown
 	Timeout time.Duration // 0 when unknown
-	// Away: every server listed its connections, and this session has none. Unless the client comes back, its nodes end
-	// with the session.
+	// Away: every server of the ensemble listed its connections, twice, and this session has none. It may be connected all the
+	// same, to an observer that the ensemble's configuration does not name.
 	Away bool
 	// Expires is when the leader will end the session unless it hears from it, by this machine's clock and up to a tick
 	// early; zero when unknown. Silent is how long the leader had not heard from it when it was asked.
@@ -48,9 +49,12 @@ const (
 	wordFor   = 10 * time.Second // the longest time for one word
 	maxAnswer = 64 << 20         // the longest answer: a million contenders
 	maxLine   = 1 << 20          // no path is longer
+	// memberFor is the longest time for one word to a server that the ensemble's configuration names, and this client's does not.
+	memberFor = 2 * time.Second
 	// leaderEvery is how often the leader is asked for its dump, which costs it more than it costs others.
 	leaderEvery = 5 * time.Second
-	// retryWords is how long a server that forbids a word is not asked again.
+	// retryWords is how long a server is not asked again for a word that it forbids, or that it did not answer although only the
+	// ensemble's configuration names it.
 	retryWords = time.Minute
 )
 
@@ -126,7 +130,7 @@ func (d *dump) owns(owner int64, path string) {
 	x.Nodes++
 	x.Bytes += len(path)
 	dir, name := kind.ParentPath(path), kind.BaseName(path)
-	if _, ok := kind.ParseContender(name); !ok || reserved(path) {
+	if _, ok := kind.ParseContender(name); !ok && !kazooPermit.MatchString(name) || reserved(path) {
 		return
 	}
 	if d.owners[dir] == nil {
@@ -199,10 +203,16 @@ func eachLine(r io.Reader, f func(string)) error {
 
 // words asks the servers, and remembers from one look to the next what does not change or is expensive to ask.
 type words struct {
-	refused  map[string]time.Time // when a server last refused a word
-	led      time.Time            // when the leader was asked for its dump
-	expires  map[int64]time.Time  // by this machine's clock
+	failed   map[string]failure  // by server and word
+	led      time.Time           // when the leader was asked for its dump
+	expires  map[int64]time.Time // by this machine's clock
 	timeouts map[int64]time.Duration
+}
+
+// failure is why a word is not asked again for a while.
+type failure struct {
+	at  time.Time
+	err error
 }
 
 // heard is what the words revealed in one look.
@@ -210,26 +220,32 @@ type heard struct {
 	owners   map[string]map[string]int64 // see dump; nil: no server lists them
 	sessions map[int64]*Session
 	servers  []Server
+	unasked  []Unasked
 
 	mu        sync.Mutex
 	connected map[int64]Session // by cons
+	reads     int
 	asked     int
 	bytes     int64
 }
 
-// ask sends a word to a server, unless that has refused it lately, and counts the cost.
-func (w *words) ask(ctx context.Context, live *session.Session, at session.Server, word string, h *heard, hear func(io.Reader) error) error {
+// ask sends a word to a server, unless it failed lately, and counts the cost.
+func (w *words) ask(ctx context.Context, live *session.Session, at asked, word string, h *heard, hear func(io.Reader) error) error {
 	key := at.String() + " " + word
 	h.mu.Lock()
-	lately := time.Since(w.refused[key]) < retryWords
+	last := w.failed[key]
 	h.mu.Unlock()
-	if lately {
-		return errForbidden
+	if time.Since(last.at) < retryWords {
+		return last.err
 	}
-	ctx, cancel := context.WithTimeout(ctx, wordFor)
+	most := wordFor
+	if at.told {
+		most = memberFor
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	in := &io.LimitedReader{N: maxAnswer}
-	err := live.Ask(ctx, at, word, func(r io.Reader) error {
+	err := live.Ask(ctx, at.Server, word, func(r io.Reader) error {
 		in.R = r
 		return hear(in)
 	})
@@ -240,26 +256,38 @@ func (w *words) ask(ctx context.Context, live *session.Session, at session.Serve
 	defer h.mu.Unlock()
 	h.asked++
 	h.bytes += maxAnswer - in.N
-	if errors.Is(err, errForbidden) {
-		w.refused[key] = time.Now()
+	if errors.Is(err, errForbidden) || err != nil && at.told {
+		w.failed[key] = failure{time.Now(), err}
 	}
 	return err
+}
+
+// asked is a server that is asked.
+type asked struct {
+	session.Server
+	told bool // the ensemble's configuration names it, and this client's does not
 }
 
 // hear asks every server what it is and who is connected to it, and the server that our session is connected to for the
 // contenders of the whole ensemble.
 func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error) {
-	peers := live.Servers()
-	h := &heard{sessions: map[int64]*Session{}, servers: make([]Server, len(peers)), connected: map[int64]Session{}}
-	var asking sync.WaitGroup
-	for i, p := range peers {
-		asking.Go(func() { h.servers[i] = w.meet(ctx, live, p, h) })
+	h := &heard{sessions: map[int64]*Session{}, connected: map[int64]Session{}}
+	var peers []asked
+	standalone := false
+	for _, p := range live.Servers() {
+		peers = append(peers, asked{Server: p})
 	}
-	asking.Wait()
-	all := true
+	w.meetAll(ctx, live, peers, h)
+	for _, at := range h.servers {
+		standalone = standalone || at.Here && at.Mode == "standalone"
+	}
+	if !standalone {
+		others := w.others(ctx, live, h)
+		w.meetAll(ctx, live, others, h)
+		peers = append(peers, others...)
+	}
 	for i, p := range peers {
 		at := &h.servers[i]
-		all = all && at.Connections >= 0
 		leads := at.Mode == "leader" && time.Since(w.led) >= leaderEvery
 		if !p.Here && !leads {
 			continue
@@ -280,16 +308,30 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 			h.owners, h.sessions = d.owners, d.sessions
 		}
 	}
-	w.settle(h, all)
+	for _, at := range h.servers {
+		if !at.lists {
+			h.unasked = append(h.unasked, at.unasked())
+		}
+	}
+	w.settle(h)
 	return h, ctx.Err()
 }
 
-// meet asks one server what it is and who is connected to it.
-func (w *words) meet(ctx context.Context, live *session.Session, p session.Server, h *heard) Server {
-	at := Server{Name: p.Name, Here: p.Here, Connections: -1}
-	if err := w.ask(ctx, live, p, "srvr", h, func(r io.Reader) error { return at.describe(r) }); err != nil {
-		at.failed("srvr", err)
+// meetAll asks servers what they are and who is connected to them.
+func (w *words) meetAll(ctx context.Context, live *session.Session, peers []asked, h *heard) {
+	met := make([]Server, len(peers))
+	var asking sync.WaitGroup
+	for i, p := range peers {
+		asking.Go(func() { met[i] = w.meet(ctx, live, p, h) })
 	}
+	asking.Wait()
+	h.servers = append(h.servers, met...)
+}
+
+// meet asks one server what it is and who is connected to it.
+func (w *words) meet(ctx context.Context, live *session.Session, p asked, h *heard) Server {
+	at := Server{Name: Visible(p.Name), Here: p.Here, Connections: -1}
+	all := w.describe(ctx, live, p, h, &at)
 	n := 0
 	err := w.ask(ctx, live, p, "cons", h, func(r io.Reader) (err error) {
 		n, err = parseCons(r, func(id int64, addr string, timeout time.Duration) {
@@ -299,18 +341,36 @@ func (w *words) meet(ctx context.Context, live *session.Session, p session.Serve
 		})
 		return err
 	})
-	if err == nil {
-		at.Connections = n
-	} else {
+	if err != nil {
 		at.failed("cons", err)
+		return at
+	}
+	// cons lists the connections of the port that it is asked at, and srvr counts those of all. Some may have ended between the two.
+	at.Connections, at.lists = n, all > 0 && (n >= all || n >= w.describe(ctx, live, p, h, &at))
+	if !at.lists {
+		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others are at another port, with or without TLS", n, all))
 	}
 	return at
+}
+
+// describe asks a server what it is, and returns how many connections it counts; 0 if it does not say.
+func (w *words) describe(ctx context.Context, live *session.Session, p asked, h *heard, at *Server) (connections int) {
+	err := w.ask(ctx, live, p, "srvr", h, func(r io.Reader) (err error) {
+		connections, err = at.describe(r)
+		return err
+	})
+	if err != nil {
+		at.failed("srvr", err)
+		return 0
+	}
+	return connections
 }
 
 // failed notes that a word was not answered. It is no error of a server to forbid cons.
 func (s *Server) failed(word string, err error) {
 	if errors.Is(err, errForbidden) {
 		s.Forbids = append(s.Forbids, word)
+		err = fmt.Errorf("%s: %w", word, err)
 	}
 	if word != "cons" || !errors.Is(err, errForbidden) {
 		s.Error = cmp.Or(s.Error, Visible(err.Error()))
@@ -318,31 +378,37 @@ func (s *Server) failed(word string, err error) {
 }
 
 // describe reads the answer to srvr.
-func (s *Server) describe(r io.Reader) error {
-	err := eachLine(r, func(line string) {
+func (s *Server) describe(r io.Reader) (connections int, err error) {
+	err = eachLine(r, func(line string) {
 		switch key, value, _ := strings.Cut(line, ": "); key {
 		case "Mode":
 			s.Mode = Visible(value)
 		case "Zxid":
 			s.Zxid, _ = sessionID(value)
+		case "Connections":
+			connections, _ = strconv.Atoi(value) // 0 if it is no number
 		}
 	})
 	if err == nil && s.Mode == "" {
 		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return connections, err
 }
 
-// calibrate converts the server's times, in a zone that may be unknown here, into this machine's time. Our own session is
-// in the list, and the leader has just heard from it: it expires a timeout from now, give or take a tick, which is at most
-// half a timeout. If the clocks agree to within a timeout, they are assumed to agree.
+// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in
+// the list, and the leader has heard from it within a third of its timeout: it expires a timeout from now or earlier, rounded up
+// to a tick, which is at most half a timeout. If it seems to expire earlier than in a timeout, the clocks are taken to differ by
+// as much: times may then be late by that third, and no session seems to be silent because the leader's clock is behind.
+// A server that does not list our session leads another ensemble.
 func (w *words) calibrate(live *session.Session, d *dump) {
+	own, ok := d.expires[live.ID()]
+	if !ok {
+		return
+	}
 	w.led = time.Now()
 	t, skew := live.Timeout(), time.Duration(0)
-	if own, ok := d.expires[live.ID()]; ok {
-		if off := own.Sub(w.led) - t; off < -t || off > t {
-			skew = off.Round(time.Second)
-		}
+	if off := own.Sub(w.led) - t; off < 0 || off > t {
+		skew = off
 	}
 	w.expires = make(map[int64]time.Time, len(d.expires))
 	for id, at := range d.expires {
@@ -352,7 +418,10 @@ func (w *words) calibrate(live *session.Session, d *dump) {
 
 // settle combines what this look and earlier ones revealed of the sessions. It takes two looks to find that a session is
 // away, because the lists are not of the same moment.
-func (w *words) settle(h *heard, all bool) {
+func (w *words) settle(h *heard) {
+	if time.Since(w.led) > 2*leaderEvery { // no leader answered: what the last one said holds no more
+		w.expires = nil
+	}
 	timeouts := make(map[int64]time.Duration, len(h.sessions))
 	for id, c := range h.connected {
 		if x := h.sessions[id]; x != nil {
@@ -365,7 +434,7 @@ func (w *words) settle(h *heard, all bool) {
 		old, known := w.timeouts[id]
 		x.Timeout = cmp.Or(x.Timeout, old)
 		timeouts[id] = x.Timeout
-		x.Away = all && known && x.Address == ""
+		x.Away = len(h.unasked) == 0 && known && x.Address == ""
 		if x.Expires = w.expires[id]; !x.Expires.IsZero() && x.Timeout > 0 {
 			x.Silent = max(0, x.Timeout-x.Expires.Sub(w.led))
 		}

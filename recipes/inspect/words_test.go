@@ -52,7 +52,8 @@ func FuzzWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer string) {
 		_, _ = parseDump(strings.NewReader(answer))
+		_ = parseMembers(answer)
 		_, _ = parseCons(strings.NewReader(answer), func(int64, string, time.Duration) {})
-		_ = (&Server{}).describe(strings.NewReader(answer))
+		_, _ = (&Server{}).describe(strings.NewReader(answer))
 	})
 }

@@ -27,10 +27,29 @@ const (
 	StateMoved    State = "moved"    // use MovedTo
 )
 
+// Made says how a provisioned node came into being.
+type Made string
+
+const (
+	// MadeHere: an apply created the node. It is persistent.
+	MadeHere Made = ""
+	// MadeElsewhere: another program created the node, and it was taken over as it was, because it was in use. It may be a
+	// container, which the servers delete some time after the last child left; no answer of a server tells (Curator's are).
+	MadeElsewhere Made = "elsewhere"
+)
+
 // Owner is the stack that declared a node, and the node's address there.
 type Owner struct {
 	Stack string `json:"stack"`
 	Addr  string `json:"addr"`
+}
+
+// String names the stack and the address: stack "payments" (mutex.ledger). A node that its stack has let go has neither.
+func (o Owner) String() string {
+	if o.Stack == "" {
+		return "no stack"
+	}
+	return fmt.Sprintf("stack %q (%s)", o.Stack, o.Addr)
 }
 
 // Payload is the data of a provisioned node: its declaration as the library, plan and
@@ -43,6 +62,7 @@ type Payload struct {
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
 	MovedTo  string // the new path, when State is StateMoved
+	Made     Made
 
 	unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
 }
@@ -99,7 +119,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		// later version changes the default.
 		spec = append(spec, member{f.Name, v})
 	}
-	doc := append(make(members, 0, 10), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
+	doc := append(make(members, 0, 11), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
 		member{"spec", spec.with(kept.spec)}, member{"owner", owner{p.Owner, kept.owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
@@ -107,6 +127,9 @@ func (p *Payload) Encode() ([]byte, error) {
 	}
 	if p.MovedTo != "" {
 		doc = append(doc, member{"to", p.MovedTo})
+	}
+	if p.Made != MadeHere {
+		doc = append(doc, member{"made", string(p.Made)})
 	}
 	return doc.with(kept.doc).append(make([]byte, 0, 384))
 }
@@ -145,6 +168,7 @@ func Decode(data []byte) (*Payload, error) {
 	}{
 		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
 		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo},
+		{"made", &p.Made},
 	} {
 		if raw, ok := doc[f.key]; ok {
 			if err := json.Unmarshal(raw, f.to); err != nil {
@@ -244,8 +268,8 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 	return spec, nil
 }
 
-// Carry copies into p the fields that were found at the node and are unknown to this
-// version. An update must call it, or it would drop what a newer version wrote.
+// Carry copies into p what no declaration contains, from the payload found at the node: how the node was made, and the fields
+// that are unknown to this version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
-	p.unknown = live.unknown
+	p.unknown, p.Made = live.unknown, live.Made
 }

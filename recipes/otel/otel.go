@@ -11,7 +11,7 @@
 // time a lock is held: that may be days, and exporters drop spans that have not ended. Attributes:
 //
 //	locktree.path      the lock
-//	locktree.result    a [recipes.Result]: acquired, timeout, cancelled, held (a Try found the lock held), quota or error
+//	locktree.result    a [recipes.Result]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
 //	error.type         the result, unless it is acquired or held; the span's status is an error then

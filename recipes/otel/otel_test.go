@@ -164,7 +164,7 @@ func TestResultsOfCallsWithoutALease(t *testing.T) {
 			{&recipes.HeldError{Cause: context.DeadlineExceeded}, "timeout", codes.Error},
 			{&recipes.HeldError{Cause: errors.New("enough")}, "cancelled", codes.Error},
 			{context.Canceled, "cancelled", codes.Error},
-			{errors.Join(recipes.ErrUnreachable, context.DeadlineExceeded), "error", codes.Error},
+			{errors.Join(recipes.ErrUnreachable, context.DeadlineExceeded), "unreachable", codes.Error},
 			{recipes.ErrDraining, "error", codes.Error},
 		} {
 			_, err := tracer.Acquire(t.Context(), "/m", func(context.Context) (*recipes.Lease, error) { return nil, r.err })

@@ -28,7 +28,7 @@
 //   - acquired: a lease was returned
 //   - timeout: the context's deadline passed
 //   - cancelled: the context ended for another reason
-//   - held: a Try found the lock held, or others in the way of an upgrade
+//   - held: a Try found the lock held
 //   - quota: the queue, the session or a quota is full, or the server sheds load
 //   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"log/slog"
+	"net/netip"
 	"time"
 )
 
@@ -13,6 +15,29 @@ type Server struct {
 	Here bool   // the session is connected to it
 	t    target
 }
+
+// Elsewhere is the server at addr, host:port, which Config.Servers does not name: somebody else said that it is there. It can
+// only be asked, and gets no client certificate.
+func Elsewhere(addr string) Server {
+	return Server{Name: addr, t: target{name: addr, addr: addr, told: true}}
+}
+
+// Address is what is dialled: a name from Config.Servers may stand for several.
+func (s Server) Address() string { return s.t.addr }
+
+// Addresses are those of a host, as the session itself would find them; only the host if that takes longer than ctx allows.
+func (s *Session) Addresses(ctx context.Context, host string) []string {
+	book := s.guard.hosts.book
+	if _, err := netip.ParseAddr(host); err != nil && book.resolve != nil {
+		if ips, err := book.resolve(ctx, host); err == nil {
+			return append(ips, host)
+		}
+	}
+	return []string{host}
+}
+
+// TLS reports whether the session's connections are encrypted.
+func (s *Session) TLS() bool { return s.guard.tls != nil }
 
 // String returns the name, followed by the address where that differs.
 func (s Server) String() string {
@@ -34,7 +59,7 @@ func (s *Session) Servers() []Server {
 
 // aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
 func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.Reader) error) error {
-	conn, err := s.guard.open(ctx, "tcp", t)
+	conn, shown, err := s.guard.open(ctx, "tcp", t)
 	if err != nil {
 		return err
 	}
@@ -43,8 +68,8 @@ func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.
 	if _, err = conn.Write(say); err == nil {
 		err = hear(conn)
 	}
-	if err != nil {
-		s.log.Debug("check", "server", t.name, "cause", err)
+	if err = ownFault(shown, err); err != nil {
+		s.log.write(slog.LevelDebug, "check", "server", t.name, "cause", err)
 	}
 	return err
 }
@@ -64,33 +89,59 @@ func (s *Session) Zxid() int64 { return s.guard.lastZxid() }
 // opens a session that asks for one millisecond, by hand because go-zookeeper does not export what was negotiated, and
 // closes it with a closeSession right behind the connect request.
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
-	ask := make([]byte, 4, 64)
-	ask = append(ask, make([]byte, 12)...)                             // protocol version, last zxid
-	ask = append(ask, 0, 0, 0, 1)                                      // one millisecond
-	ask = append(ask, make([]byte, 8)...)                              // a new session
-	ask = append(append(ask, 0, 0, 0, 16), make([]byte, 16+1)...)      // without a password, not read-only
-	binary.BigEndian.PutUint32(ask, uint32(len(ask)-4))                //nolint:gosec // 45
-	end := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff - 10} // closeSession
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	here, _, _ := s.guard.hosts.current()
-	_ = s.aside(ctx, here, append(ask, end...), func(r io.Reader) error {
-		head := make([]byte, 4)
-		if _, err := io.ReadFull(r, head); err != nil {
-			return err
-		}
-		n := binary.BigEndian.Uint32(head)
-		if n > maxConnectReply {
-			return explainLength([4]byte(head), maxConnectReply)
-		}
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r, body); err != nil {
-			return err
-		}
-		g, err := parseGrant(body)
+	_ = s.aside(ctx, here, closing(connectFrame(0, time.Millisecond, 0, make([]byte, 16)), 1), func(r io.Reader) error {
+		g, err := readGrant(r)
 		ms = int(g.timeout)
 		_, _ = io.Copy(io.Discard, r) // until it is closed
 		return err
 	})
 	return ms
+}
+
+// connectFrame is a connect request, for a new session if id is 0.
+func connectFrame(zxid int64, timeout time.Duration, id int64, password []byte) []byte {
+	e := encoder{make([]byte, 4, 64)}
+	e.int32(0) // protocol version
+	e.int64(zxid)
+	e.int32(int32(timeout / time.Millisecond))
+	e.int64(id)
+	e.buffer(password)
+	e.bool(false)                                       // not read-only
+	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4)) //nolint:gosec // 45
+	return e.b
+}
+
+// closing appends a closeSession to frames.
+func closing(frames []byte, xid int32) []byte {
+	e := encoder{append(frames, 0, 0, 0, 8)}
+	e.int32(xid)
+	e.int32(opClose)
+	return e.b
+}
+
+// readGrant reads the answer to a connect request.
+func readGrant(r io.Reader) (grant, error) {
+	body, err := readSmall(r)
+	if err != nil {
+		return grant{}, err
+	}
+	return parseGrant(body)
+}
+
+// readSmall reads a frame as short as the answer to a connect request.
+func readSmall(r io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head)
+	if n > maxConnectReply {
+		return nil, explainLength([4]byte(head), maxConnectReply)
+	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(r, body)
+	return body, err
 }

@@ -6,11 +6,12 @@ type call struct {
 	xid     int32 // set when it is submitted, as are sent, touched and next
 	path    string
 	arms    *setWatches // what setWatches watches
+	disarms *watchKey   // what removeWatches removes
 	ops     int         // of a transaction: the number of its operations
 	watch   bool        // a read that sets a watch
-	bounded bool        // it is waited for no longer than a session timeout; see link.expire
 	prompt  bool        // it is written at once; see link.gather
-	slot    bool        // it occupies one of guard.slots
+	lane    lane        // in which it waits for a slot
+	slot    bool        // it occupies one of its lane
 	told    bool        // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched stamp
@@ -39,7 +40,7 @@ func (g *guard) finish(c *call, err error) {
 		c.tell(err)
 	}
 	if c.slot {
-		<-g.slots
+		<-g.slots[c.lane]
 	}
 }
 
@@ -66,4 +67,38 @@ func (q *callQueue) takeAll() *call {
 	first := q.first
 	q.first = nil
 	return first
+}
+
+// lane is a sort of requests that wait for slots of their own. Servers answer a session in order, and a connection carries the
+// answers in order, so what is sent ahead of a heartbeat delays it. A crowd of goroutines that read must cost no lease, and must
+// not keep what this client gives back from others.
+type lane int
+
+const (
+	laneAny     lane = iota
+	laneList         // and what goes with a listing: an answer can be megabytes
+	laneRelease      // deletes, also in a transaction
+	laneBeat         // heartbeats
+	lanes
+)
+
+// inFlight bounds the requests of each lane, with the listings behind them, that wait for an answer, including those abandoned
+// by their callers: with a server that answers only pings they would otherwise accumulate without bound.
+var inFlight = [lanes]int{laneAny: 1024, laneList: 128, laneRelease: 256, laneBeat: 8}
+
+// newSlots makes the slots of all lanes.
+func newSlots() (slots [lanes]chan struct{}) {
+	for i, n := range inFlight {
+		slots[i] = make(chan struct{}, n)
+	}
+	return slots
+}
+
+// laneOf is the lane of requests that are sent together.
+func laneOf(calls []call) lane {
+	in := laneAny
+	for i := range calls {
+		in = max(in, calls[i].lane)
+	}
+	return in
 }

@@ -24,7 +24,8 @@ type Config struct {
 	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
 	Auth           []Auth        // presented on every connection
 	TLS            *tls.Config   // used on every connection; nil = none
-	Logger         *slog.Logger  // nil = none
+	Logger         *slog.Logger  // nil = none; its handler may use the Client
+	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
@@ -44,8 +45,8 @@ type Auth struct {
 type Client struct {
 	cfg     Config
 	servers []string
-	resolve func(ctx context.Context, host string) ([]string, error)
-	log     *slog.Logger
+	book    *addressBook
+	log     *journal
 	joined  chan struct{}   // closed when Close is done
 	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
 	end     context.CancelFunc
@@ -75,6 +76,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	if c.session, err = c.connect(ctx); err != nil {
 		c.end()
+		c.log.wait()
 		return nil, err
 	}
 	return c, nil
@@ -94,15 +96,17 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	}
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, 15*time.Second)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
+	if cfg.MaxReply < 0 {
+		return nil, fmt.Errorf("recipes: MaxReply of %d bytes in Config; 0 means the default", cfg.MaxReply)
+	}
+	cfg.MaxReply = cmp.Or(cfg.MaxReply, maxReply)
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: servers, log: cfg.Logger, joined: make(chan struct{}), slept: test.Slept, resolve: test.Resolve, preempt: test.Preempt}
+	c := &Client{servers: servers, log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt}
+	c.book = &addressBook{resolve: test.Resolve, log: c.log, known: map[string]resolved{}}
 	if cfg.Dialer == nil {
-		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
+		cfg.Dialer, c.book.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
 	c.cfg = cfg
 	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only
@@ -197,15 +201,21 @@ func (c *Client) Newest() *Session {
 
 // current returns the live session, or else the attempt under way, starting one if there is none; neither once closed.
 func (c *Client) current() (*Session, *dialling) {
+	newest := c.Newest()
+	lost := newest == nil || newest.State() == StateLost // without mu: it may find the loss, and then makes the calls given to Session.Hold
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.live.Err() != nil:
 		return nil, nil
-	case c.session != nil && c.session.State() != StateLost:
+	case !lost:
+		return newest, nil
+	case c.session != newest: // dialled meanwhile
 		return c.session, nil
 	case c.dialing == nil:
-		c.dialing = &dialling{done: make(chan struct{})}
+		if c.dialing = (&dialling{done: make(chan struct{})}); newest.sought.IsZero() {
+			newest.sought = time.Now()
+		}
 		c.running.Add(1)
 		go c.redial(c.dialing, c.session)
 	}
@@ -215,9 +225,7 @@ func (c *Client) current() (*Session, *dialling) {
 // redial dials the next session. It does not run under the ctx of the first caller: others that wait for it may have more time.
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
-	if old != nil {
-		<-old.joined // the old connection is gone before the new one is made
-	}
+	<-old.joined // the old connection is gone before the new one is made
 	d.session, d.err = c.connect(c.live)
 	c.mu.Lock()
 	if d.err == nil {
@@ -233,7 +241,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 // Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session
 // is closed on the servers, which removes its ephemeral nodes at once, and every goroutine is joined. An error means that the
 // servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when the
-// servers do not answer. A second Close waits for the first and returns nil.
+// servers do not answer, and up to a session timeout if it is connected and something is held. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil
@@ -246,9 +254,7 @@ func (c *Client) Close() error {
 	defer close(c.joined)
 	// live has ended, so no further attempt begins: after this nothing else touches c.session.
 	c.running.Wait()
-	var err error
-	if c.session != nil {
-		err = c.session.shutdown(ErrClosed)
-	}
+	err := c.session.shutdown(ErrClosed)
+	c.log.wait()
 	return err
 }

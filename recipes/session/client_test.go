@@ -75,6 +75,42 @@ func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
 	})
 }
 
+// A busy server took seconds to end a session with 5,000 locks. Close said after a second that this was not confirmed.
+func TestCloseWaitsForABusyServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		busy      time.Duration
+		held      bool
+		gone      bool
+		took      time.Duration
+		confirmed bool
+	}{
+		"held, and the server is busy":         {busy: 5 * time.Second, held: true, took: 5 * time.Second, confirmed: true},
+		"held, and the server hangs":           {busy: time.Hour, held: true, took: 8 * time.Second}, // 2T/3
+		"held, and the server goes":            {busy: time.Hour, held: true, gone: true, took: time.Second},
+		"nothing held, and the server is busy": {busy: 5 * time.Second, took: politely},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				c, s := open(t, srv)
+				s.mustCreate(t, "/mine", zk.FlagEphemeral)
+				if test.held {
+					_, err := s.Hold(t.Context(), nil, "/mine")
+					require.NoError(t, err)
+				}
+				srv.Inject(func(r zktest.Request) bool { return r.Op == "closeSession" }, zktest.Delay(test.busy))
+				if test.gone {
+					time.AfterFunc(time.Second, func() { srv.Disconnect(s.ID()) })
+				}
+				start := time.Now()
+				err := c.Close()
+				require.Equal(t, test.took, time.Since(start))
+				require.Equal(t, test.confirmed, err == nil, err)
+			})
+		})
+	}
+}
+
 // A second Close that waits on a mutex stops the time of a bubble, and with it the first.
 func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -237,11 +273,13 @@ func TestSecretsLimitsAreAsDocumented(t *testing.T) {
 func TestLogFloodIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		a := newLogAdapter(textLogger(&out))
+		log := newJournal(textLogger(&out))
+		a := newLogAdapter(log)
 		for range 1000 {
 			a.Printf("failed to connect to %s", "x")
 			time.Sleep(30 * time.Millisecond)
 		}
+		log.wait()
 		require.Equal(t, 3, strings.Count(out.String(), "failed to connect"))
 		require.Contains(t, out.String(), "left_out=333")
 	})

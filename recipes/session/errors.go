@@ -34,6 +34,9 @@ var (
 	ErrServer = errors.New("recipes: server error")
 	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
 	ErrProtocol = errors.New("recipes: protocol violation")
+	// ErrReplyTooLarge: the server began a reply that is longer than Config.MaxReply. The connection was dropped. What is that long
+	// is a listing of very many children.
+	ErrReplyTooLarge = errors.New("recipes: reply too large")
 	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
 	ErrCannotHeartbeat = errors.New("recipes: cannot heartbeat")
 	// errStaleProof: no write of this session was committed recently enough to start holding something.

@@ -20,6 +20,7 @@ const (
 	opGetChildren2 int32 = 12
 	opCheck        int32 = 13
 	opMulti        int32 = 14
+	opRemoveWatch  int32 = 18
 	opSetAuth      int32 = 100
 	opSetWatches   int32 = 101
 	opClose        int32 = -11
@@ -32,7 +33,7 @@ const (
 
 	replyHeader = 16 // xid, zxid, error code
 
-	// maxReply bounds a reply. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
+	// maxReply bounds a reply unless Config.MaxReply does. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
 	maxReply = 16 << 20
 	// maxRequest is jute.maxbuffer's default: a server that receives a larger frame drops the connection.
 	maxRequest = 0xfffff
@@ -294,13 +295,15 @@ func checkEvent(body []byte) (kind int32, path string, err error) {
 type grant struct {
 	id      int64
 	timeout int32 // ms
+
+	password Secret
 }
 
 func parseGrant(body []byte) (grant, error) {
 	c := cursor{b: body}
 	c.int32() // protocol version
 	g := grant{timeout: c.int32(), id: c.int64()}
-	c.buffer()
+	g.password = Secret(c.buffer())
 	if c.bad {
 		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
 	}
@@ -315,6 +318,8 @@ func explainLength(head [4]byte, max int) error {
 		return fmt.Errorf("%w: it answers in HTTP: this is a web port (an AdminServer?), not ZooKeeper's client port", ErrProtocol)
 	case head[0] == 0x15 && head[1] == 0x03:
 		return fmt.Errorf("%w: it answers with a TLS alert: this is a TLS port; connect with TLS", ErrProtocol)
+	case n > int64(max) && max != maxConnectReply:
+		return fmt.Errorf("%w: it is %d bytes long, and this client reads up to %d (Config.MaxReply)", ErrReplyTooLarge, n, max)
 	default:
 		return fmt.Errorf("%w: it sent a frame length of %d (% x), allowed are %d to %d", ErrProtocol, n, head, replyHeader, max)
 	}

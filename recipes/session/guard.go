@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -34,13 +36,16 @@ type guard struct {
 	tls     *tls.Config
 	clock   clock
 	timeout func() time.Duration // the session's timeout: as negotiated, until then as asked for
+	reply   int                  // Config.MaxReply
 	limit   time.Duration        // bounds an attempt until there is a session; only go-zookeeper's loop touches it
 
 	live   context.Context    // of the session's connections: zk's dialer has no context of its own
 	refuse context.CancelFunc // ends all connecting, for good; the present link lives on
 
-	slots   chan struct{} // one for each request, with the listings behind it, that no server has answered yet
-	preempt func()        // see Client
+	slots   [lanes]chan struct{} // one for each request, with the listings behind it, that no server has answered yet
+	preempt func()               // see Client
+
+	keepsWatches atomic.Bool // a server does not know removeWatches
 
 	mu    sync.Mutex
 	link  *link
@@ -69,7 +74,7 @@ func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(g.live, g.budget(pass))
 	defer cancel()
 	g.hosts.trying(t, "still connecting")
-	conn, err := g.open(ctx, network, t)
+	conn, shown, err := g.open(ctx, network, t)
 	if err != nil {
 		g.hosts.blame(t, explain(err))
 		return nil, err
@@ -77,6 +82,7 @@ func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	g.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
 	deadline, _ := ctx.Deadline()
 	l := newLink(g, conn, t, deadline)
+	l.shown = shown
 	g.mu.Lock()
 	g.link = l
 	g.mu.Unlock()
@@ -165,32 +171,82 @@ func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error
 	return nil, context.Cause(ctx)
 }
 
-// open makes one connection: dialling and TLS within ctx.
-func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, error) {
+// open makes one connection: dialling and TLS within ctx. It returns the certificate that we have shown to the server, if any.
+func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, *x509.Certificate, error) {
 	conn, err := g.call(ctx, network, t.addr)
 	if err != nil || g.tls == nil {
-		return conn, err
+		return conn, nil, err
 	}
-	// Certificates carry the name as configured; what was dialled is one of its addresses.
-	config := g.tls
+	config := g.tls.Clone()
 	if config.ServerName == "" && !config.InsecureSkipVerify {
-		config = config.Clone()
+		// Certificates carry the name as configured; what was dialled is one of its addresses.
 		config.ServerName, _, _ = net.SplitHostPort(t.name)
+	}
+	if t.told {
+		config.Certificates, config.GetClientCertificate = nil, nil
+	}
+	var shown *x509.Certificate
+	choose := chooser(config)
+	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		ours, err := choose(asked)
+		if err == nil && len(ours.Certificate) > 0 {
+			shown, _ = x509.ParseCertificate(ours.Certificate[0]) // nil if it is none: the server will say so
+		}
+		return ours, err
 	}
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, nil, ownFault(shown, fmt.Errorf("TLS handshake: %w", err))
 	}
-	return secure, nil
+	return secure, shown, nil
 }
+
+// chooser chooses our certificate, as package tls does.
+func chooser(config *tls.Config) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if config.GetClientCertificate != nil {
+		return config.GetClientCertificate
+	}
+	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		for i := range config.Certificates {
+			if asked.SupportsCertificate(&config.Certificates[i]) == nil {
+				return &config.Certificates[i], nil
+			}
+		}
+		return new(tls.Certificate), nil
+	}
+}
+
+// expiredError is that of a connection that got no answer, and for which we had shown a certificate that no server accepts any
+// more. Servers close such a connection with an alert that says little, or with none.
+type expiredError struct {
+	shown *x509.Certificate
+	err   error
+}
+
+// ownFault returns err as an expiredError if it is one.
+func ownFault(shown *x509.Certificate, err error) error {
+	if err == nil || shown == nil || timedOut(err) || time.Now().Before(shown.NotAfter) {
+		return err
+	}
+	return &expiredError{shown, err}
+}
+
+func (e *expiredError) Error() string {
+	return fmt.Sprintf("our certificate, of %s, expired on %s: %v", e.shown.Subject, e.shown.NotAfter.UTC().Format(time.RFC3339), e.err)
+}
+
+func (e *expiredError) Unwrap() error { return e.err }
 
 // explain turns an attempt's error into a text that a person can act on.
 func explain(err error) string {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	var dns *net.DNSError
+	var expired *expiredError
 	switch {
+	case errors.As(err, &expired):
+		return expired.Error()
 	case errors.As(err, &record):
 		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
 	case errors.As(err, &dns):
@@ -205,7 +261,10 @@ func explain(err error) string {
 
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
+	var expired *expiredError
 	switch {
+	case errors.As(err, &expired):
+		return expired.Error()
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):

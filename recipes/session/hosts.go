@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -16,24 +17,43 @@ import (
 )
 
 // target is one address to try: name as in Config.Servers, against which certificates are verified, and addr to dial.
-type target struct{ name, addr string }
+type target struct {
+	name, addr string
+	told       bool // not from Config.Servers: see Elsewhere
+}
 
 // hosts is the zk.HostProvider of one session. It keeps names, resolves them again on each pass over the list, and goes on
 // with the others when one of them does not resolve.
 type hosts struct {
-	names   []string
-	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
-	live    context.Context                                          // ends when the session must not connect again
-	hurry   func() (most time.Duration, held bool)                   // see Session.hurry
+	names []string
+	book  *addressBook
+	live  context.Context                        // ends when the session must not connect again
+	hurry func() (most time.Duration, held bool) // see Session.hurry
 
 	mu      sync.Mutex
 	targets []target
-	known   map[string][]string // addresses by name, as last resolved
 	next    int
 	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
 	since   time.Time         // of the present connection
 	causes  map[string]string // why the last attempt at each name failed
 	trials  map[string]string // how far the last attempt at each has come
+}
+
+// addressBook resolves names for a Client. When that fails the addresses that a name had last are still the best we have: name
+// servers may be behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is
+// ready. The log says when a name begins to fail, and when it resolves again.
+type addressBook struct {
+	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
+	log     *journal
+
+	mu    sync.Mutex
+	known map[string]resolved
+}
+
+// resolved is what the name servers say of a name.
+type resolved struct {
+	addresses []string // as they said last
+	err       error    // why the last lookup failed; nil if it did not
 }
 
 // settled is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
@@ -72,6 +92,9 @@ func parseServer(s string) (string, error) {
 		host, root, _ := strings.Cut(s, "/")
 		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
 	}
+	if err := ambiguous(s); err != nil {
+		return "", err
+	}
 	// IPv6 addresses come first: their colons do not separate a port.
 	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), "2181"), nil
@@ -89,10 +112,32 @@ func parseServer(s string) (string, error) {
 	return s, nil
 }
 
-func newHosts(live context.Context, names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
+// ambiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the address
+// 0:0:0:0:0:0:1:2181, where nobody listens.
+func ambiguous(s string) error {
+	at := strings.LastIndexByte(s, ':')
+	if at < 0 {
+		return nil
+	}
+	host, port := s[:at], s[at+1:]
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.Is6() {
+		return nil
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil
+	}
+	hint := ""
+	if _, err := netip.ParseAddr(s); err == nil {
+		hint = fmt.Sprintf(", or [%s]:2181 if all of it is the address", s)
+	}
+	return fmt.Errorf("recipes: server %q: the port of an IPv6 address needs brackets around the address: write [%s]:%s%s", s, host, port, hint)
+}
+
+func newHosts(live context.Context, names []string, book *addressBook) *hosts {
 	return &hosts{
-		names: names, resolve: resolve, live: live, hurry: func() (time.Duration, bool) { return 0, false },
-		pass: -1, known: map[string][]string{}, causes: map[string]string{}, trials: map[string]string{},
+		names: names, book: book, live: live, hurry: func() (time.Duration, bool) { return 0, false },
+		pass: -1, causes: map[string]string{}, trials: map[string]string{},
 	}
 }
 
@@ -157,17 +202,17 @@ func (h *hosts) lookup(most time.Duration) []target {
 	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
 	for i, name := range h.names {
-		found[i] = []target{{name, name}} // written before the goroutine below begins, which may overwrite it
+		found[i] = []target{{name: name, addr: name}} // written before the goroutine below begins, which may overwrite it
 		host, port, err := net.SplitHostPort(name)
-		if _, noIP := netip.ParseAddr(host); h.resolve == nil || err != nil || noIP == nil {
+		if _, noIP := netip.ParseAddr(host); h.book.resolve == nil || err != nil || noIP == nil {
 			continue
 		}
 		wg.Go(func() {
 			// A name that has never resolved stays as it is: dialling it reports the resolver's error as the cause.
-			if ips := h.addresses(ctx, host); len(ips) > 0 {
+			if ips := h.book.addresses(ctx, host); len(ips) > 0 {
 				found[i] = found[i][:0]
 				for _, ip := range ips {
-					found[i] = append(found[i], target{name, net.JoinHostPort(ip, port)})
+					found[i] = append(found[i], target{name: name, addr: net.JoinHostPort(ip, port)})
 				}
 			}
 		})
@@ -181,18 +226,38 @@ func (h *hosts) lookup(most time.Duration) []target {
 	return all
 }
 
-// addresses resolves a name. Name servers may be behind the same broken network: when they do not answer in time, the
-// addresses they gave last are still the best we have. "No such host" is an answer and counts.
-func (h *hosts) addresses(ctx context.Context, host string) []string {
-	ips, err := h.resolve(ctx, host)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var dns *net.DNSError
-	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) { // nil if it has never resolved
-		return h.known[host]
+// addresses returns those of a name; nil if it has never resolved.
+func (b *addressBook) addresses(ctx context.Context, host string) []string {
+	ips, err := b.resolve(ctx, host)
+	b.mu.Lock()
+	before := b.known[host]
+	if errors.Is(ctx.Err(), context.Canceled) { // the session has ended: that says nothing of the name
+		b.mu.Unlock()
+		return before.addresses
 	}
-	h.known[host] = ips
+	if err != nil {
+		ips = before.addresses
+	}
+	b.known[host] = resolved{ips, err}
+	b.mu.Unlock()
+	switch {
+	case len(before.addresses) == 0: // if it still does not resolve, the report says why
+	case err != nil && before.err == nil:
+		b.log.write(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", host, "addresses", ips, "cause", err)
+	case err == nil && before.err != nil:
+		b.log.write(slog.LevelInfo, "a name resolves again", "name", host, "addresses", ips)
+	}
 	return ips
+}
+
+// failure says why a name whose last addresses are tried does not resolve; "" for others.
+func (b *addressBook) failure(host string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.known[host]; known.err != nil && len(known.addresses) > 0 {
+		return explain(known.err)
+	}
+	return ""
 }
 
 // current is the target that Next returned last, the number of its pass (from 0), and whether it is the first of that pass.
@@ -216,11 +281,15 @@ func (h *hosts) size() int {
 	return max(1, len(h.targets))
 }
 
-// blame remembers why the last attempt at a server failed.
+// blame remembers why the last attempt at a server failed, and logs it unless the attempt before failed for the same reason.
 func (h *hosts) blame(t target, cause string) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	before := h.causes[t.name]
 	h.causes[t.name] = cause
+	h.mu.Unlock()
+	if cause != before {
+		h.book.log.write(slog.LevelWarn, "no connection", "server", t.name, "cause", cause)
+	}
 }
 
 // trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
@@ -237,6 +306,10 @@ func (h *hosts) report() string {
 	parts := make([]string, len(h.names))
 	for i, name := range h.names {
 		parts[i] = name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
+		host, _, _ := net.SplitHostPort(name)
+		if why := h.book.failure(host); why != "" {
+			parts[i] += " (" + why + "; tried at its last addresses)"
+		}
 	}
 	return strings.Join(parts, "; ")
 }

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +20,29 @@ func TestServersAreCompleted(t *testing.T) {
 	require.Equal(t, []string{"a:2181", "b:1234", "c:2181", "[::1]:2181", "[fe80::2]:99", "10.0.0.1:2181"}, got)
 }
 
+// "::1:45005" was refused without a word about brackets, and "::1:2181" was taken for the address 0:0:0:0:0:0:1:2181.
+func TestAnIPv6AddressWhosePortIsNotMarkedIsRefused(t *testing.T) {
+	for server, want := range map[string]string{
+		"::1:45005":            "write [::1]:45005",
+		"::1:2181":             "write [::1]:2181, or [::1:2181]:2181 if all of it is the address",
+		"fd00::7:5":            "write [fd00::7]:5, or [fd00::7:5]:2181",
+		"fe80::1%eth0:2181":    "write [fe80::1%eth0]:2181",
+		"1:2:3:4:5:6:7:8:2181": "write [1:2:3:4:5:6:7:8]:2181",
+	} {
+		_, err := parseServers([]string{server})
+		require.ErrorContains(t, err, want)
+	}
+	got, err := parseServers([]string{"fd00::7:a5", "fd00::7:0", "1:2:3:4:5:6:7:2181", "[::1:2181]", "fd00::5"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"[fd00::7:a5]:2181", "[fd00::7:0]:2181", "[1:2:3:4:5:6:7:2181]:2181", "[::1:2181]:2181", "[fd00::5]:2181"}, got)
+}
+
+func bookOf(resolve func(context.Context, string) ([]string, error), log *journal) *addressBook {
+	return &addressBook{resolve: resolve, log: log, known: map[string]resolved{}}
+}
+
 func hostsOf(names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
-	return newHosts(context.Background(), names, resolve)
+	return newHosts(context.Background(), names, bookOf(resolve, newJournal(nil)))
 }
 
 // Raw: shouldQuit is looked at only on retryStart; a provider that never says it made a Conn that could not be closed.
@@ -41,7 +64,7 @@ func TestRetryStartOncePerPassButNotOnTheFirst(t *testing.T) {
 
 func TestRetryStartAlwaysWhenOver(t *testing.T) {
 	live, end := context.WithCancel(context.Background())
-	h := newHosts(live, []string{"a:1", "b:1"}, nil)
+	h := newHosts(live, []string{"a:1", "b:1"}, bookOf(nil, nil))
 	end()
 	for range 5 {
 		_, retryStart := h.Next()
@@ -95,25 +118,30 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 		return all
 	}
 	require.ElementsMatch(t, []target{
-		{"pods:2181", "10.0.0.1:2181"}, {"pods:2181", "10.0.0.2:2181"},
-		{"gone:2181", "gone:2181"}, {"127.0.0.1:2181", "127.0.0.1:2181"},
+		{name: "pods:2181", addr: "10.0.0.1:2181"}, {name: "pods:2181", addr: "10.0.0.2:2181"},
+		{name: "gone:2181", addr: "gone:2181"}, {name: "127.0.0.1:2181", addr: "127.0.0.1:2181"},
 	}, pass(4))
 	answers["pods"] = []string{"10.0.0.9"}
-	require.Contains(t, pass(3), target{"pods:2181", "10.0.0.9:2181"})
+	require.Contains(t, pass(3), target{name: "pods:2181", addr: "10.0.0.9:2181"})
 }
 
-// Name servers are behind the network that has just cut us off.
+// Name servers are behind the network that has just cut us off. A headless service of Kubernetes without a ready pod has no
+// address for a moment, and its clients forgot those that had worked.
 func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error
-		h := hostsOf([]string{"pod:2181"}, func(ctx context.Context, _ string) ([]string, error) {
+		var out bytes.Buffer
+		log := newJournal(textLogger(&out))
+		book := bookOf(func(ctx context.Context, _ string) ([]string, error) {
 			if fails == nil {
 				return []string{"10.0.0.1"}, nil
 			}
 			<-ctx.Done()
 			return nil, fails
-		})
+		}, log)
+		h := newHosts(t.Context(), []string{"pod:2181"}, book)
 		h.Next()
+		require.NotContains(t, h.report(), "last addresses")
 		for _, c := range []struct {
 			err  error
 			most time.Duration
@@ -121,8 +149,7 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 		}{
 			{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, 0, "10.0.0.1:2181"},
 			{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 100 * time.Millisecond, "10.0.0.1:2181"},
-			{&net.DNSError{Err: "no such host", IsNotFound: true}, 0, "pod:2181"},
-			{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, 0, "pod:2181"},
+			{&net.DNSError{Err: "no such host", Name: "pod", IsNotFound: true}, 0, "10.0.0.1:2181"},
 		} {
 			fails = c.err
 			h.hurry = func() (time.Duration, bool) { return c.most, c.most > 0 }
@@ -131,6 +158,15 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			require.Equal(t, c.want, server, c.err)
 			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
 		}
+		server, _ := newHosts(t.Context(), []string{"pod:2181"}, book).Next()
+		require.Equal(t, "10.0.0.1:2181", server, "the next session of the client knows them too")
+		require.Contains(t, h.report(), "(lookup pod: no such host; tried at its last addresses)")
+		fails = nil
+		h.Next()
+		require.NotContains(t, h.report(), "last addresses")
+		log.wait()
+		require.Equal(t, 1, strings.Count(out.String(), "does not resolve"), "once an outage")
+		require.Equal(t, 1, strings.Count(out.String(), "resolves again"))
 	})
 }
 

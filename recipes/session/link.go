@@ -2,8 +2,8 @@ package session
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,6 +30,7 @@ type link struct {
 	by     time.Time // when the connect request must have been answered
 	answer stamp     // send time of the newest answered frame; only the reading goroutine uses it
 	raw    *rawWriter
+	shown  *x509.Certificate // ours, that the server asked for; nil if it did not
 
 	mu      sync.Mutex
 	state   linkState
@@ -37,6 +38,7 @@ type link struct {
 	timeout time.Duration
 	xid     int32
 	calls   callQueue             // submitted, not answered, in the order in which servers answer them
+	turned  time.Time             // when the first of calls became that, if others were before it
 	over    bool                  // the session is over: nothing but closeSession is submitted any more
 	pings   []stamp               // written, not answered, oldest first: servers answer them in order
 	touches []stamp               // send times of some of the frames written, oldest first; see touch
@@ -95,7 +97,7 @@ func (l *link) fail(cause error) {
 		l.g.hosts.blame(l.target, explainLoss(cause))
 		l.g.on.lost(l)
 	} else if !errors.Is(cause, errOver) {
-		l.g.hosts.blame(l.target, explainSilence(cause))
+		l.g.hosts.blame(l.target, explainSilence(ownFault(l.shown, cause)))
 	}
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
 		l.g.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
@@ -176,35 +178,14 @@ func (l *link) admit(body []byte) error {
 	return nil
 }
 
-// abandon ends all waiting for answers, because the session is over.
+// abandon ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still answer
+// them.
 func (l *link) abandon(err error) {
 	l.mu.Lock()
 	l.over = true
-	l.giveUp(err, func(c *call) bool { return c.op != opClose })
-}
-
-// expire ends the waiting for answers of bounded requests that were sent a session timeout ago. It returns when the next one
-// is due, or next if that is earlier. The session asks at each of its looks at the clock, of which there is one within any
-// session timeout, so a request needs no timer of its own.
-func (l *link) expire(next time.Time) time.Time {
-	now := time.Now()
-	l.mu.Lock()
-	l.giveUp(context.DeadlineExceeded, func(c *call) bool {
-		due := c.sent.at.Add(l.timeout)
-		if c.bounded && due.After(now) && due.Before(next) {
-			next = due
-		}
-		return c.bounded && !due.After(now)
-	})
-	return next
-}
-
-// giveUp ends the waiting for some answers. The requests stay in the queue: the server may still answer them. The caller holds
-// mu, and giveUp unlocks it.
-func (l *link) giveUp(err error, which func(*call) bool) {
 	var left []*call
 	for c := l.calls.first; c != nil; c = c.next {
-		if !c.told && which(c) {
+		if !c.told && c.op != opClose {
 			c.told = true
 			left = append(left, c)
 		}
@@ -213,4 +194,31 @@ func (l *link) giveUp(err error, which func(*call) bool) {
 	for _, c := range left {
 		c.tell(err)
 	}
+}
+
+var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
+
+// expire ends the link if the oldest request has been that for a session timeout. An answer out of order ends it at once (see
+// expected), but there may be no later request, and contexts need not end. It returns when to ask again, or next if that is
+// earlier. The session asks at each of its looks at the clock, of which there is one within any session timeout.
+func (l *link) expire(next time.Time) time.Time {
+	l.mu.Lock()
+	first, due := l.calls.first, l.turned
+	if first == nil {
+		l.mu.Unlock()
+		return next
+	}
+	if first.sent.at.After(due) {
+		due = first.sent.at
+	}
+	due = due.Add(l.timeout)
+	l.mu.Unlock()
+	if !due.After(time.Now()) {
+		l.fail(errUnanswered)
+		return next
+	}
+	if due.Before(next) {
+		return due
+	}
+	return next
 }

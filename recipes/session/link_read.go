@@ -70,11 +70,11 @@ func (l *link) await() ([]byte, error) {
 	}
 	head, _ := l.r.Peek(min(4, l.r.Buffered()))
 	if len(head) == 4 && int64(l.r.Buffered()) >= 4+int64(binary.BigEndian.Uint32(head)) {
-		return l.readFrame(maxReply)
+		return l.readFrame(l.g.reply)
 	}
 	// A frame that has begun must arrive soon: a peer that stalls in the middle of one is as dead as a silent one.
 	_ = l.Conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
-	frame, err := l.readFrame(maxReply)
+	frame, err := l.readFrame(l.g.reply)
 	l.patience()
 	return frame, err
 }
@@ -146,7 +146,9 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		l.mu.Unlock()
 		return false, net.ErrClosed
 	}
-	l.calls.pop()
+	if l.calls.pop(); l.calls.first != nil {
+		l.turned = time.Now()
+	}
 	if c.arms != nil && r.code != 0 {
 		for _, k := range c.arms.keys {
 			delete(l.armed, k)
@@ -156,6 +158,9 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		l.armed[watchKey{c.path, c.op == opGetChildren2}] = struct{}{}
 	}
 	l.mu.Unlock()
+	if c.disarms != nil && r.code == codeUnimplemented { // by servers before 3.5, which end the connection with it
+		l.g.keepsWatches.Store(true)
+	}
 	l.g.saw(r.zxid)
 	l.acked(c.sent)
 	if r.code == 0 && writeCodes[c.op] {

@@ -66,6 +66,9 @@ func (l *link) number(c *call, frame []byte) int {
 			l.armed[k] = struct{}{}
 		}
 	}
+	if c.disarms != nil { // now: a read that is submitted later sets it again
+		delete(l.armed, *c.disarms)
+	}
 	l.calls.push(c)
 	return 4 + int(binary.BigEndian.Uint32(frame))
 }

@@ -73,11 +73,13 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 	return err
 }
 
-// DeleteAll deletes nodes without children, whatever their versions: all in one request, or none. It is for callers whose ctx
-// may never end: it alone of all operations also ends, with OutcomeUnknown, when no answer has come within a session timeout
-// over a connection that works otherwise. While 1,024 operations are under way it waits to be sent.
+// DeleteAll deletes nodes without children, whatever their versions: all in one request, or none. While 256 deletes are
+// under way it waits to be sent. Without paths it does nothing.
 func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
-	o := &op{name: "delete", code: opDelete, path: paths[0], bounded: true}
+	if len(paths) == 0 {
+		return nil
+	}
+	o := &op{name: "delete", code: opDelete, path: paths[0]}
 	if len(paths) == 1 {
 		o.request = &zk.DeleteRequest{Path: paths[0], Version: -1}
 	} else {

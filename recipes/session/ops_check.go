@@ -57,6 +57,9 @@ func (e *encoder) other(o *op) {
 		e.str(o.path)
 		e.acls(r.acl)
 		e.int32(r.version)
+	case *watchKey:
+		e.str(r.path)
+		e.int32(r.watcherType())
 	case *setWatches:
 		e.int64(r.since)
 		e.paths(r.keys[:r.data])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -18,8 +19,8 @@ type op struct {
 	ops     []any // of a transaction
 	read    bool  // changes nothing: repeated when its answer was lost with a connection
 	watch   bool
-	bounded bool   // see DeleteAll
 	prompt  bool   // see call
+	lane    lane   // laneAny: what its code says
 	need    string // the permission that a transaction's failed operation needs
 }
 
@@ -87,22 +88,32 @@ func (o *op) calls() []call {
 
 // ask makes c a request of the operation.
 func (o *op) ask(c *call) {
-	c.op, c.path, c.watch, c.ops, c.bounded, c.prompt = o.code, o.path, o.watch, len(o.ops), o.bounded, o.prompt
+	c.op, c.path, c.watch, c.ops, c.prompt = o.code, o.path, o.watch, len(o.ops), o.prompt
 	c.arms, _ = o.request.(*setWatches)
+	c.disarms, _ = o.request.(*watchKey)
+	switch c.lane = o.lane; {
+	case c.lane != laneAny:
+	case o.code == opGetChildren2:
+		c.lane = laneList
+	case o.code == opDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
+		c.lane = laneRelease
+	}
 }
 
 // submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at
 // all: submit fails only if nothing was sent.
 func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call) error {
+	calls[0].lane = laneOf(calls)
+	slots := s.guard.slots[calls[0].lane]
 	for {
 		l, err := s.awaitLink(ctx)
 		if err != nil {
 			return s.opError(o, OutcomeNotSent, err)
 		}
 		select {
-		case s.guard.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
-			if err := s.awaitSlot(ctx); err != nil {
+			if err := s.awaitSlot(ctx, slots); err != nil {
 				return s.opError(o, OutcomeNotSent, err)
 			}
 		}
@@ -110,18 +121,18 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 		if l.submit(frames, calls) {
 			return nil
 		}
-		<-s.guard.slots
+		<-slots
 		s.lost(l) // the goroutine that found it dead has not called lost yet
 	}
 }
 
 // awaitSlot waits until one of the operations under way is answered.
-func (s *Session) awaitSlot(ctx context.Context) error {
+func (s *Session) awaitSlot(ctx context.Context, slots chan<- struct{}) error {
 	select {
-	case s.guard.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx))
+		return fmt.Errorf("%w: %d operations are under way: %w", errNotSent, cap(slots), cause(ctx))
 	case <-s.done:
 		return s.Err()
 	}
@@ -138,27 +149,29 @@ func (s *Session) Post(path string, data []byte, version int32) {
 	if err != nil || l == nil {
 		return
 	}
+	calls := o.calls()
+	slots := s.guard.slots[calls[0].lane]
 	select {
-	case s.guard.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	default:
 		return
 	}
-	calls := o.calls()
 	if calls[0].slot = true; !l.submit(frame, calls) {
-		<-s.guard.slots
+		<-slots
 	}
 }
 
 // awaitLink waits for a connection. Giving up here leaves no doubt about the outcome: nothing was sent.
 func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 	for {
-		if ctx.Err() != nil {
-			return nil, cause(ctx)
-		}
 		s.mu.Lock()
 		l, linked, err := s.link, s.linked, s.err
 		s.mu.Unlock()
 		switch {
+		case ctx.Err() != nil && l == nil && err == nil:
+			return nil, s.disconnected(ctx)
+		case ctx.Err() != nil:
+			return nil, cause(ctx)
 		case err != nil: // first, because a lost session may still have its link
 			return nil, err
 		case l != nil:
@@ -168,9 +181,14 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 		case <-linked:
 		case <-s.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
+			return nil, s.disconnected(ctx)
 		}
 	}
+}
+
+// disconnected is the error of a caller whose ctx ended while there was no connection.
+func (s *Session) disconnected(ctx context.Context) error {
+	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
 }
 
 // cause is ctx.Err(), together with context.Cause where that says more.

@@ -229,7 +229,7 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 		_, s := open(t, srv)
 		rule := srv.Inject(zktest.On("exists"), zktest.DropRequest)
 		var wg sync.WaitGroup
-		for range 3 * maxInFlight {
+		for range 3 * inFlight[laneAny] {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -238,14 +238,14 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.LessOrEqual(t, rule.Hits(), maxInFlight)
-		require.Len(t, s.guard.slots, maxInFlight)
+		require.LessOrEqual(t, rule.Hits(), inFlight[laneAny])
+		require.Len(t, s.guard.slots[laneAny], inFlight[laneAny])
 		rule.Remove()
 		srv.Disconnect(s.ID())
 		_, err := s.Exists(t.Context(), "/")
 		require.NoError(t, err, "a lost connection frees the slots")
 		synctest.Wait()
-		require.Empty(t, s.guard.slots)
+		require.Empty(t, s.guard.slots[laneAny])
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 // Codes that mean more than an error.
 const (
+	codeUnimplemented  int32 = -6
 	codeSessionExpired int32 = -112
 	codeSASLRequired   int32 = -124
 	codeRolledBack     int32 = -2 // in a transaction's results

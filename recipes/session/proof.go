@@ -47,15 +47,19 @@ type held struct {
 // Hold tells the session that the caller holds something by virtue of its nodes at paths. The order of a grant is: a committed
 // write (the create itself, Confirm, or any other), then Hold, then hand out what was granted. If no committed write is recent
 // enough, Hold makes one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are
-// registered at one moment, or none.
+// registered at one moment, or none. Without paths nothing is held.
 //
 // While anything is held, the session commits a heartbeat (as Confirm does, on the held paths that still exist, in turn)
 // whenever T/6 has passed without a committed write, Deadline applies, and the session is lost when Deadline passes.
 //
 // lost is called with Session.Err when the session is lost, on the goroutine that finds that and before a closeSession is sent,
-// unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. It must not block, may be
-// nil, and is not called when Hold fails. release must be called; calling it again does nothing.
+// unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. No lock is held then: it may
+// use the Client, but it must not block. It may be nil, and is not called when Hold fails. release must be called; calling it
+// again does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
+	if len(paths) == 0 {
+		return func() {}, s.Err()
+	}
 	for {
 		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
 			return release, err
@@ -87,9 +91,6 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if own[0].over {
-			return
-		}
 		for i := range own {
 			own[i].over = true
 		}
@@ -150,11 +151,15 @@ func (s *Session) Deadline() time.Time {
 // paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
 // After success, Deadline is at least T/2 after the moment Confirm was called (see proof for the exception).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
+	return s.confirm(ctx, laneAny, paths...)
+}
+
+func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	checks := make([]any, len(paths))
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
-	_, err := s.run(ctx, &op{name: "confirm", code: opMulti, ops: checks, prompt: true})
+	_, err := s.run(ctx, &op{name: "confirm", code: opMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
 		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
@@ -237,7 +242,11 @@ func (s *Session) look() (next time.Time) {
 			cause = fmt.Errorf("no write was committed for %v; a lease lasts half of the session timeout of %v",
 				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 		}
+		linked := s.link != nil
 		s.mu.Unlock()
+		if !linked {
+			cause = fmt.Errorf("%w (%s)", cause, s.guard.hosts.report())
+		}
 		s.lose(cause)
 		return now
 	}
@@ -321,7 +330,7 @@ func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
 	defer cancel()
 	sent := time.Now()
-	err := s.Confirm(ctx, h.path)
+	err := s.confirm(ctx, laneBeat, h.path)
 	s.mu.Lock()
 	if s.state != StateLost { // EventLost is the last
 		s.trace(EventHeartbeat, time.Since(sent), err)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,23 +39,27 @@ type Session struct {
 	client  *Client
 	guard   *guard
 	clock   clock
-	log     *slog.Logger
+	log     *journal
 	conn    *zk.Conn
 	events  <-chan zk.Event
 	started chan struct{} // closed: conn and events are set
 	ready   chan struct{} // closed: the session is granted
 	done    chan struct{}
 	joined  chan struct{} // closed: nothing of go-zookeeper runs any more
+	ended   chan struct{} // closed: the servers confirmed the end of the session
 	kick    chan struct{} // wakes watchClock
 
 	mu       sync.Mutex
 	id       int64
+	password Secret // with the id it is all that is needed to resume the session, or to close it
 	timeout  time.Duration
 	state    State
 	err      error
 	changed  chan struct{}
 	link     *link         // nil while disconnected
 	linked   chan struct{} // closed while link is set
+	down     time.Time     // when the last link ended
+	sought   time.Time     // when the next session was first asked for; the client's mu guards it
 	links    int           // number of links so far
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
@@ -64,13 +69,8 @@ type Session struct {
 	next     []*held // of Ready: they carry heartbeats, and no deadline
 	beating  bool
 	nextBeat time.Time           // no heartbeat before this time; keeps failing ones apart
-	ended    bool                // the servers confirmed the end of the session
 	watches  map[watchKey]*Watch // the newest of each node, which leads to the others
 }
-
-// maxInFlight bounds the operations that wait for an answer, including those abandoned by their callers: with a server that
-// answers only pings they would otherwise accumulate without bound.
-const maxInFlight = 1024
 
 // newSession makes a session, which start begins to connect. Until it is granted it has id 0 and the timeout that is asked for.
 func newSession(c *Client) *Session {
@@ -78,14 +78,14 @@ func newSession(c *Client) *Session {
 	s := &Session{
 		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
 		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
-		kick:    make(chan struct{}, 1),
+		ended: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
 	s.guard = &guard{
 		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
-		dialer: c.cfg.Dialer, limit: c.cfg.ConnectTimeout * 4 / 5,
-		hosts: newHosts(live, c.servers, c.resolve),
-		slots: make(chan struct{}, maxInFlight), preempt: c.preempt, sends: map[writeKey][]chan struct{}{},
+		dialer: c.cfg.Dialer, reply: c.cfg.MaxReply, limit: c.cfg.ConnectTimeout * 4 / 5,
+		hosts: newHosts(live, c.servers, c.book),
+		slots: newSlots(), preempt: c.preempt, sends: map[writeKey][]chan struct{}{},
 	}
 	s.guard.hosts.hurry = s.hurry
 	return s
@@ -124,7 +124,10 @@ func (s *Session) Stats() Stats {
 	on, _, _ := s.guard.hosts.current()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := Stats{Server: on.addr, Connections: s.links, Requests: len(s.guard.slots), Holds: len(s.holds)}
+	x := Stats{Server: on.addr, Connections: s.links, Holds: len(s.holds)}
+	for _, slots := range s.guard.slots {
+		x.Requests += len(slots)
+	}
 	for k, w := range s.watches {
 		for ; w != nil; w = w.next {
 			x.Watches = append(x.Watches, k.path)
@@ -196,6 +199,9 @@ func (s *Session) move(to State) {
 
 // lose ends the session, once. It calls the lost callbacks of what is held before it returns, and before it tells the servers.
 // It waits for nothing else: go-zookeeper's goroutines are joined in the background.
+//
+// It does not tell them while something is held, unless the client was closed: what runs under a lease that is lost at this
+// moment has not ended yet. See CloseLost.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == StateLost {
@@ -219,35 +225,52 @@ func (s *Session) lose(cause error) {
 	if l != nil {
 		l.abandon(err)
 	}
-	go s.join(l != nil)
-	s.log.Info("session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
+	tell, patience := l != nil, politely
+	switch {
+	case len(holds) == 0:
+	case errors.Is(cause, ErrClosed):
+		patience = s.Timeout() // Close says whether others can have it; to end thousands of nodes takes servers seconds
+	default:
+		tell = false
+	}
+	go s.join(tell, patience)
+	s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 }
 
-// politely is how long an ended session may take to send its closeSession and see it answered.
-const politely = 1500 * time.Millisecond
+// politely is how long an ended session may take to send its closeSession and see it answered, unless Close waits for that on
+// behalf of others.
+const politely = time.Second
 
-// join closes the zk.Conn and waits until nothing of it runs. If there is a connection it first sends closeSession, so that
-// what the session held is free at once. Then it closes the socket in any case: go-zookeeper waits a second for the answer to
-// its closeSession and then pings for ever, which would keep all locks held.
-func (s *Session) join(linked bool) {
+// join closes the zk.Conn and waits until nothing of it runs. If it is to tell the servers it first sends closeSession, so that
+// what the session held is free at once, and waits for the answer for that long or until the connection ends. Then it closes the
+// socket in any case: go-zookeeper waits a second for the answer and then pings for ever, which would keep all locks held.
+func (s *Session) join(tell bool, patience time.Duration) {
 	defer close(s.joined)
 	<-s.started
-	closing := make(chan struct{})
+	if !tell { // before go-zookeeper can send its closeSession
+		s.guard.kill(errOver)
+	}
+	closing, looped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(closing)
 		s.conn.Close()
 	}()
-	if linked { // without a connection waiting would be in vain
-		timer := time.NewTimer(politely)
+	go func() {
+		defer close(looped)
+		for range s.events { // closed by go-zookeeper's loop as its last act
+		}
+	}()
+	if tell {
+		timer := time.NewTimer(patience)
 		select {
-		case <-closing:
+		case <-s.ended:
+		case <-looped:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 	s.guard.kill(errOver)
-	for range s.events { // closed by go-zookeeper's loop as its last act
-	}
+	<-looped
 	<-closing
 }
 
@@ -278,7 +301,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	if s.link != nil { // the goroutine that found the last one dead has not called lost yet
 		s.unlink()
 	}
-	s.id, s.timeout, s.answered = g.id, timeout, sent
+	s.id, s.password, s.timeout, s.answered = g.id, g.password, timeout, sent
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
@@ -321,17 +344,13 @@ func (s *Session) lost(l *link) {
 
 // unlink notes that there is no connection; the caller holds mu.
 func (s *Session) unlink() {
-	s.link = nil
+	s.link, s.down = nil, time.Now()
 	s.linked = make(chan struct{})
 	s.move(StateSuspect)
 }
 
 // closed implements listener.
-func (s *Session) closed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-}
+func (s *Session) closed() { close(s.ended) }
 
 // refused implements listener.
 func (s *Session) refused(code int32) {
@@ -349,11 +368,16 @@ func (s *Session) shutdown(cause error) error {
 	s.mu.Unlock()
 	s.lose(cause)
 	<-s.joined
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if before == StateLost || s.ended { // an earlier loss was reported then
+	if before == StateLost { // an earlier loss was reported then
 		return nil
 	}
+	select {
+	case <-s.ended:
+		return nil
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",
 		uint64(s.id), s.guard.hosts.report(), s.timeout)
 }

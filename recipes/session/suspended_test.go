@@ -155,3 +155,38 @@ func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // row 32: clock
 		require.LessOrEqual(t, believed*16/15, T+time.Nanosecond, "touched %v before the write", idle)
 	}
 }
+
+// Client.Session looked at the clock under the client's mutex, and the calls made for a loss that it found waited for that mutex.
+func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, asleep := sleeper(t, "zk")
+		var heard *Session
+		_, err := c.session.Hold(t.Context(), func(error) { heard = c.Newest() }, "/mine")
+		require.NoError(t, err)
+		lost := c.session
+		synctest.Wait()
+		asleep.Add(int64(time.Minute))
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NotSame(t, lost, s)
+		require.Same(t, lost, heard)
+		require.NoError(t, c.Close())
+	})
+}
+
+func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := open(t, zktest.Start(t))
+		require.NoError(t, s.DeleteAll(t.Context()))
+		time.Sleep(time.Minute) // the proof is stale
+		release, err := s.Hold(t.Context(), nil)
+		require.NoError(t, err)
+		require.Zero(t, s.Stats().Holds)
+		release()
+		release()
+		s.lose(ErrExpired)
+		require.ErrorIs(t, s.DeleteAll(t.Context(), "/x"), ErrLost)
+		_, err = s.Hold(t.Context(), nil)
+		require.ErrorIs(t, err, ErrLost)
+	})
+}

@@ -2,9 +2,18 @@ package session
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"crypto/x509/pkix"
+	"io"
+	"log/slog"
+	"math/big"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,6 +98,122 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 			hostile.Closed(t, client)
 		})
 	}
+}
+
+// expired is a certificate of a that nobody accepts any more.
+func expired(t *testing.T, a *hostile.CA, name string, since time.Time) tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: name}, NotBefore: since.AddDate(-1, 0, 0),
+		NotAfter: since, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.Cert, key.Public(), a.Key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// recorder is a log of why connections failed.
+type recorder func(text string)
+
+func (recorder) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (r recorder) WithAttrs([]slog.Attr) slog.Handler             { return r }
+func (r recorder) WithGroup(string) slog.Handler                  { return r }
+func (r recorder) Handle(_ context.Context, record slog.Record) error {
+	record.Attrs(func(a slog.Attr) bool {
+		if a.Key == "cause" && record.Message == "no connection" {
+			r(a.Value.String())
+		}
+		return true
+	})
+	return nil
+}
+
+// The servers refused a certificate of ours that had expired, and what was said was "remote error: tls: expired certificate", or
+// "it closed the connection": not whose, nor since when.
+func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
+	a := hostile.Authority(t)
+	server, _ := a.Issue(t, "zk1")
+	old := expired(t, a, "locktree-page", time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC))
+	srv := zktest.Start(t)
+	alerts := hostile.Listen(t, terminate(srv, &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: a.Pool, ClientAuth: tls.RequireAndVerifyClientCert}))
+	// Netty closes some connections without an alert.
+	silent := hostile.Listen(t, func(c net.Conn) {
+		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAnyClientCert})
+		_ = secure.Handshake()
+		hostile.ReadFrame(secure)
+	})
+	// One that does not ask for a certificate refuses none.
+	unasked := hostile.Listen(t, func(c net.Conn) {
+		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{server}})
+		_ = secure.Handshake()
+		hostile.ReadFrame(secure)
+	})
+	const says = "zk1:2181: our certificate, of CN=locktree-page, expired on 2026-03-01T09:30:00Z: "
+	for name, c := range map[string]struct {
+		at     string
+		config *tls.Config
+		says   string
+	}{
+		"an alert":         {alerts, &tls.Config{Certificates: []tls.Certificate{old}}, says},
+		"a closed one":     {silent, &tls.Config{Certificates: []tls.Certificate{old}}, says},
+		"TLS 1.2":          {alerts, &tls.Config{Certificates: []tls.Certificate{old}, MaxVersion: tls.VersionTLS12}, says},
+		"chosen on asking": {alerts, &tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &old, nil }}, says},
+		"not asked for":    {unasked, &tls.Config{Certificates: []tls.Certificate{old}}, "zk1:2181: it closed the connection instead of answering"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.config.RootCAs = a.Pool
+			var mu sync.Mutex
+			logged := map[string]int{}
+			refused(t, Config{Servers: []string{"zk1"}, TLS: c.config, Logger: slog.New(recorder(func(text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				logged[text]++
+			})), Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, c.at)
+			}}, c.says)
+			mu.Lock()
+			defer mu.Unlock()
+			require.NotZero(t, len(logged))
+			for text := range logged {
+				require.Contains(t, text, c.says[len("zk1:2181: "):])
+			}
+		})
+	}
+}
+
+// What another server names is sent words, and nothing that tells who we are.
+func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
+	a := hostile.Authority(t)
+	server, _ := a.Issue(t, "zk1")
+	client, _ := a.Issue(t, "app")
+	srv := zktest.Start(t)
+	var shown atomic.Int64
+	config := &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequestClientCert, VerifyConnection: func(s tls.ConnectionState) error {
+		shown.Add(int64(len(s.PeerCertificates)))
+		return nil
+	}}
+	addr := hostile.Listen(t, terminate(srv, config))
+	c, err := Dial(t.Context(), Config{Servers: []string{"zk1"}, TLS: &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{client}}, ReadOnly: true,
+		ConnectTimeout: hostile.Patience, SessionTimeout: 40 * time.Second,
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}})
+	require.NoError(t, err)
+	defer c.Close()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	ask := func(at Server) string {
+		var answer []byte
+		require.NoError(t, s.Ask(t.Context(), at, "ruok", func(r io.Reader) (err error) {
+			answer, err = io.ReadAll(r)
+			return err
+		}))
+		return string(answer)
+	}
+	before := shown.Load()
+	require.Equal(t, "imok", ask(Elsewhere("zk1:2999")))
+	require.Equal(t, before, shown.Load())
+	require.Equal(t, "imok", ask(s.Servers()[0]))
+	require.Equal(t, before+1, shown.Load(), "one that is listed does")
 }
 
 // A TLS handshake that stalls is bounded like any other.

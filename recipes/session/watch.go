@@ -13,6 +13,14 @@ type watchKey struct {
 	child bool // on the list of children; otherwise on the data
 }
 
+// watcherType is the kind of watch, as removeWatches names it (Watcher.WatcherType).
+func (k *watchKey) watcherType() int32 {
+	if k.child {
+		return 1
+	}
+	return 2
+}
+
 // Watch tells one caller when to read one node again; see Session.GetW.
 type Watch struct {
 	s    *Session
@@ -46,8 +54,32 @@ func (w *Watch) OfChildren() bool { return w.key.child }
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if !w.listed {
+	w.stop()
+}
+
+// Remove is Stop for a watch of a node that nobody will watch again soon: it also takes the watch off the server, unless another
+// Watch of this session is on that node. It waits for nothing.
+//
+// The request is submitted in the same hold of mu in which the last Watch goes. So a read that sets a watch is either listed by
+// then, or comes after the request on the same connection, where servers obey in order: no other Watch loses the one it shares.
+// An event that the server sent before makes a later Watch fire without a change. A new connection has no watches to remove.
+func (w *Watch) Remove() {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !w.stop() || s.link == nil || s.guard.keepsWatches.Load() {
 		return
+	}
+	o := &op{name: "removeWatches", code: opRemoveWatch, path: w.key.path, request: &w.key, read: true, prompt: true}
+	if frame, err := s.encode(nil, o); err == nil {
+		s.link.submit(frame, o.calls()) // it needs no slot: an answered read came before it
+	}
+}
+
+// stop takes w out of the list of those on its node, and reports whether it was the last there. mu is held.
+func (w *Watch) stop() (last bool) {
+	if !w.listed {
+		return false
 	}
 	w.listed = false
 	if w.next != nil {
@@ -60,7 +92,9 @@ func (w *Watch) Stop() {
 		w.s.watches[w.key] = w.next
 	default:
 		delete(w.s.watches, w.key)
+		return true
 	}
+	return false
 }
 
 // Beside returns another watch on the node of w. It shares the watch that is set on the server, so nothing is sent. It returns nil

@@ -2,9 +2,14 @@ package session
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -328,4 +334,115 @@ func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
 		require.Equal(t, want, called)
 		require.Empty(t, s.watches)
 	}
+}
+
+// watchesOn is how many watches the server of s has, of all sessions.
+func watchesOn(t *testing.T, s *Session) (n int) {
+	t.Helper()
+	require.NoError(t, s.Ask(t.Context(), s.Servers()[0], "mntr", func(r io.Reader) error {
+		text, err := io.ReadAll(r)
+		_, count, _ := strings.Cut(string(text), "zk_watch_count\t")
+		n, _ = strconv.Atoi(strings.Fields(count)[0])
+		return err
+	}))
+	return n
+}
+
+// Stop leaves the watch on the server, where the watches of paths that were used once added up until the connection ended.
+func TestARemovedWatchIsOffTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(time.Millisecond))
+		_, s := open(t, srv)
+		_, other := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		get := func(s *Session) *Watch {
+			_, _, w, err := s.GetW(t.Context(), "/a")
+			require.NoError(t, err)
+			return w
+		}
+		theirs, ours, beside := get(other), get(s), get(s)
+		_, _, list, err := s.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		srv.ResetCounts()
+		ours.Remove()
+		ours.Remove()
+		time.Sleep(time.Second)
+		require.Zero(t, srv.Counts().Total, "another shares it")
+		beside.Remove()
+		beside.Remove()
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]int{"removeWatches": 1}, srv.Counts().ByOp)
+		require.Equal(t, []string{"/a"}, s.Stats().Armed, "that of the children")
+		require.NoError(t, srv.Set("/a", nil))
+		<-theirs.C()
+		require.NoError(t, srv.Create("/a/b", nil))
+		<-list.C()
+		require.Equal(t, zk.EventNodeChildrenChanged, list.Event())
+		require.Equal(t, 1, srv.SessionCounts(s.ID()).WatchEvents, "none for the data")
+		require.Zero(t, watchesOn(t, s))
+		require.Empty(t, s.Stats().Armed)
+		require.NoError(t, s.Err())
+	})
+}
+
+// A read that sets the watch again comes while it is being removed: it must not overtake the request.
+func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Pointer[func()]
+		srv := zktest.Start(t)
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: srv.DialContext}, seam.Seams{})
+		require.NoError(t, err)
+		c.slept = func() time.Duration { // the clock is read right before a request is submitted
+			if f := asked.Swap(nil); f != nil {
+				(*f)()
+			}
+			return 0
+		}
+		c.session, err = c.connect(t.Context())
+		require.NoError(t, err)
+		defer c.Close()
+		s := c.session
+		s.mustCreate(t, "/a", 0)
+		_, _, w, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		synctest.Wait()
+		next := make(chan *Watch, 1)
+		read := func() {
+			go func() {
+				_, _, w, err := s.GetW(t.Context(), "/a")
+				require.NoError(t, err)
+				next <- w
+			}()
+			for range 1000 {
+				runtime.Gosched()
+			}
+		}
+		asked.Store(&read)
+		w.Remove()
+		later := <-next
+		synctest.Wait() // the server has done all that it was asked
+		require.NoError(t, srv.Set("/a", nil))
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeDataChanged, later.Event())
+		require.Equal(t, 1, srv.Counts().ByOp["removeWatches"])
+		require.Empty(t, s.Stats().Armed)
+	})
+}
+
+// Servers before 3.5 answer "unimplemented" and end the connection.
+func TestAServerThatCannotRemoveWatchesIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		refused := srv.Inject(func(r zktest.Request) bool { return r.Op == "removeWatches" }, zktest.Fail(-6))
+		for _, path := range []string{"/a", "/b"} {
+			s.mustCreate(t, path, 0)
+			_, _, w, err := s.GetW(t.Context(), path)
+			require.NoError(t, err)
+			w.Remove()
+			synctest.Wait()
+		}
+		require.Equal(t, 1, refused.Hits())
+		require.Equal(t, StateActive, s.State())
+	})
 }

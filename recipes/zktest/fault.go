@@ -74,8 +74,9 @@ var (
 	Hold = Fault{kind: faultHold}
 	// HoldReader stops the thread that has read the request, until
 	// [Injection.Release]: the request is not in the pipeline yet, and nothing more
-	// is read from its connection. A new connection of its session overtakes it, so
-	// that it can be executed after writes that were sent later and answered.
+	// is read from its connection. If that is cut, on either side, the request is
+	// executed at release all the same. A new connection of its session overtakes it,
+	// so that it can be executed after writes that were sent later and answered.
 	// ZooKeeper does that when the thread is not given a processor in time. To a
 	// program it looks the same when its session has moved to another server and
 	// back while the first one was slow, which is less rare.
@@ -237,6 +238,7 @@ func (r *rules) apply(c *conn, it *inbound) {
 			continue
 		}
 		it.fault, it.inj = i.fault, i
+		it.read = i.fault.kind == faultDelayReader || i.fault.kind == faultHoldReader
 		i.strike()
 	}
 }

@@ -99,6 +99,28 @@ func TestACreateThatItsReaderHoldsCommitsAfterItsClientHasMovedOn(t *testing.T) 
 	})
 }
 
+func TestACutLeavesWhatAReaderHolds(t *testing.T) { // the request was discarded if it was cut while it was on its way
+	bubble(t, []zktest.Option{zktest.WithLatency(10 * time.Millisecond)}, func(t *testing.T, s *zktest.Server, c *client) {
+		i := s.Inject(zktest.On("create"), zktest.HoldReader)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
+			done <- err
+		}()
+		<-i.Hit()
+		s.Disconnect(c.SessionID())
+		require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
+		c.await(t, zk.StateHasSession)
+		ok, _, err := c.Exists("/late")
+		require.NoError(t, err)
+		require.False(t, ok)
+		i.Release()
+		ok, _, err = c.Exists("/late")
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+}
+
 func TestAHeldCreateKeepsItsPlaceThroughReconnects(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.Hold)

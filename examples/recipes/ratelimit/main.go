@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 const (
@@ -59,10 +61,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	permits, _, err := c.Semaphore(limit).Permits(ctx)
+	lock, err := inspect.Lock(ctx, c, limit)
 	if err != nil {
 		return err
 	}
+	permits := kind.Semaphore.Permits(lock.Payload.Params)
 	fmt.Printf("%d calls, at most %d at a time, %d permits declared\n", other.total.Load(), other.most.Load(), permits)
 	if other.most.Load() > int64(permits) {
 		return errors.New("the limit was passed")

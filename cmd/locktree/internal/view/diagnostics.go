@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -125,7 +126,24 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 		return &c, nil
 	}
 	shown, file := clipped(&c, files[c.Subject.Filename])
-	return shown, map[string]*hcl.File{c.Subject.Filename: file}
+	return shown, map[string]*hcl.File{c.Subject.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
+}
+
+// inert replaces the invisible characters of a source, byte by byte, because places in it must stay where they are: a
+// configuration that somebody sends for review must not be able to write to a terminal either.
+func inert(src []byte) []byte {
+	var b bytes.Buffer
+	for i := 0; i < len(src); {
+		r, size := utf8.DecodeRune(src[i:])
+		switch {
+		case unicode.IsPrint(r) && (r != utf8.RuneError || size > 1), r == '\n', r == '\t', bytes.HasPrefix(src[i:], []byte("\r\n")):
+			b.Write(src[i : i+size])
+		default:
+			b.WriteString(strings.Repeat("?", size))
+		}
+		i += size
+	}
+	return b.Bytes()
 }
 
 // diagnosticJSON is one diagnostic in the schema of Terraform's validate -json.

@@ -67,6 +67,17 @@ func TestDiagnosticsOfLongLinesAreClipped(t *testing.T) {
 	}
 }
 
+// A configuration under review wrote to the terminal of who validated it: its lines were quoted as they are.
+func TestQuotedSourceIsInert(t *testing.T) {
+	src := "é = \"\x1b]0;owned\a\x00\u202e\x9b\u009b\" + acl.nope\r\n"
+	at := hcl.Range{Filename: "a.locktree.hcl", Start: hcl.Pos{Line: 1, Byte: strings.Index(src, "acl")}, End: hcl.Pos{Line: 1, Byte: strings.Index(src, "\r")}}
+	v, _, text := capture(func(s *view.Stream) { s.Color = true })
+	v.Diagnostics(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Wrong", Detail: "It is.", Subject: &at}}, map[string]*hcl.File{at.Filename: {Bytes: []byte(src)}})
+	require.Contains(t, text.String(), "é = \"?]0;owned????"+"????\" + \x1b[1;4macl.nope\x1b[0m\n")
+	require.NotContains(t, text.String(), "\x1b]")
+	require.False(t, strings.ContainsAny(text.String(), "\a\x00\u202e\u009b"))
+}
+
 // contextAt is what a file knows of one place.
 type contextAt struct{ at int }
 

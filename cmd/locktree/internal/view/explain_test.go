@@ -21,7 +21,7 @@ func TestExplain(t *testing.T) {
 	info := &apply.LockInfo{ID: "7f3a", Path: "/l/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock(), Info: ""}
 	differences := []apply.Difference{
 		{Addr: "mutex.a", Path: "/a", What: "data changed", Want: plan.Pin{Version: 3}, Got: plan.Pin{Version: 4}, ModifiedMs: now},
-		{Path: "/b", What: "deleted", Got: plan.Pin{Absent: true}},
+		{Path: "/.locktree/stacks/shop", What: "deleted", Got: plan.Pin{Absent: true}},
 	}
 	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
 	_, cutOff := plan.DecodeFile(strings.NewReader(`{"locktree_p`))

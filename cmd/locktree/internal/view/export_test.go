@@ -23,8 +23,3 @@ var (
 func OutputChanges(w io.Writer, changes []plan.OutputChange) {
 	planText{Stream: Stream{Writer: w}}.outputs([]*plan.Plan{{Outputs: changes}})
 }
-
-// ValueChange is how a value that changes is shown.
-func ValueChange(before, after any, indent int) string {
-	return valueDiff{}.change(before, after, indent)
-}

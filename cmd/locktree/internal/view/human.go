@@ -149,7 +149,7 @@ func (a Applied) text(h *Human) {
 
 func (outputs Outputs) text(h *Human) {
 	for _, o := range outputs {
-		h.out.printf("%s = %s\n", o.Name, OutputValue(o))
+		h.out.printf("%s = %s\n", clean(o.Name), OutputValue(o))
 	}
 }
 

@@ -46,15 +46,36 @@ func (l Locks) text(h *Human) {
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
-		if e.Cut || e.Pending > 0 {
-			h.out.printf("Not all nodes below %s were looked at. Give a longer path.\n", clean(e.Path))
+		if e.Pending > 0 {
+			h.out.printf("%s below %s %s not looked at, because the requests of -reads were used up. Give more, 0 for no limit, or a longer path.\n", Plural(e.Pending, "node"), clean(e.Path), plural(e.Pending, "was", "were"))
+		}
+		if e.Cut {
+			h.out.printf("There are more than 100,000 nodes below %s, or paths longer than 4,096 bytes, and some were not looked at. Give a longer path.\n", clean(e.Path))
 		}
 		h.out.printf("%s%s.\n", tally(e.Locks), notSeen(0, len(e.Closed())))
-		if words := e.Forbidden(); len(words) > 0 && len(e.Locks) > 0 {
-			h.out.printf("Where clients connect from, and who is cut off, is not shown: some server does not allow the four-letter words. Add %s to 4lw.commands.whitelist.\n", strings.Join(words, " and "))
+		if text := Unasked(e.Snapshot); text != "" && len(e.Locks) > 0 {
+			h.out.printf("Where clients connect from, and who is cut off, is not known of all. %s\n", text)
 		}
 		h.deadlocks(e.Waits)
 	}
+}
+
+// Unasked says which servers did not tell who is connected to them, and why; "" if all did.
+func Unasked(snap *inspect.Snapshot) string {
+	var parts []string
+	if words := snap.Forbidden(); len(words) > 0 {
+		parts = append(parts, fmt.Sprintf("Some server does not allow the four-letter words: add %s to 4lw.commands.whitelist.", strings.Join(words, " and ")))
+	}
+	var others []string
+	for _, u := range snap.Unasked {
+		if !u.Forbids {
+			others = append(others, clean(u.Server)+" ("+clean(u.Why)+")")
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, "Not told by "+FirstFew(others)+".")
+	}
+	return strings.Join(parts, " ")
 }
 
 // declaredAs says what the lock is, and where that is declared.
@@ -62,7 +83,10 @@ func declaredAs(in *inspect.Report) string {
 	if in.Payload == nil {
 		return in.Kind.Name + ", not declared: recognised by its contenders"
 	}
-	text := fmt.Sprintf("%s, %s of stack %s", in.Kind.Name, clean(in.Payload.Owner.Addr), clean(in.Payload.Owner.Stack))
+	text := in.Kind.Name + ", declared by no stack"
+	if owner := in.Payload.Owner; owner.Stack != "" {
+		text = fmt.Sprintf("%s, %s of stack %s", in.Kind.Name, clean(owner.Addr), clean(owner.Stack))
+	}
 	if in.Payload.State != kind.StateActive {
 		text += ", " + string(in.Payload.State)
 	}
@@ -91,22 +115,21 @@ func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
 	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
 }
 
-// Away says that the client is cut off or silent, and when its session ends, unless it comes back; "" where neither is so. Every
-// client looks for another server when it has had no answer for two thirds of its session's timeout. One that is silent for
-// longer is stopped, or its machine is, while its connection stays.
+// Away says that the client is cut off or silent, and when its session ends; "" where neither is known. What the leader has not
+// heard is certain, wherever the client is connected. Every client looks for another server when it has had no answer for two
+// thirds of its session's timeout. One that is silent for longer is stopped, or its machine is, while its connection may stay. That
+// no server lists its connection comes earlier, and is less: see inspect.Session.
 func Away(s *inspect.Session, at time.Time) string {
-	text := "not connected"
-	switch {
+	left := max(0, s.Expires.Sub(at)).Round(time.Second)
+	switch silent := s.Timeout > 0 && s.Silent > s.Timeout*2/3; {
+	case silent:
+		return fmt.Sprintf("silent for %s; its place is free in about %s unless it comes back", s.Silent.Round(time.Second), left)
+	case s.Away && s.Expires.IsZero():
+		return "connected to no server that was asked"
 	case s.Away:
-	case s.Timeout > 0 && s.Silent > s.Timeout*2/3:
-		text = fmt.Sprintf("silent for %s", s.Silent.Round(time.Second))
-	default:
-		return ""
+		return fmt.Sprintf("connected to no server that was asked; if it is gone, its place is free in about %s", left)
 	}
-	if s.Expires.IsZero() {
-		return text
-	}
-	return fmt.Sprintf("%s; its place is free in about %s unless it comes back", text, max(0, s.Expires.Sub(at)).Round(time.Second))
+	return ""
 }
 
 // process is where the contender runs, if it says so.
@@ -123,22 +146,66 @@ func process(c recipes.Contender) string {
 func (l Locks) document(string) any {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
-		locks := []fields{}
-		for _, in := range e.Locks {
-			f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
-				"holders": e.contenders(in.Holders), "waiters": e.contenders(in.Waiters)}
-			if in.Payload != nil {
-				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
-				addDeclared(f, in, l.NowMs)
-			}
-			locks = append(locks, f)
+		f := fields{"ensemble": e.Ensemble, "servers": e.Addresses, "path": e.Path}
+		if e.Error != "" {
+			f["error"] = e.Error
 		}
-		f := fields{"ensemble": e.Ensemble, "servers": e.Addresses, "path": e.Path, "locks": locks, "closed": nonNil(e.Closed()), "cut": e.Cut || e.Pending > 0,
-			"zxid": e.Zxid, "words_forbidden": nonNil(e.Forbidden())}
-		maps.Copy(f, waitsJSON(e.Waits))
+		if e.Compared != nil {
+			maps.Copy(f, e.Compared.fields())
+		}
+		if e.Snapshot != nil {
+			maps.Copy(f, e.looked(l.NowMs))
+		}
 		ensembles = append(ensembles, f)
 	}
-	return statusJSON(l.NowMs, ensembles)
+	out := statusJSON(l.NowMs, ensembles)
+	if s := l.Source; s != nil {
+		out["configuration"] = fields{"path": s.Path, "fingerprint": s.Fingerprint, "read": s.Read.UTC().Format(time.RFC3339Nano), "error": s.Error}
+	}
+	return out
+}
+
+// looked is what a look found.
+func (e LocksOf) looked(nowMs int64) fields {
+	locks := []fields{}
+	for _, in := range e.Locks {
+		f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
+			"holders": e.contenders(in.Holders), "waiters": e.contenders(in.Waiters)}
+		if in.Payload != nil {
+			f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+			addDeclared(f, in, nowMs)
+		}
+		locks = append(locks, f)
+	}
+	missing := []string{}
+	for _, u := range e.Unread {
+		if u.Missing() {
+			missing = append(missing, u.Path)
+		}
+	}
+	f := fields{"locks": locks, "closed": nonNil(e.Closed()), "missing": missing, "cut": e.Cut || e.Pending > 0, "at": e.At.UTC().Format(time.RFC3339Nano),
+		"zxid": e.Zxid, "words_forbidden": nonNil(e.Forbidden()), "not_asked": unaskedJSON(e.Snapshot)}
+	maps.Copy(f, waitsJSON(e.Waits))
+	return f
+}
+
+// fields say how the ensemble differs from a configuration; without changes as long as that is not known.
+func (c *Compared) fields() fields {
+	f := fields{"root": c.Root, "stack": c.Stack}
+	if c.Drift != nil {
+		n := c.Drift.Summary()
+		f["changes"] = fields{"add": n.Add, "change": n.Change, "remove": n.Destroy}
+		f["compared"], f["compared_with"] = c.At.UTC().Format(time.RFC3339Nano), c.Fingerprint
+	}
+	return f
+}
+
+func unaskedJSON(snap *inspect.Snapshot) []fields {
+	out := []fields{}
+	for _, u := range snap.Unasked {
+		out = append(out, fields{"server": u.Server, "reason": u.Why})
+	}
+	return out
 }
 
 // contenders are those of contendersJSON, with what the nodes themselves and the servers tell of their sessions.
@@ -153,9 +220,11 @@ func (e LocksOf) contenders(cs []recipes.Contender) []fields {
 		if s == nil {
 			continue
 		}
-		out[i]["connected"] = !s.Away
-		if s.Address != "" {
-			out[i]["client_address"] = s.Address
+		switch {
+		case s.Address != "":
+			out[i]["connected"], out[i]["client_address"] = true, s.Address
+		case s.Away:
+			out[i]["connected"] = false
 		}
 		if !s.Expires.IsZero() {
 			out[i]["session_expires"] = s.Expires.UTC().Format(time.RFC3339Nano)

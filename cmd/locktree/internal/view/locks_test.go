@@ -44,7 +44,8 @@ func TestLocks(t *testing.T) {
 	at := time.UnixMilli(now)
 	seen := &inspect.Snapshot{At: at, Zxid: 4294968000, Locks: found, Cut: true, Waits: inspect.WaitsFor(found...), Unread: []inspect.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}},
 		Sessions: map[int64]*inspect.Session{1: {ID: 1, Address: "10.0.0.7:40822"}, 2: {ID: 2, Away: true, Expires: at.Add(8 * time.Second)}}}
-	spare := &inspect.Snapshot{At: at, Waits: inspect.WaitsFor(), Locks: found[2:], Servers: []inspect.Server{{Forbids: []string{"dump", "cons"}}}}
+	spare := &inspect.Snapshot{At: at, Waits: inspect.WaitsFor(), Locks: found[2:], Servers: []inspect.Server{{Forbids: []string{"dump", "cons"}}},
+		Unasked: []inspect.Unasked{{Server: "zk9:2181", Why: "not allowed", Forbids: true}, {Server: "zk10:2181", Why: "connection refused"}}}
 	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{
 		{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: seen},
 		{Ensemble: "spare", Addresses: "zk9:2181", Path: "/locks", Snapshot: spare},
@@ -73,6 +74,15 @@ func TestStatusWarnsOfDeadlocks(t *testing.T) {
 	out.Reset()
 	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.NotContains(t, out.String(), "deadlock")
+}
+
+// A lock that its stack has let go was "mutex,  of stack ".
+func TestLocksSayThatNoStackDeclaresALock(t *testing.T) {
+	in := crossed()[0]
+	in.Payload.Owner = kind.Owner{}
+	v, out, _ := capture(nil)
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
+	require.Contains(t, out.String(), "/locks/ledger  mutex, declared by no stack, draining\n")
 }
 
 // What a program wrote about itself must not reach the terminal as control characters.

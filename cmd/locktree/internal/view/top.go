@@ -41,6 +41,11 @@ func (t Top) text(h *Human) {
 		warn(t.stale())
 	}
 	for _, e := range t.Ensembles {
+		if text := Unasked(e.Snapshot); text != "" && len(rows) > 0 {
+			lines = append(lines, "Who is cut off is not known of all. "+text)
+		}
+	}
+	for _, e := range t.Ensembles {
 		for _, line := range deadlockLines(e.Waits) {
 			warn(line)
 		}

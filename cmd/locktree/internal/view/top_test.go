@@ -84,7 +84,7 @@ func TestTopNamesAFewOfTheHoldersThatAreCutOff(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Show(many)
 	require.Equal(t, 23, strings.Count(out.String(), "\n"), "one is left for the cursor")
-	require.Contains(t, out.String(), "A, which holds /locks/002, is not connected\n997 more holders are cut off or silent\n")
+	require.Contains(t, out.String(), "A, which holds /locks/002, is connected to no server that was asked\n997 more holders are cut off or silent\n")
 	require.Contains(t, out.String(), "/locks/014  A ")
 	require.Contains(t, out.String(), "and 985 more\n")
 }

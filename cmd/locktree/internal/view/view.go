@@ -134,14 +134,32 @@ type Top struct {
 type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64
+	Source    *Source // what "locktree serve" compares with; nil elsewhere
+}
+
+// Source is a configuration, as it was read.
+type Source struct {
+	Path, Fingerprint string
+	Read              time.Time
+	Error             string // why it could not be read again
+}
+
+// Compared says how an ensemble differs from a configuration.
+type Compared struct {
+	Root, Stack string
+	Drift       *plan.Plan // nil as long as that is not known
+	At          time.Time
+	Fingerprint string // of the configuration
 }
 
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
-	Ensemble  string
-	Addresses string // of its servers, as configured
-	Path      string // at which they stand, and below; "" for those that are declared
-	*inspect.Snapshot
+	Ensemble          string
+	Addresses         string // of its servers, as configured
+	Path              string // at which they stand, and below; "" for those that are declared
+	Error             string // why nothing newer could be read
+	Compared          *Compared
+	*inspect.Snapshot // nil if nothing could be read
 }
 
 // Closed are the paths of nodes that are there and cannot be read.

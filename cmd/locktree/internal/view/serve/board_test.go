@@ -119,6 +119,7 @@ func TestPages(t *testing.T) {
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil))
 	b.Saw("main", next)
+	b.Reread(Source{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 
@@ -154,6 +155,40 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 	require.NotContains(t, b.problems(noon)[0].Text, "\x1b")
 	require.Equal(t, "stale", board(t, scene()).problems(noon.Add(time.Minute))[0].What, "without a word")
 	require.Equal(t, "starting", board(t).problems(noon)[0].What)
+}
+
+// It was said once, in the plan that took the lock over, and never where people look.
+func TestLockThatMayBeAContainerIsAProblem(t *testing.T) {
+	snap := scene()
+	in := declared("/locks/ours", kind.Mutex, nil, nil)
+	in.Payload.Made = kind.MadeElsewhere
+	in.Payload.Owner = kind.Owner{Stack: "shop", Addr: `mutex.ours["a"]`}
+	snap.Locks = append(snap.Locks, in)
+	problems := board(t, snap).problems(noon)
+	i := slices.IndexFunc(problems, func(p Problem) bool { return p.What == "container" })
+	require.GreaterOrEqual(t, i, 0)
+	require.Equal(t, "/locks/ours", problems[i].Lock)
+	require.Equal(t, `locktree import -wait-idle=10m 'mutex.ours["a"]' /locks/ours`, problems[i].Command)
+}
+
+// "dump is not allowed" was said when the servers refused the page's own certificate.
+func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
+	const expired = "our certificate, of CN=page, expired on 2026-03-01T09:30:00Z: remote error: tls: expired certificate"
+	snap := scene()
+	snap.Dump, snap.Servers[0].Connections, snap.Servers[0].Error = false, -1, expired
+	snap.Unasked = []inspect.Unasked{{Server: "zk1:2181", Why: expired}}
+	b := board(t, snap)
+	page := get(t, b.Handler(), "/").Body.String()
+	require.NotContains(t, page, "not allowed")
+	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
+	require.Contains(t, page, "<b>server without an answer</b>")
+	require.Contains(t, page, "Who is cut off is not known of all. Not told by zk1:2181 ("+expired+").")
+
+	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
+	snap.Unasked[0].Forbids = true
+	page = get(t, board(t, snap).Handler(), "/").Body.String()
+	require.Contains(t, page, "by their directories: dump is not allowed")
+	require.NotContains(t, page, "server without an answer")
 }
 
 var (

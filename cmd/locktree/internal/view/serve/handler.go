@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -23,8 +24,23 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    sessionText, "session": sessionText, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
+	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople,
 }).ParseFS(files, "page.html"))
+
+// noDump says why the server of our session did not list the contenders.
+func noDump(snap *inspect.Snapshot) string {
+	for _, at := range snap.Servers {
+		switch {
+		case !at.Here:
+		case slices.Contains(at.Forbids, "dump"):
+			return "dump is not allowed"
+		default:
+			return "dump was not answered: " + at.Error
+		}
+	}
+	return "dump was not answered"
+}
 
 // tab, column and people are what parts of the page are made of.
 type tab struct {
@@ -70,6 +86,7 @@ type shown struct {
 	Version     int
 	Now         time.Time
 	Program     string
+	Source      Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
@@ -125,15 +142,48 @@ func plain(w http.ResponseWriter, code int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// status writes the document of "locktree status -json".
-func (b *Board) status(w http.ResponseWriter, r *http.Request) {
-	doc, err := b.opts.Status(r.Context())
-	if err != nil {
-		plain(w, http.StatusServiceUnavailable, view.Brief(err)+"\n")
-		return
+// status writes what the page knows, as "locktree status -json -prefix" does: nothing is read for it. It is rendered once a version,
+// without the board's lock, since it may be large.
+func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
+	b.rendering.Lock()
+	b.mu.Lock()
+	doc, version, source, ensembles := b.document, b.version, b.source, slices.Clone(b.ensembles)
+	b.mu.Unlock()
+	if doc == nil {
+		doc = b.render(source, ensembles)
+		b.mu.Lock()
+		if b.version == version {
+			b.document = doc
+		}
+		b.mu.Unlock()
 	}
+	b.rendering.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if !slices.ContainsFunc(ensembles, func(e Ensemble) bool { return e.Snapshot != nil }) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	_, _ = w.Write(doc)
+}
+
+func (b *Board) render(source Source, ensembles []Ensemble) []byte {
+	var out, said bytes.Buffer
+	locks := view.Locks{}
+	if s := source; s.Path != "" {
+		locks.Source = &view.Source{Path: s.Path, Fingerprint: s.Fingerprint, Read: s.Read, Error: s.Error}
+	}
+	for i := range ensembles {
+		e := &ensembles[i]
+		of := view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
+		if e.Compare {
+			of.Compared = &view.Compared{Root: e.Root, Stack: e.Stack, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
+		}
+		if e.Snapshot != nil && (locks.NowMs == 0 || e.Snapshot.At.UnixMilli() < locks.NowMs) {
+			locks.NowMs = e.Snapshot.At.UnixMilli()
+		}
+		locks.Ensembles = append(locks.Ensembles, of)
+	}
+	view.NewDocuments(&out, view.Stream{Writer: &said}, b.opts.Version).Show(locks)
+	return out.Bytes()
 }
 
 // page writes a page. The same page of the same version is rendered once.
@@ -178,7 +228,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 // view gathers what a page shows. b.mu is held.
 func (b *Board) view(name string, q url.Values) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
-		Program: b.opts.Version, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
+		Program: b.opts.Version, Source: b.source, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for _, p := range v.Problems {
 		if p.Bad {

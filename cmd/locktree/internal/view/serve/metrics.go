@@ -67,6 +67,13 @@ func (b *Board) exposition() []byte {
 	}
 	f := &families{byName: map[string]*family{}}
 	f.add("locktree_build_info", "gauge", "The program that serves this.", 1, "version", b.opts.Version)
+	if s := b.source; !s.Read.IsZero() {
+		f.add("locktree_config_last_reload_successful", "gauge", "Whether what is in use is what the files of the configuration said when they were last read.", number(s.Error == ""))
+		f.add("locktree_config_last_reload_success_timestamp_seconds", "gauge", "When the configuration that is in use was read.", seconds(s.Read))
+		if s.Path != "" {
+			f.add("locktree_config_info", "gauge", "The configuration that is in use: always 1.", 1, "path", s.Path, "fingerprint", s.Fingerprint)
+		}
+	}
 	for i := range b.ensembles {
 		b.ensembleMetrics(f, &b.ensembles[i], now)
 	}

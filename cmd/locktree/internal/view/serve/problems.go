@@ -31,11 +31,16 @@ const (
 // problems are those of all ensembles, the worst first.
 func (b *Board) problems(now time.Time) (out []Problem) {
 	var watch []Problem
+	if s := b.source; s.Error != "" {
+		out = append(out, Problem{Bad: true, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, and the one of %s stays in use: %s",
+			when(s.Failed, now), when(s.Read, now), clip(s.Error)), Command: "locktree validate"})
+	}
 	for i := range b.ensembles {
 		e := &b.ensembles[i]
 		p := problemsOf{b: b, e: e, now: now}
 		p.connection()
 		if e.Snapshot != nil {
+			p.unasked()
 			p.deadlocks()
 			p.lost()
 			p.locks()
@@ -90,6 +95,13 @@ func (p *problemsOf) connection() {
 		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case !p.b.fresh(p.e, p.now):
 		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s; no answer since.", clock(p.e.Snapshot.At)), "locktree doctor")
+	}
+}
+
+// unasked names servers that did not answer. What they do not allow is their configuration, and no news.
+func (p *problemsOf) unasked() {
+	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u inspect.Unasked) bool { return !u.Forbids }) {
+		p.add(false, "server without an answer", "", "Who is cut off is not known of all. "+clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
 
@@ -149,6 +161,10 @@ func (p *problemsOf) locks() {
 		p.limits(in)
 		if len(in.Junk) > 0 {
 			p.add(false, "foreign node", in.Path, "It contains nodes that are no contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
+		}
+		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
+			p.add(false, "container", in.Path, "Another program made its node, which may be a container: the servers delete it soon after the last program left.",
+				"locktree import -wait-idle=10m "+shellWord(in.Payload.Owner.Addr)+" "+shellWord(in.Path))
 		}
 		n += len(p.found) - size
 	}

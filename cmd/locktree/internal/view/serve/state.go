@@ -4,7 +4,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -24,13 +23,25 @@ type Ensemble struct {
 	before   *inspect.Snapshot // the one before
 	failures int               // looks that failed
 
-	Compare bool       // it is compared with a configuration
-	Drift   *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
-	DriftAt time.Time
-	Plan    string // Drift as text, "" where there is none
-	Checkup *view.CheckupOf
-	CheckAt time.Time
-	Trouble string // why drift or conditions could not be looked at
+	Root, Stack string     // as declared
+	Compare     bool       // it is compared with a configuration
+	Drift       *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
+	DriftAt     time.Time
+	DriftSource Source // what it was compared with
+	Plan        string // Drift as text, "" where there is none
+	Checkup     *view.CheckupOf
+	CheckAt     time.Time
+	Trouble     string // why drift or conditions could not be looked at
+}
+
+// Source is a configuration that ensembles are compared with.
+type Source struct {
+	Path        string // of its directory; "" without a configuration
+	Files       int
+	Fingerprint string // of its files
+	Read        time.Time
+	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
+	Failed      time.Time // since when
 }
 
 // Options of a Board.
@@ -39,17 +50,19 @@ type Options struct {
 	Interval time.Duration // between two looks: what is older than three of them is stale
 	History  int           // events kept; 0 = 10,000
 	Streams  int           // event streams served at a time; 0 = 1,000
-	// Status is what "locktree status -json" prints. Nobody changes it: many readers are given the same.
-	Status func(ctx context.Context) ([]byte, error)
-	Now    func() time.Time
+	Now      func() time.Time
 }
 
 // Board holds what is known, and shows it. Safe for use by many goroutines.
 type Board struct {
 	opts Options
 
+	rendering sync.Mutex // the document, one at a time
+
 	mu        sync.Mutex
+	source    Source
 	ensembles []Ensemble
+	document  []byte // the document of this version; nil before somebody asks
 	history   history
 	version   int
 	pages     map[string][]byte // rendered for this version
@@ -98,12 +111,41 @@ func (b *Board) Change(ensemble string, set func(*Ensemble)) {
 		return
 	}
 	set(&b.ensembles[i])
+	b.news()
+}
+
+// news makes everything be rendered again; b.mu is held.
+func (b *Board) news() {
 	b.version++
 	clear(b.pages)
-	b.metrics = nil
+	b.metrics, b.document = nil, nil
 	for s := range b.streams {
 		s.tell(b.version)
 	}
+}
+
+// Show says which ensembles there are, and which configuration they are compared with. What is known of those that stay is kept.
+func (b *Board) Show(source Source, ensembles []Ensemble) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, e := range ensembles {
+		for _, old := range b.ensembles {
+			if old.Name == e.Name {
+				old.Servers, old.Prefix, old.Root, old.Stack, old.Compare = e.Servers, e.Prefix, e.Root, e.Stack, e.Compare
+				ensembles[i] = old
+			}
+		}
+	}
+	b.source, b.ensembles = source, ensembles
+	b.news()
+}
+
+// Reread says what came of reading the configuration again, when it is not used.
+func (b *Board) Reread(source Source) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.source = source
+	b.news()
 }
 
 // Close ends all streams; the handler answers on.

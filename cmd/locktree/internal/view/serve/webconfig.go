@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
@@ -139,7 +140,8 @@ func (c *WebConfig) Login() func(*http.Request) bool {
 	}
 }
 
-// TLSConfig is nil for a plain server. The certificate is read again for every connection, so that a new one is used at once.
+// TLSConfig is nil for a plain server. The certificate is read again for every connection, so that a new one is used at once. While
+// its files cannot be read or do not fit together, the one before is used.
 func (c *WebConfig) TLSConfig() (*tls.Config, error) {
 	t := c.TLS
 	if t.CertFile == "" && t.KeyFile == "" && t.ClientAuthType == "" && t.ClientCAFile == "" && t.MinVersion == "" {
@@ -148,14 +150,18 @@ func (c *WebConfig) TLSConfig() (*tls.Config, error) {
 	if t.CertFile == "" || t.KeyFile == "" {
 		return nil, errors.New("tls_server_config needs a cert_file and a key_file")
 	}
-	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(c.path(t.CertFile), c.path(t.KeyFile))
-		return &pair, err
-	}
-	if _, err := load(); err != nil {
+	first, err := tls.LoadX509KeyPair(c.path(t.CertFile), c.path(t.KeyFile))
+	if err != nil {
 		return nil, fmt.Errorf("cert_file and key_file: %w", err)
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }}
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(&first)
+	out := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if pair, err := tls.LoadX509KeyPair(c.path(t.CertFile), c.path(t.KeyFile)); err == nil {
+			last.Store(&pair)
+		}
+		return last.Load(), nil
+	}}
 	switch t.MinVersion {
 	case "", "TLS12":
 	case "TLS13":

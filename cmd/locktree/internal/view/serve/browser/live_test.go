@@ -66,7 +66,7 @@ func TestAKilledSessionShowsLost(t *testing.T) {
 	p.off.Store(true)
 	s.srv.Disconnect(p.session())
 	b.shows(`[aria-label="Problems"]`, "silent holder")
-	b.shows(`[aria-label="Problems"]`, "night-1 is not connected; its place is free in about ")
+	b.shows(`[aria-label="Problems"]`, "night-1 is connected to no server that was asked; if it is gone, its place is free in about ")
 	s.srv.Expire(p.session())
 	b.shows(`[aria-label="Problems"]`, "night-1 lost it with its session")
 	b.shows(`[aria-label="History"]`, "▲ lost")

@@ -55,7 +55,7 @@ func (s *shop) busy() {
 	night2.locks("nightly")
 	night2.off.Store(true)
 	s.srv.Disconnect(night2.session())
-	s.untilServed("/", "night-2 is not connected")
+	s.untilServed("/", "night-2 is connected to no server")
 
 	require.NoError(t, s.srv.Delete("/locks/shop/archive"))
 	s.untilServed("/drift", "1 to add")

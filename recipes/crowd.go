@@ -1,0 +1,133 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// crowd is what the calls of one client share that ask for permits of one semaphore directly. Each creates its permits itself,
+// and needs a listing behind that, which names all permits that exist. If each of a thousand listed them, a thousand would read a
+// million names. So a bounded number ask at a time, and all but a few of those share listings: in a crowd what a client reads
+// grows with the permits, not with its callers.
+type crowd struct {
+	asking chan struct{} // one for each call that asks
+	busy   atomic.Bool   // permits created directly were refused the last time; see look
+
+	mu      sync.Mutex
+	listing *listing // the newest
+}
+
+const (
+	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too few.
+	// The next calls wait for those, and not in the local queue: permits may be free.
+	maxAsking = 64
+	// ownListings is how many calls list behind their own create, in one round trip. The others list when that is answered.
+	ownListings = 8
+)
+
+func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
+
+// listing is one reading of a semaphore's permits and of its gate, in this order.
+type listing struct {
+	s     *Session
+	done  chan struct{}
+	lists [][]string
+	err   error
+}
+
+// ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
+// by then: an Acquire joins them.
+func (p *place) ask(ctx context.Context) error {
+	if p.a.asking != nil { // by an earlier try
+		return nil
+	}
+	asking := p.d.crowd.asking
+	select {
+	case asking <- struct{}{}:
+		p.a.asking = asking
+		return nil
+	default:
+	}
+	select {
+	case asking <- struct{}{}:
+		p.a.asking = asking
+	case <-ctx.Done():
+		return p.a.ended(ctx)
+	}
+	if held := p.q.c.state.ticketOwner(ctx, p.q.localKey()); held != nil {
+		return p.a.heldLocally(p.q, held)
+	}
+	return obey(ctx, p) // the wait may have been long
+}
+
+// asked ends what ask began.
+func (a *acquisition) asked() {
+	if a.asking != nil {
+		<-a.asking
+		a.asking = nil
+	}
+}
+
+// crowded reports whether so many calls ask that this one shares a listing.
+func (p *place) crowded() bool { return len(p.a.asking) > ownListings }
+
+// listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
+// listing that shows them is behind their creation, and so is that of the gate, which is read after it.
+func (p *place) listed(ctx context.Context) ([][]string, error) {
+	return p.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], p.node().name) })
+}
+
+// listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one of each session is under way.
+func (p *place) listWithOthers(ctx context.Context, willDo func(*listing) bool) ([][]string, error) {
+	for begunBefore := true; ; begunBefore = false {
+		l, begun := p.d.crowd.join(p)
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if begun || !begunBefore || willDo(l) {
+			return l.lists, l.err
+		}
+	}
+}
+
+// inOrder are the names of the contenders among the children, in their order.
+func inOrder(children []string) []string {
+	line, _ := kind.SortContenders(children)
+	names := make([]string, len(line))
+	for i, k := range line {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// join returns the listing of the place's session that is under way, or begins one. It goes on without its callers, because they
+// may have ended when others wait for it.
+func (c *crowd) join(p *place) (l *listing, begun bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.listing; l != nil && l.s == p.s {
+		return l, false
+	}
+	l = &listing{s: p.s, done: make(chan struct{})}
+	c.listing = l
+	dirs := []string{p.q.decides().Dir(p.q.path), p.q.entrance().Dir(p.q.path)}
+	p.q.c.state.spawn(func() {
+		l.lists, l.err = listAll(context.Background(), l.s, dirs)
+		for i, names := range l.lists { // once for all, who sort again what is in order
+			l.lists[i] = inOrder(names)
+		}
+		c.mu.Lock()
+		if c.listing == l {
+			c.listing = nil
+		}
+		c.mu.Unlock()
+		close(l.done)
+	})
+	return l, true
+}

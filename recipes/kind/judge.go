@@ -1,0 +1,72 @@
+package kind
+
+// Seen is a contender, and what its node says.
+type Seen struct {
+	Contender
+	Session int64  // that owns the node; 0 if it was not read, or if there is none
+	Data    []byte // nil if it was not read
+}
+
+// Verdict is what a contender has.
+type Verdict struct {
+	Holds   bool
+	Permits int // that its node stands for; 0 if the kind has none, if that is not known, or if another of its nodes has the number
+}
+
+// Judge says who holds: by the kind's own rule, and of permits also those that were granted under a higher limit, because whoever
+// was granted one keeps it when the number is lowered. lines are the contenders of its queues, sorted by [SortContenders]; those
+// that have gone are left out, because they hold nobody up. Without parameters nothing is declared: then the number of permits is
+// not known, and whoever has a permit holds.
+func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
+	gated := map[int64]bool{} // sessions with a contender in an antechamber
+	for i, q := range k.Queues {
+		for _, c := range lines[i] {
+			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
+		}
+	}
+	declared := params != nil
+	if !declared {
+		params = k.New()
+	}
+	out := make([][]Verdict, len(lines))
+	for at, q := range k.Queues {
+		queue := make([]Contender, len(lines[at]))
+		for i, c := range lines[at] {
+			queue[i] = c.Contender
+		}
+		for i, c := range lines[at] {
+			v := Verdict{Holds: !q.Gate && q.Admit(params, queue, i).Granted}
+			if k.Permits != nil {
+				v.Holds = v.Holds || !q.Gate && (!declared || !c.tentative(i, gated))
+				v.Permits = c.permits(q.Gate, v.Holds, gated)
+			}
+			out[at] = append(out[at], v)
+		}
+	}
+	return out
+}
+
+// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Ours record the
+// limit under which they were created, and places only move forward: one that is at that place or behind it was never
+// within the limit. Curator's clients create theirs while they are still in the antechamber, and leave that when they are
+// granted.
+func (c Seen) tentative(i int, gated map[int64]bool) bool {
+	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
+		return h.Held == nil && i >= h.Limit
+	}
+	return gated[c.Session]
+}
+
+// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node in the antechamber
+// waits for as many as it says, or for one if its client writes no number. Permits that are not granted yet do not count
+// while their client is in the antechamber: its node there has the number.
+func (c Seen) permits(gate, holds bool, gated map[int64]bool) int {
+	h, ours := ParseHolder(c.Data)
+	switch {
+	case gate && (len(c.Data) == 0 || string(c.Data) == RevokeMessage), !gate && !holds && gated[c.Session]:
+		return 0
+	case gate && ours:
+		return max(1, h.Permits)
+	}
+	return 1
+}

@@ -1,0 +1,39 @@
+package recipes_test
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A client that was closed stayed in memory for up to an hour, if one of its creates had been lost: a timer was to look for what
+// a slow server had made of it.
+func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		closed := func() weak.Pointer[recipes.Session] {
+			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
+			require.NoError(t, err)
+			lost := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.CutBefore)
+			x, err := c.Mutex("/m").Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, lost.Hits())
+			lost.Remove()
+			l.unlock(x)
+			require.NoError(t, c.Close())
+			return weak.Make(x.Session())
+		}()
+		l.settle()
+		for range 5 {
+			runtime.GC()
+			synctest.Wait()
+		}
+		require.True(t, closed.Value() == nil, "something still refers to the session")
+	})
+}

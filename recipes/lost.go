@@ -1,0 +1,214 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
+// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
+// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
+//
+// Two things make that safe.
+//   - Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
+//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
+//     has the same session, and so the same contenders: the two end each other's.
+//   - Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
+//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
+//     returned (holding.works), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
+//     what is idle stays idle.
+
+// works reports whether what was done under this holding may still go on.
+func (h *holding) works() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
+}
+
+// unused is for a holding whose lease was never handed out.
+func (h *holding) unused() {
+	h.mu.Lock()
+	h.leases--
+	h.mu.Unlock()
+	h.workEnded()
+}
+
+// workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
+func (h *holding) workEnded() {
+	if h.s.Err() == nil || h.works() {
+		return
+	}
+	c := h.q.c
+	c.state.mu.Lock()
+	if j := c.state.janitors[h.s]; j != nil {
+		j.cleared = nil
+	}
+	c.state.mu.Unlock()
+	if s := c.conn.Newest(); s.Err() == nil {
+		c.state.clearing(s)
+	}
+}
+
+// clearing returns what is closed when the idle contenders of lost sessions have been deleted through s, or s is lost; nil if
+// there are none. It begins with that if nobody has.
+func (st *clientState) clearing(s *Session) <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.cleared == nil && len(st.uncleared(s)) > 0 {
+		done := make(chan struct{})
+		st.cleared = done
+		st.spawn(func() {
+			defer close(done)
+			for todo := st.clears(s); todo != nil; todo = st.clears(s) {
+				st.clear(s, todo)
+			}
+		})
+	}
+	return st.cleared
+}
+
+// uncleared are the janitors of lost sessions of which contenders may have become idle since they were last cleared, or were
+// never cleared through s; mu is held. It forgets sessions that the servers know to be over.
+func (st *clientState) uncleared(s *Session) (todo []*janitor) {
+	for of, j := range st.janitors {
+		switch {
+		case of == s || j.cleared == s || of.Err() == nil:
+		case of.Gone():
+			delete(st.janitors, of)
+		default:
+			todo = append(todo, j)
+		}
+	}
+	return todo
+}
+
+// clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
+func (st *clientState) clears(s *Session) []*janitor {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	todo := st.uncleared(s)
+	if len(todo) == 0 || s.Err() != nil {
+		st.cleared = nil
+		return nil
+	}
+	for _, j := range todo { // before it is looked who works: whoever ends that later undoes this
+		j.cleared = s
+	}
+	return todo
+}
+
+// ghost is a contender of a lost session.
+type ghost struct {
+	*contender
+	path, prefix string // as of when it was looked at: a call that is about to fail may still write into the contender
+}
+
+// idle are the contenders that nobody works under; some says that there are others.
+func (j *janitor) idle() (idle []ghost, some bool) {
+	j.mu.Lock()
+	all := make([]ghost, 0, len(j.nodes))
+	for k, path := range j.nodes {
+		all = append(all, ghost{k, path, k.prefix})
+	}
+	j.mu.Unlock()
+	for _, g := range all {
+		if h := g.work.Load(); h != nil && h.works() {
+			some = true
+		} else {
+			idle = append(idle, g)
+		}
+	}
+	return idle, some
+}
+
+// clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
+func (st *clientState) clear(s *Session, todo []*janitor) {
+	var named, unnamed []ghost
+	for _, j := range todo {
+		idle, some := j.idle()
+		for _, g := range idle {
+			if g.path != "" {
+				named = append(named, g)
+			} else {
+				unnamed = append(unnamed, g)
+			}
+		}
+		if !some {
+			st.spawn(func() { st.close(s, j) })
+		}
+	}
+	exorcise(s, named)
+	exorcise(s, search(s, unnamed))
+}
+
+// search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
+// of its session.
+func search(s *Session, ghosts []ghost) (there []ghost) {
+	lists := map[string][]string{}
+	for _, g := range ghosts {
+		if _, listed := lists[g.dir]; !listed {
+			lists[g.dir], _ = listChildren(context.Background(), s, g.dir)
+		}
+		if name := pick(lists[g.dir], g.prefix); name != "" {
+			g.path = kind.JoinPath(g.dir, name)
+			there = append(there, g)
+		}
+	}
+	return there
+}
+
+// exorcise deletes ghosts, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
+// itself.
+func exorcise(s *Session, ghosts []ghost) {
+	remove := func(some ...ghost) bool {
+		paths := make([]string, len(some))
+		for i, g := range some {
+			paths[i] = g.path
+		}
+		err := retry(context.Background(), s, unanswered, func() error { return s.DeleteAll(context.Background(), paths...) })
+		if err != nil && !(len(some) == 1 && isNoNode(err)) {
+			return false
+		}
+		for _, g := range some {
+			g.home.forget(g.contender)
+		}
+		return true
+	}
+	for some := range slices.Chunk(ghosts, batch) {
+		if remove(some...) || len(some) == 1 {
+			continue
+		}
+		var each sync.WaitGroup
+		for _, g := range some {
+			each.Go(func() { remove(g) })
+		}
+		each.Wait()
+	}
+}
+
+// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
+// session timeout it is left to them to expire it.
+func (st *clientState) close(s *Session, lost *janitor) {
+	st.mu.Lock()
+	if lost.until.IsZero() {
+		lost.until = time.Now().Add(lost.s.Timeout())
+	}
+	until := lost.until
+	st.mu.Unlock()
+	_ = patiently(context.Background(), s, func(error) bool { return true }, func() error {
+		if !time.Now().Before(until) {
+			return nil
+		}
+		return s.CloseLost(context.Background(), lost.s)
+	})
+	if s.Err() != nil && time.Now().Before(until) {
+		return // the next session goes on
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.janitors, lost.s)
+}

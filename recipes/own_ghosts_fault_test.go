@@ -1,0 +1,145 @@
+package recipes_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// lives reports whether the server knows a session.
+func (l *lab) lives(id int64) bool {
+	return slices.ContainsFunc(l.srv.Sessions(), func(s zktest.Session) bool { return s.ID == id })
+}
+
+// cut keeps one client from the server until its session is lost.
+func (l *lab) cut(c *recipes.Client) {
+	s := c.Newest()
+	l.srv.RefuseDials(true)
+	l.srv.Disconnect(s.ID())
+	<-s.Done()
+	l.settle()
+	l.srv.RefuseDials(false)
+}
+
+// To close a session is to resume it: tries that do not succeed must not keep it alive. One node that is gone, or may not be
+// deleted, keeps none of the others.
+func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declareAll(3)
+		a := l.client("a")
+		id := l.session(a)
+		for i := range 3 {
+			x, err := takers["mutex"](t.Context(), a, i)
+			require.NoError(t, err)
+			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
+		}
+		var tries []time.Time
+		l.srv.Inject(func(r zktest.Request) bool {
+			if r.Op == "connect" && r.Session == id {
+				tries = append(tries, time.Now())
+			}
+			return r.Op == "closeSession" && r.Session == 0 // read before the connect request in front of it is answered
+		}, zktest.CutBefore)
+		refused := l.queue("/m1")[0]
+		l.srv.Inject(func(r zktest.Request) bool { return slices.Contains(r.Paths, refused) }, zktest.Fail(zktest.CodeNoAuth))
+		require.NoError(t, l.srv.Delete(l.queue("/m0")[0]))
+		l.cut(a)
+		tries = nil
+		began := time.Now()
+		_, err := a.Session(t.Context())
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 3*time.Second)
+		require.Empty(t, l.children("/m0"))
+		require.Len(t, l.children("/m1"), 1)
+		require.Empty(t, l.children("/m2"), "before the session is handed out")
+		require.True(t, l.lives(id), "the scenario needs a session that cannot be closed")
+		time.Sleep(12*time.Second + 4*time.Second + 2*2*time.Second)
+		require.False(t, l.lives(id), "a session timeout for the tries, and the shortest there is behind the last")
+		require.Greater(t, len(tries), 1)
+		require.LessOrEqual(t, tries[len(tries)-1].Sub(tries[0]), 12*time.Second)
+		n := len(tries)
+		time.Sleep(time.Minute)
+		require.Len(t, tries, n)
+		l.nextIsServed("/m1")
+	})
+}
+
+// A server thread stood still with a create, and executed it when its client had a new session.
+func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
+	for name, take := range takers {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				queues := l.declareAll(1)
+				a := l.client("a")
+				l.read(take, a)
+				id := l.session(a)
+				l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := take(ctx, a, 0)
+				require.Error(t, err)
+				l.cut(a)
+				x, err := again(take, a)
+				require.NoError(t, err)
+				l.unlock(x)
+				l.settle()
+				require.False(t, l.lives(id))
+				for range 100 {
+					time.Sleep(100 * time.Millisecond)
+					for _, dir := range queues {
+						require.Empty(t, l.children(dir), dir)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declareAll(4)
+		a := l.client("a")
+		var held []*recipes.Lease
+		var lost []int64
+		for i := range 3 {
+			lost = append(lost, l.session(a))
+			x, err := takers["mutex"](t.Context(), a, i)
+			require.NoError(t, err)
+			held = append(held, x)
+			l.cut(a)
+		}
+		now := l.session(a)
+		l.settle()
+		require.True(t, l.lives(lost[2]), "it is held")
+		for i := range 3 {
+			require.ErrorIs(t, held[i].Unlock(t.Context()), recipes.ErrLost)
+			l.settle()
+			require.False(t, l.lives(lost[i]))
+			require.Empty(t, l.children(numbered("/m", i)))
+		}
+		require.Equal(t, now, l.session(a))
+		require.Empty(t, a.Leftovers())
+	})
+}
+
+// The first request that the recipes send in the new session is the one that deletes: a Try would meet its own ghost.
+func TestATryAfterAnOutageDoesNotMeetItsOwnGhost(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		a := l.client("a")
+		m := a.Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
+		l.cut(a)
+		l.srv.ResetCounts()
+		y, err := m.TryLock(t.Context())
+		require.NoError(t, err)
+		l.unlock(y)
+	})
+}

@@ -1,0 +1,221 @@
+package recipes_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+type taker = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error)
+
+// retakers are takers, and those whose place may be kept or handed on.
+func retakers() map[string]taker {
+	all := maps.Clone(takers)
+	all["kept"] = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
+		return c.Mutex(numbered("/m", i), recipes.WithRetention(time.Hour)).Lock(ctx)
+	}
+	all["handed on"] = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
+		return c.Mutex(numbered("/m", i), recipes.WithLocalHandoff(5)).Lock(ctx)
+	}
+	return all
+}
+
+// outage keeps everybody from the server for a time. A server that restarts gives every session its whole timeout again.
+func (l *lab) outage(d time.Duration, restarts bool) {
+	l.srv.RefuseDials(true)
+	if restarts {
+		l.srv.SetReadOnly(true)
+	}
+	l.srv.Disconnect(0)
+	time.Sleep(d)
+	if restarts {
+		l.srv.SetReadOnly(false)
+	}
+	l.srv.RefuseDials(false)
+}
+
+// again takes a lock as a program does: until it has it.
+func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
+	for {
+		x, err := take(context.Background(), c, 0)
+		if err == nil || !recipes.Retryable(err) {
+			return x, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// After an outage a client waited for the nodes of its own lost session until the servers expired that: 8 s, or 16 s where they
+// had been restarted.
+func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
+	// What a client leaves behind; each returns when the outage may begin.
+	leaves := map[string]func(l *lab, take taker, c *recipes.Client){
+		"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
+			x, err := take(l.t.Context(), c, 0)
+			require.NoError(l.t, err)
+			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
+		},
+		"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
+			x, err := take(l.t.Context(), c, 0)
+			require.NoError(l.t, err)
+			time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
+		},
+		"Do": func(l *lab, take taker, c *recipes.Client) {
+			x, err := take(l.t.Context(), c, 0)
+			require.NoError(l.t, err)
+			go func() {
+				_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
+					<-ctx.Done()
+					return nil
+				})
+			}()
+		},
+		"a place that is kept, or a lock that is free": func(l *lab, take taker, c *recipes.Client) {
+			x, err := take(l.t.Context(), c, 0)
+			require.NoError(l.t, err)
+			l.unlock(x)
+		},
+		"a waiter": func(l *lab, take taker, c *recipes.Client) {
+			other := l.client("other")
+			x, err := take(l.t.Context(), other, 0)
+			require.NoError(l.t, err)
+			go func() {
+				if x, err := again(take, c); err == nil {
+					_ = x.Unlock(context.Background())
+				}
+			}()
+			l.settle()
+			l.unlock(x)
+			require.NoError(l.t, other.Close())
+		},
+		"a create without an answer": func(l *lab, take taker, c *recipes.Client) {
+			l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+			go func() {
+				if x, err := again(take, c); err == nil {
+					_ = x.Unlock(context.Background())
+				}
+			}()
+			synctest.Wait()
+			time.Sleep(2 * oneWay)
+		},
+	}
+	for what, leave := range leaves {
+		for name, take := range retakers() {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				for _, restarts := range []bool{false, true} {
+					for _, d := range []time.Duration{8 * time.Second, 12 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
+						inLab(t, func(t *testing.T, l *lab) {
+							l.declareAll(1)
+							c := l.client("a")
+							l.read(take, c)
+							leave(l, take, c)
+							first := c.Newest().ID()
+							l.outage(d, restarts)
+							began := time.Now()
+							x, err := again(take, c)
+							require.NoError(t, err)
+							require.Less(t, time.Since(began), 3*time.Second, "an outage of %v, restarts: %v", d, restarts)
+							l.unlock(x)
+							l.settle()
+							require.NoError(t, c.Close())
+							for _, s := range l.srv.Sessions() {
+								require.NotEqual(t, first, s.ID, "the lost session is closed too, after an outage of %v, restarts: %v", d, restarts)
+							}
+						})
+					}
+				}
+			})
+		}
+	}
+}
+
+// A lease that is lost is a request to stop, no more: its place stays until nothing runs under it, for rivals, and for this client.
+func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
+	// What keeps the place of x; the function that is returned ends it.
+	keep := map[string]func(t *testing.T, x *recipes.Lease) (end func()){
+		"a lease": func(t *testing.T, x *recipes.Lease) func() {
+			return func() { require.ErrorIs(t, x.Unlock(context.Background()), recipes.ErrLost) }
+		},
+		"the function of Do, which has called Unlock": func(t *testing.T, x *recipes.Lease) func() {
+			end, done := make(chan any), make(chan any)
+			go func() {
+				defer close(done)
+				_ = x.Run(context.Background(), func(ctx context.Context, l *recipes.Lease) error {
+					<-ctx.Done()
+					_ = l.Unlock(context.Background())
+					<-end
+					return nil
+				})
+			}()
+			return func() { close(end); <-done }
+		},
+	}
+	for what, keep := range keep {
+		for name, take := range retakers() {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				// Where the connection is there when the session is lost, no closeSession may leave on it.
+				for cut, from := range map[string]func(l *lab, id int64) (heal func()){
+					"connection lost": func(l *lab, id int64) func() {
+						l.srv.RefuseDials(true)
+						l.srv.Disconnect(id)
+						return func() { l.srv.RefuseDials(false) }
+					},
+					"partition": func(l *lab, id int64) func() {
+						l.srv.Partition(id, zktest.Both)
+						return func() { l.srv.Heal(id) }
+					},
+				} {
+					for _, ends := range []bool{true, false} {
+						inLab(t, func(t *testing.T, l *lab) {
+							l.declareAll(1)
+							a, b := l.client("a"), l.client("b")
+							l.read(take, a, b)
+							x, err := take(t.Context(), a, 0)
+							require.NoError(t, err)
+							l.settle()
+							end := keep(t, x)
+							// A reader does not keep readers out.
+							other := take
+							if name == "read" {
+								other = takers["write"]
+							}
+							rival := async(func() (*recipes.Lease, error) { return other(context.Background(), b, 0) })
+							l.settle()
+							began, heal := time.Now(), from(l, l.session(a))
+							<-x.Context().Done()
+							heal()
+							own := async(func() (*recipes.Lease, error) { return again(other, a) })
+							time.Sleep(2 * time.Second)
+							notYet(t, rival, cut)
+							notYet(t, own, cut)
+							if ends {
+								end()
+								l.settle()
+								require.Len(t, rival, 1, "%s: what ran has ended", cut)
+							}
+							r := <-rival
+							require.NoError(t, r.err)
+							require.LessOrEqual(t, r.at.Sub(began), 18*time.Second+2*2*time.Second, "what was sent until the lease ended keeps the session")
+							l.unlock(r.v)
+							r = <-own
+							require.NoError(t, r.err)
+							l.unlock(r.v)
+							if !ends {
+								end()
+							}
+							l.settle()
+							require.Len(t, l.srv.Sessions(), 2, "a's and b's")
+						})
+					}
+				}
+			})
+		}
+	}
+}

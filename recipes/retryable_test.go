@@ -1,0 +1,391 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+type work = func(context.Context, *recipes.Lease) error
+
+// aPayment is work that must not be done twice: it takes a second, writes under the guard of the lease, and obeys its context.
+func aPayment(ctx context.Context, l *recipes.Lease) error {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return fmt.Errorf("%w: not paid: %w", errWork, context.Cause(ctx))
+	}
+	if _, err := l.Multi(ctx, &zk.SetDataRequest{Path: "/paid", Version: -1}); err != nil {
+		return fmt.Errorf("%w: it may have been paid: %w", errWork, err)
+	}
+	return nil
+}
+
+// underLock is Do, where a recipe has none.
+func underLock(take func(context.Context) (*recipes.Lease, error)) func(context.Context, work) error {
+	return func(ctx context.Context, f work) error {
+		l, err := take(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(l.Context(), l)
+		bounded, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		if unlocked := l.Unlock(bounded); err == nil {
+			err = unlocked
+		}
+		return err
+	}
+}
+
+// waysToWork are the ways to do work under a lock, and who else can be in the way.
+func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) error {
+	type do = func(context.Context, work) error
+	take := func(k *kind.Kind, path string, want recipes.Want) func(*recipes.Client) func(context.Context, work) error {
+		return func(c *recipes.Client) func(context.Context, work) error {
+			return underLock(func(ctx context.Context) (*recipes.Lease, error) { return c.Take(ctx, k, path, want) })
+		}
+	}
+	return map[string]func(*recipes.Client) func(context.Context, work) error{
+		"mutex":  func(c *recipes.Client) do { return c.Mutex("/m").Do },
+		"kept":   func(c *recipes.Client) do { return c.Mutex("/m", recipes.WithRetention(time.Minute)).Do },
+		"writer": func(c *recipes.Client) do { return c.RWMutex("/rw").Do },
+		"reader": func(c *recipes.Client) do { return c.RWMutex("/rw").RDo },
+		"permits": func(c *recipes.Client) do {
+			return func(ctx context.Context, f work) error { return c.Semaphore("/s").Do(ctx, 2, f) }
+		},
+		"set":        func(c *recipes.Client) do { return mixed(c, 2).Do },
+		"leader":     func(c *recipes.Client) do { return c.Election("/e").Lead },
+		"campaign":   func(c *recipes.Client) do { return underLock(c.Election("/e").Campaign) },
+		"taken":      take(kind.Mutex, "/m", recipes.Want{}),
+		"tried":      take(kind.Mutex, "/m", recipes.Want{Try: true}),
+		"read, took": take(kind.RWLock, "/rw", recipes.Want{Shared: true}),
+		"permit":     take(kind.Semaphore, "/s", recipes.Want{Permits: 1, Try: true}),
+	}
+}
+
+// mishap is what goes wrong at one request.
+type mishap struct {
+	fault zktest.Fault
+	then  func(l *lab, session int64)
+}
+
+// outage refuses connections for d.
+func outage(d time.Duration) func(*lab, int64) {
+	return func(l *lab, _ int64) {
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(0)
+		time.Sleep(d)
+		l.srv.RefuseDials(false)
+	}
+}
+
+func mishaps() map[string]mishap {
+	nothing := func(*lab, int64) {}
+	all := map[string]mishap{
+		"reply lost":              {zktest.LoseReply, nothing},
+		"reply lost and cut":      {zktest.DropReply, nothing},
+		"cut before":              {zktest.CutBefore, nothing},
+		"shed":                    {zktest.Fail(zktest.CodeThrottled), nothing},
+		"done, session expired":   {zktest.DropReply, func(l *lab, id int64) { l.srv.Expire(id) }},
+		"undone, session expired": {zktest.CutBefore, func(l *lab, id int64) { l.srv.Expire(id) }},
+		"lock drained": {zktest.DropReply, func(l *lab, _ int64) {
+			l.declare("/m", kind.Mutex.New(), draining)
+			l.declare("/e", kind.Election.New(), draining)
+		}},
+		"nodes deleted": {zktest.DropReply, func(l *lab, _ int64) {
+			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
+				for _, name := range l.children(dir) {
+					_ = l.srv.Delete(kind.JoinPath(dir, name))
+				}
+			}
+		}},
+		"asked back": {zktest.CutAfter, func(l *lab, _ int64) {
+			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
+				for _, name := range l.children(dir) {
+					_ = l.srv.Set(kind.JoinPath(dir, name), []byte(kind.RevokeMessage))
+				}
+			}
+		}},
+	}
+	for _, d := range []time.Duration{time.Second, 8 * time.Second, 30 * time.Second} {
+		all[fmt.Sprintf("done, outage of %v", d)] = mishap{zktest.DropReply, outage(d)}
+		all[fmt.Sprintf("undone, outage of %v", d)] = mishap{zktest.CutBefore, outage(d)}
+	}
+	return all
+}
+
+// goesOnFor is how long the program goes on trying.
+const goesOnFor = 2 * time.Minute
+
+// inALoop is what programs write around a call. judge sees each error, and whether the work was begun.
+func inALoop(ctx context.Context, do func(context.Context, work) error, judge func(err error, ran bool)) (runs int, perLease map[*recipes.Lease]int, err error) {
+	perLease = map[*recipes.Lease]int{}
+	for {
+		before := runs
+		err = do(ctx, func(ctx context.Context, l *recipes.Lease) error {
+			runs++
+			perLease[l]++
+			return aPayment(ctx, l)
+		})
+		judge(err, runs > before)
+		if !recipes.Retryable(err) {
+			return runs, perLease, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// struck runs the loop with a mishap at the nth request of its client, if there is one, with or without a rival that holds
+// everything at first. It returns how many requests the client has sent.
+func struck(t *testing.T, name string, n int, m mishap, contended bool) (requests int) {
+	where := fmt.Sprintf("%s, request %d, contended %v", name, n, contended)
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		require.NoError(t, l.srv.Create("/paid", nil))
+		c, rival := l.client("a"), l.client("rival")
+		if contended {
+			x, err := rival.MultiLock(rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Semaphore("/s").Share(3), rival.Election("/e")).Lock(t.Context())
+			require.NoError(t, err)
+			time.AfterFunc(3*time.Second, func() { _ = x.Unlock(context.Background()) })
+		}
+		id := l.session(c)
+		strike := l.srv.Inject(func(r zktest.Request) bool {
+			if r.Session != id || r.Op == "connect" || r.Op == "ping" || r.Op == "closeSession" {
+				return false
+			}
+			requests++
+			return requests == n
+		}, m.fault)
+		over := make(chan struct{})
+		go func() {
+			select {
+			case <-strike.Hit():
+				m.then(l, id)
+			case <-over:
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), goesOnFor)
+		defer cancel()
+		runs, perLease, err := inALoop(ctx, waysToWork()[name](c), func(err error, ran bool) {
+			if err == nil {
+				return
+			}
+			row, found := rowOf(err, ran)
+			require.True(t, found, "%s: no row of the table says what it means: %v (the work ran: %v)", where, err, ran)
+			require.Equal(t, row.again, recipes.Retryable(err), "%s: %v", where, err)
+		})
+		if name == "leader" {
+			for _, n := range perLease {
+				require.Equal(t, 1, n, "%s: once per leadership", where)
+			}
+		} else {
+			require.LessOrEqual(t, runs, 1, "%s: paid twice, the last call said %v", where, err)
+		}
+		if err == nil {
+			require.NotZero(t, runs, where)
+		}
+		close(over)
+		strike.Remove()
+		l.srv.RefuseDials(false)
+		_, _ = c.Close(), rival.Close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
+			require.Empty(t, l.children(dir), where)
+		}
+	})
+	return requests
+}
+
+// errorRow is a row of the table "What an error means".
+type errorRow struct {
+	name  string // its first line there
+	again bool
+	is    []error
+}
+
+// errorRows are those before a grant. Where several fit an error, the first does.
+var errorRows = []errorRow{
+	{"ErrWouldDeadlock, session.ErrReadOnly,", false, []error{recipes.ErrWouldDeadlock, session.ErrReadOnly, recipes.ErrClosed}},
+	{"the error of ctx", false, []error{context.Canceled, context.DeadlineExceeded}},
+	{"*HeldError of a Try (ErrHeld)", false, []error{recipes.ErrHeld}},
+	{"ErrUnreachable", true, []error{recipes.ErrUnreachable}},
+	{"ErrSessionLost", true, []error{recipes.ErrSessionLost}},
+	{"ErrLost", true, []error{recipes.ErrLost}},
+	{"ErrRevoked", true, []error{recipes.ErrRevoked}},
+	{"session.ErrThrottled", true, []error{session.ErrThrottled}},
+	{"ErrQueueFull, ErrSessionFull,", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded}},
+	{"ErrNotProvisioned, ErrKindMismatch,", false, []error{recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining,
+		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, recipes.ErrCannotHeartbeat, recipes.ErrSequenceExhausted, recipes.ErrAuth}},
+}
+
+// rowsAfterTheGrant are the others.
+var rowsAfterTheGrant = []errorRow{
+	{"what the function returned", false, []error{errWork}},
+	{"ErrReleasePending", false, []error{recipes.ErrReleasePending}},
+	{"ErrLost", false, []error{recipes.ErrLost}},
+}
+
+// errWork is in every error of aPayment.
+var errWork = errors.New("payment failed")
+
+// rowOf finds the row of an error.
+func rowOf(err error, ran bool) (errorRow, bool) {
+	rows := errorRows
+	if ran {
+		rows = rowsAfterTheGrant
+	}
+	for _, row := range rows {
+		if slices.ContainsFunc(row.is, func(target error) bool { return errors.Is(err, target) }) {
+			return row, true
+		}
+	}
+	return errorRow{}, false
+}
+
+func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(doc), "// # What an error means")
+	text, _, _ = strings.Cut(text, "// # ")
+	before, after, found := strings.Cut(text, "// After the grant.")
+	require.True(t, found)
+	for part, rows := range map[string][]errorRow{before: errorRows, after: rowsAfterTheGrant} {
+		for _, row := range rows {
+			again := map[bool]string{true: "yes", false: "no"}[row.again]
+			require.Regexp(t, `(?m)^//\t`+regexp.QuoteMeta(row.name)+`  .* `+again+`$`, part)
+		}
+	}
+	sentinels, err := os.ReadFile("errors.go")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^\t(Err\w+)\s+= `).FindAllStringSubmatch(string(sentinels), -1) {
+		if m[1] != "ErrReleased" && m[1] != "ErrObserversRefused" { // a context's cause, and an error of those who only watch
+			require.Contains(t, text, m[1])
+		}
+	}
+	for _, row := range errorRows {
+		for _, err := range row.is {
+			require.Equal(t, row.again, recipes.Retryable(fmt.Errorf("lock /m: %w", err)), err)
+		}
+	}
+}
+
+func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {
+	for name := range waysToWork() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			points := 0
+			for _, contended := range []bool{false, true} {
+				requests := struck(t, name, 0, mishap{then: func(*lab, int64) {}}, contended)
+				for what, m := range mishaps() {
+					for n := 1; n <= requests; n++ {
+						if points++; raceEnabled && points%10 != 0 { // in no order: another tenth each day
+							continue
+						}
+						struck(t, name, n, m, contended)
+						if t.Failed() {
+							t.Fatalf("at request %d of %d: %s", n, requests, what)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAPaymentWhoseReleaseLostTheSessionIsNotRepeated(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m, paid := l.client("a").Mutex(l.mutex()), 0
+		for paid < 3 {
+			err := m.Do(t.Context(), func(context.Context, *recipes.Lease) error {
+				paid++
+				l.srv.RefuseDials(true)
+				l.srv.Disconnect(0)
+				time.AfterFunc(30*time.Second, func() { l.srv.RefuseDials(false) })
+				return nil
+			})
+			require.Error(t, err)
+			if !recipes.Retryable(err) {
+				break
+			}
+		}
+		require.Equal(t, 1, paid)
+	})
+}
+
+func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		for _, why := range []error{recipes.ErrSessionLost, recipes.ErrUnreachable, recipes.ErrLost, recipes.ErrRevoked, session.ErrThrottled} {
+			require.True(t, recipes.Retryable(why))
+			fails := func(context.Context, *recipes.Lease) error { return fmt.Errorf("another system: %w", why) }
+			for _, do := range []func(context.Context, work) error{c.Mutex("/m").Do, c.RWMutex("/rw").RDo, c.Election("/e").Lead, mixed(c, 1).Do} {
+				err := do(t.Context(), fails)
+				require.ErrorIs(t, err, why)
+				require.EqualError(t, err, "another system: "+why.Error(), "its text is the caller's")
+				require.False(t, recipes.Retryable(err))
+				require.False(t, recipes.Retryable(fmt.Errorf("pay: %w", err)))
+			}
+		}
+	})
+}
+
+func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
+	for name, end := range map[string]func(*lab, *recipes.Client, *recipes.Lease){
+		"session lost": func(l *lab, c *recipes.Client, _ *recipes.Lease) { l.srv.Expire(l.session(c)) },
+		"node deleted": func(l *lab, _ *recipes.Client, x *recipes.Lease) { require.NoError(l.t, l.srv.Delete(x.Node())) },
+		"asked back": func(l *lab, c *recipes.Client, x *recipes.Lease) {
+			require.NoError(l.t, c.Revoke(l.t.Context(), x.Node()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				c := l.client("a")
+				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				l.settle()
+				end(l, c, x)
+				<-x.Context().Done()
+				_, written := x.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/m", Version: -1})
+				for _, err := range []error{context.Cause(x.Context()), x.Verify(t.Context()), written, x.Unlock(t.Context())} {
+					require.False(t, recipes.Retryable(err), err)
+				}
+			})
+		})
+	}
+}
+
+func TestALoopAroundDialEndsWithItsContext(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.srv.RefuseDials(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		dials := 0
+		for dials < 10 {
+			dials++
+			_, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext, SessionTimeout: 12 * time.Second})
+			require.ErrorIs(t, err, recipes.ErrUnreachable)
+			if !recipes.Retryable(err) {
+				break
+			}
+		}
+		require.Equal(t, 3, dials, "two of 5 s each, and one that the context ended")
+	})
+}
