@@ -93,7 +93,7 @@ func TestRealTLS(t *testing.T) {
 		require.Len(t, snap.Locks[0].Holders, 1)
 		require.False(t, snap.Sessions[s.ID()].Away)
 		require.Len(t, snap.Unasked, 1)
-		require.Contains(t, snap.Unasked[0].Why, "the others are at another port, with or without TLS")
+		require.Contains(t, snap.Unasked[0].Why, "or are at another port, with or without TLS")
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 

@@ -348,7 +348,7 @@ func (w *words) meet(ctx context.Context, live *session.Session, p asked, h *hea
 	// cons lists the connections of the port that it is asked at, and srvr counts those of all. Some may have ended between the two.
 	at.Connections, at.lists = n, all > 0 && (n >= all || n >= w.describe(ctx, live, p, h, &at))
 	if !at.lists {
-		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others are at another port, with or without TLS", n, all))
+		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others have just begun or ended, or are at another port, with or without TLS", n, all))
 	}
 	return at
 }
