@@ -43,10 +43,10 @@ bench: setup ## figures, printed and never asserted; those of large trees, each 
 compare: services ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
 
-screenshots: setup ## those of the page in README.md, made anew; look at them
+screenshots: setup ## those of the page in docs/operating.md, made anew; look at them
 	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
 
-readme: ## rewrite the generated blocks of README.md from the examples
+readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
 	$(GO) test ./examples -run TestReadme -update
 
 clean:

@@ -14,41 +14,50 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated blocks of README.md")
+var update = flag.Bool("update", false, "rewrite the generated blocks of README.md and docs")
 
-const readme = "../README.md"
+// pages are what a reader meets first, in the order in which their commands run.
+func pages(t *testing.T) []string {
+	docs, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, docs)
+	return append([]string{"../README.md"}, docs...)
+}
 
 // A generated block: a comment that says where the block comes from, and the block.
 //
 //	<!-- file: PATH -->          a whole file
 //	<!-- file: PATH#NAME -->     the lines between "NAME: begin" and "NAME: end"
 //	<!-- run: ARGS -->           what `locktree ARGS` prints for the quickstart
-//	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary
+//	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary of the plan, or to the end if it is
+//	                             behind the summary
 //	<!-- go run: PACKAGE -->     what that program prints
 var generated = regexp.MustCompile("(?m)^<!-- (file|run|go run): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
 
-// Everything the README shows is what the code does: configurations and
+// Everything the pages show is what the code does: configurations and
 // programs are the tested examples, and output is output.
 func TestReadme(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	require.NoError(t, err)
 	srv := zktest.Start(t)
 	blocks := 0
-	got := generated.ReplaceAllStringFunc(string(text), func(block string) string {
-		blocks++
-		m := generated.FindStringSubmatch(block)
-		return strings.TrimSuffix(block, m[4]+"```") + produce(t, srv, m[1], m[2]) + "```"
-	})
-	require.GreaterOrEqual(t, blocks, 5, "the README's blocks were not recognised")
-	if *update {
-		require.NoError(t, os.WriteFile(readme, []byte(got), 0o644))
-		return
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		got := generated.ReplaceAllStringFunc(string(text), func(block string) string {
+			blocks++
+			m := generated.FindStringSubmatch(block)
+			return strings.TrimSuffix(block, m[4]+"```") + produce(t, srv, m[1], m[2]) + "```"
+		})
+		if *update {
+			require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
+			continue
+		}
+		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+		for i := range min(len(was), len(is)) {
+			require.Equal(t, was[i], is[i], "%s line %d is out of date: make readme", page, i+1)
+		}
+		require.Len(t, was, len(is), "%s is out of date: make readme", page)
 	}
-	was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
-	for i := range min(len(was), len(is)) {
-		require.Equal(t, was[i], is[i], "README.md line %d is out of date: make readme", i+1)
-	}
-	require.Len(t, was, len(is), "README.md is out of date: make readme")
+	require.GreaterOrEqual(t, blocks, 7, "the blocks were not recognised")
 }
 
 // What differs from run to run without meaning anything: where the server
@@ -88,8 +97,11 @@ func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
 func excerpt(t *testing.T, out, from string) string {
 	t.Helper()
 	i, j := strings.Index(out, from), strings.Index(out, "\nPlan: ")
-	require.True(t, 0 <= i && i < j, "%q not found before the summary in:\n%s", from, out)
+	require.GreaterOrEqual(t, i, 0, "%q not found in:\n%s", from, out)
 	i = strings.LastIndexByte(out[:i], '\n') + 1
+	if j < i {
+		return out[i:]
+	}
 	end := strings.IndexByte(out[j+1:], '\n')
 	return out[i:j+1] + out[j+1:j+1+end] + "\n"
 }
@@ -117,18 +129,23 @@ func unindent(s string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\t", "    ")
 }
 
-// Shell lines outside generated blocks name commands and flags: each must exist.
+// Shell lines outside generated blocks name commands: each must exist, as must what the pages link to.
 func TestReadmeCommandsExist(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	require.NoError(t, err)
 	makefile, err := os.ReadFile("../Makefile")
 	require.NoError(t, err)
-	for _, m := range regexp.MustCompile("`make ([a-z]+)`|(?m)^    make ([a-z]+)").FindAllStringSubmatch(string(text), -1) {
-		target := m[1] + m[2]
-		require.True(t, strings.Contains(string(makefile), "\n"+target+":"), "make %s", target)
-	}
-	for _, m := range regexp.MustCompile("(?m)^    locktree ([a-z]+) ").FindAllStringSubmatch(string(text), -1) {
-		out, code := locktree(t, nil, "quickstart", m[1], "--help")
-		require.Zero(t, code, out)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`make ([a-z]+)`|(?m)^    make ([a-z]+)").FindAllStringSubmatch(string(text), -1) {
+			target := m[1] + m[2]
+			require.True(t, strings.Contains(string(makefile), "\n"+target+":"), "make %s", target)
+		}
+		for _, m := range regexp.MustCompile("(?m)^    locktree ([a-z]+) ").FindAllStringSubmatch(string(text), -1) {
+			out, code := locktree(t, nil, "quickstart", m[1], "--help")
+			require.Zero(t, code, out)
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#]+)\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+			require.FileExists(t, filepath.Join(filepath.Dir(page), m[1]+m[2]), page)
+		}
 	}
 }

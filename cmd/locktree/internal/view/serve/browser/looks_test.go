@@ -175,7 +175,7 @@ func TestScreenshots(t *testing.T) {
 	if update { // after the time in which somebody waits too long
 		s.untilServed("/", "max_wait is 30s")
 	}
-	readme, err := os.ReadFile("../../../../../../README.md")
+	manual, err := os.ReadFile("../../../../../../docs/operating.md")
 	require.NoError(t, err)
 	b := open(t, s.url)
 	b.before(asLoaded)
@@ -198,7 +198,7 @@ func TestScreenshots(t *testing.T) {
 			old, err := os.ReadFile(file)
 			require.NoError(t, err, "UPDATE_SCREENSHOTS=1 makes it")
 			require.Less(t, len(old), 150_000, file)
-			require.True(t, strings.Contains(string(readme), file), "README.md does not show %s", file)
+			require.True(t, strings.Contains(string(manual), file), "docs/operating.md does not show %s", file)
 		}
 	}
 }
