@@ -16,8 +16,8 @@
 // # How a configuration is evaluated
 //
 //  1. Files become bodies (source), and bodies become blocks by the tables of the language (language, schema, block).
-//     Override files are merged. required_version is read before all that, so that a file of a newer
-//     version fails for that reason alone (load).
+//     required_version is read before all that, so that a file of a newer version fails for that reason
+//     alone (load).
 //  2. Blocks become declarations (declaration, call, intent).
 //  3. A static pass resolves every reference of every expression before anything is evaluated (reference), because the
 //     list of names that exist explains a misspelt one best. A depth-first search over the references orders the

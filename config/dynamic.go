@@ -36,14 +36,6 @@ func newDynamicType(of *blockType, args []ArgumentSchema) *blockType {
 	}
 }
 
-// repeats is the name of the blocks that a block becomes.
-func (t *blockType) repeats() string {
-	if t.of != nil {
-		return t.of.name
-	}
-	return t.name
-}
-
 // typeOf returns the table of a nested block, nil for a dynamic one of a type
 // that does not exist here.
 func (t *blockType) typeOf(raw *hcl.Block, r *report) *blockType {

@@ -107,8 +107,7 @@ func (m *module) decodeFiles() decoded {
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
 	before, empty := m.errors(), true
 	var version *hcl.Diagnostic
-	primary, overrides := m.files.list()
-	for i, name := range append(primary, overrides...) {
+	for _, name := range m.files.list() {
 		body := m.files.parse(name)
 		if body == nil {
 			continue
@@ -118,11 +117,7 @@ func (m *module) decodeFiles() decoded {
 			version = m.checkVersion(body)
 		}
 		b := decodeBody(body, m.language, decoding)
-		if i >= len(primary) {
-			root.override(b, decoding)
-		} else {
-			root.blocks = append(root.blocks, b.blocks...)
-		}
+		root.blocks = append(root.blocks, b.blocks...)
 	}
 	if version != nil && m.parent == nil {
 		// What a newer version's language looks like to this program is beside the

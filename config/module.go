@@ -93,8 +93,8 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 // prepare reads the files and does everything that needs no values. It returns false when there is nothing that could be evaluated.
 //
 // collect prepares the modules that are called, down to the last one, so that resolve knows
-// the outputs there are. complete comes behind it, when override files are merged, and reports only:
-// collect has to cope with what is missing. order needs the references that resolve finds.
+// the outputs there are. complete reports only: collect has to cope with what is missing. order needs the
+// references that resolve finds.
 func (m *module) prepare() bool {
 	root := m.declarations()
 	if root == nil {

@@ -39,8 +39,7 @@ type blockType struct {
 	top, child bool
 }
 
-// body is the schema hcl wants. No argument is required there: whether one is
-// missing is known only after override files are merged.
+// body is the schema hcl wants. No argument is required there: complete says with better words what is missing.
 func (t *blockType) body() *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range t.args {

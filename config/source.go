@@ -43,48 +43,36 @@ func (s *sources) text(r hcl.Range) []byte {
 	return nil
 }
 
-// list returns the configuration files and the override files, each in name order.
-func (s *sources) list() (primary, overrides []string) {
+// list returns the configuration files in name order.
+func (s *sources) list() []string {
 	entries, err := fs.ReadDir(s.fsys, ".")
 	if err != nil {
 		s.noDirectory(s.dir, err)
-		return nil, nil
+		return nil
 	}
+	var out []string
 	for _, e := range entries {
-		name := e.Name()
-		stem, ok := configStem(name)
-		switch {
-		case !ok || e.IsDir():
-		case stem == "override" || strings.HasSuffix(stem, "_override"):
-			overrides = append(overrides, name)
-		default:
-			primary = append(primary, name)
+		if isConfiguration(e.Name()) && !e.IsDir() {
+			out = append(out, e.Name())
 		}
 	}
-	slices.Sort(primary)
-	slices.Sort(overrides)
-	switch n := len(primary) + len(overrides); {
+	slices.Sort(out)
+	switch n := len(out); {
 	case n == 0:
 		s.errorf(fileStart(s.dir), "No configuration files",
 			`There is no *%s or *%s file in this directory. Run "locktree init" to write a first one, or name another directory with -chdir.`, nativeSuffix, jsonSuffix)
 	case n > maxFiles:
 		s.errorf(fileStart(s.dir), "Too many files", "The directory holds %d configuration files; at most %d are read.", n, maxFiles)
-		return nil, nil
+		return nil
 	}
-	return primary, overrides
+	return out
 }
 
-// configStem cuts the suffix off a configuration file's name. Files that editors
-// leave behind are none: vim and emacs back up to "x~" and "#x#", which end
-// differently, and write hidden files beside the original.
-func configStem(name string) (string, bool) {
-	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
-		return "", false
-	}
-	if stem, ok := strings.CutSuffix(name, nativeSuffix); ok {
-		return stem, true
-	}
-	return strings.CutSuffix(name, jsonSuffix)
+// isConfiguration goes by a file's name. Files that editors leave behind are none: vim and emacs back up to "x~" and "#x#",
+// which end differently, and write hidden files beside the original.
+func isConfiguration(name string) bool {
+	return !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "#") &&
+		(strings.HasSuffix(name, nativeSuffix) || strings.HasSuffix(name, jsonSuffix))
 }
 
 // parse returns the body of a file. One with syntax errors still has a body: the sound rest of it.

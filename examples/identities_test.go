@@ -252,7 +252,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		r := newRunbook(t, "take-over-stack", addr, guardedLocks)
 		r.instead = noRestart
 		r.edit = func(text string) string {
-			return strings.Replace(text, `username = "super"`, `username = "platform"`, 1)
+			return strings.ReplaceAll(text, `username = "super"`, `username = "platform"`)
 		}
 		takeOver(t, r, guardedAccess, oldPlatform, addr)
 	})
