@@ -30,7 +30,7 @@ var (
 			},
 			blocks: []*blockType{
 				{
-					name: "tls", doc: "Encrypt the connection.", single: true,
+					name: "tls", doc: "Encrypt the connection. The files are read again for each new connection, so that they can be replaced.", single: true,
 					args: []ArgumentSchema{
 						arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
 						arg("cert_file", "string", "Our certificate."),

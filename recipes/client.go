@@ -30,6 +30,12 @@ type Config struct {
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
+	// GetTLS, when not nil, is used instead of TLS: it is called for each connection and returns the configuration of that one.
+	// So a program can follow authorities and certificates that are replaced while it runs, without losing its session:
+	// a connection that is up is not affected. An error is that of the attempt to connect, which is repeated, and a nil
+	// configuration is one. It must return soon, and must not change a configuration that it has returned. Client certificates
+	// alone can also be followed with TLS.GetClientCertificate.
+	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not,
 	// Close waits a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of what it
 	// returns.
@@ -54,8 +60,8 @@ type Config struct {
 // session is the part of the configuration that concerns sessions.
 func (c Config) session() session.Config {
 	return session.Config{
-		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Auth: c.Auth, TLS: c.TLS,
-		Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
+		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Auth: c.Auth,
+		TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
 	}
 }
 

@@ -48,8 +48,29 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 		cfg.Auth = append(cfg.Auth, recipes.Auth{Scheme: auth.Scheme, Credentials: recipes.Secret(auth.Username + ":" + string(auth.Password))})
 	}
 	var err error
-	cfg.TLS, err = a.tlsConfig(e)
+	cfg.GetTLS, err = a.followTLS(e)
 	return cfg, err
+}
+
+// followTLS reads the files of an ensemble's TLS now, and again for each connection, so that a command that lasts, such as exec,
+// goes on when certificates and authorities were replaced. While the files cannot be read or do not fit together, what they said
+// before is used. It returns nil for a plain connection.
+func (a *app) followTLS(e *config.Ensemble) (func() (*tls.Config, error), error) {
+	first, err := a.tlsConfig(e)
+	if first == nil {
+		return nil, err
+	}
+	var last atomic.Pointer[tls.Config]
+	last.Store(first)
+	return func() (*tls.Config, error) {
+		now, err := a.tlsConfig(e)
+		if err == nil {
+			last.Store(now)
+		} else if log := a.logger(); log != nil {
+			log.Warn("the certificates cannot be read again, so those read before are used", "error", err)
+		}
+		return last.Load(), nil
+	}, nil
 }
 
 // tlsConfig is nil for a plain connection. The server's certificate is always verified:
@@ -79,27 +100,8 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v. They are named by cert_file and key_file of the tls block, or ZOOKEEPER_TLS_CERT_FILE and ZOOKEEPER_TLS_KEY_FILE.", t.CertFile, t.KeyFile, err)
 		}
 		out.Certificates = []tls.Certificate{pair}
-		out.GetClientCertificate = a.followCertificate(t, &pair)
 	}
 	return out, nil
-}
-
-// followCertificate reads the client certificate again for each connection, so that a command that lasts, such as exec, goes on with
-// a new one when the old one has expired. While the files cannot be read or do not fit together, the one before is used.
-func (a *app) followCertificate(t *config.TLS, pair *tls.Certificate) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	var last atomic.Pointer[tls.Certificate]
-	last.Store(pair)
-	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if now, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err == nil {
-			last.Store(&now)
-		} else if log := a.logger(); log != nil {
-			log.Warn("the client certificate cannot be read again, so the one before is used", "error", err)
-		}
-		if ours := last.Load(); asked.SupportsCertificate(ours) == nil {
-			return ours, nil
-		}
-		return new(tls.Certificate), nil // as package tls does without one that fits
-	}
 }
 
 // tlsOf are the files of an ensemble's TLS; nil for a plain connection.

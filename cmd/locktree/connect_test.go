@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func appWith(env ...string) *app {
@@ -55,7 +57,7 @@ func TestConnectionMistakesSayWhatToDo(t *testing.T) {
 		cfg, err := appWith(env).clientConfig(here)
 		if want == "" {
 			require.NoError(t, err, env)
-			require.Nil(t, cfg.TLS, env)
+			require.Nil(t, cfg.GetTLS, env)
 			continue
 		}
 		require.ErrorContains(t, err, want)
@@ -71,9 +73,10 @@ func TestConnectionMistakesSayWhatToDo(t *testing.T) {
 func TestTLSIsVerified(t *testing.T) {
 	cfg, err := appWith("ZOOKEEPER_TLS_ENABLED=true").clientConfig(&config.Ensemble{Servers: []string{"zk:1"}})
 	require.NoError(t, err)
-	require.NotNil(t, cfg.TLS)
-	require.False(t, cfg.TLS.InsecureSkipVerify)
-	require.Nil(t, cfg.TLS.VerifyConnection)
+	secure, err := cfg.GetTLS()
+	require.NoError(t, err)
+	require.False(t, secure.InsecureSkipVerify)
+	require.Nil(t, secure.VerifyConnection)
 }
 
 func TestLogIsOffUnlessAskedFor(t *testing.T) {
@@ -123,25 +126,43 @@ func TestLookingCommandsConnectReadOnly(t *testing.T) {
 	}
 }
 
-// A command that lasts, such as exec under a lock, was blind once its certificate was replaced: the old one expires.
-func TestClientCertificateThatWasReplacedIsUsedForTheNextConnection(t *testing.T) {
+// A command that lasts, such as exec under a lock, was blind once its certificate was replaced, and could not connect any more once
+// the authority of the servers was.
+func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	a := newAuthority(t)
-	subject := func(config *tls.Config) string {
-		ours, err := config.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}})
-		require.NoError(t, err)
-		leaf, err := x509.ParseCertificate(ours.Certificate[0])
-		require.NoError(t, err)
-		return leaf.Subject.CommonName
-	}
 	a.client("mine", pkix.Name{CommonName: "first"})
-	e := &config.Ensemble{Servers: []string{"zk:1"}, TLS: &config.TLS{CertFile: a.path("mine.pem"), KeyFile: a.path("mine.key")}}
+	var server atomic.Pointer[tls.Config]
+	server.Store(a.server())
+	srv := zktest.Start(t, zktest.WithTLS(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return server.Load(), nil }}))
+	e := &config.Ensemble{Servers: []string{strings.Replace(srv.Addr(), "127.0.0.1", "localhost", 1)}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second,
+		TLS: &config.TLS{CAFile: a.path("ca.pem"), CertFile: a.path("mine.pem"), KeyFile: a.path("mine.key")}}
 	cfg, err := appWith().clientConfig(e)
 	require.NoError(t, err)
-	require.Equal(t, "first", subject(cfg.TLS))
+	c, err := recipes.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	defer c.Close()
+	first, err := c.Session(t.Context())
+	require.NoError(t, err)
+	connected := func(subject string) {
+		t.Helper()
+		srv.Disconnect(first.ID())
+		_, _, err := first.Get(t.Context(), "/")
+		require.NoError(t, err)
+		require.Equal(t, "x509:CN="+subject, first.Whoami())
+	}
+	connected("first")
 	a.client("mine", pkix.Name{CommonName: "second"})
-	require.Equal(t, "second", subject(cfg.TLS))
+	connected("second")
 	require.NoError(t, os.WriteFile(a.path("mine.pem"), []byte("half a certif"), 0o600))
-	require.Equal(t, "second", subject(cfg.TLS), "while the files do not fit together, the one before is used")
-	require.NoError(t, os.Remove(a.path("mine.key")))
-	require.Equal(t, "second", subject(cfg.TLS))
+	connected("second") // while the files do not fit together, those before are used
+	require.NoError(t, os.Remove(a.path("ca.pem")))
+	connected("second")
+
+	a.key, a.cert = a.issue("ca", pkix.Name{CommonName: "another authority"}, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.client("mine", pkix.Name{CommonName: "third"})
+	server.Store(a.server())
+	connected("third")
+	now, err := c.Session(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, first.ID(), now.ID(), "no session was lost by it")
 }

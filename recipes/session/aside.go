@@ -37,7 +37,7 @@ func (s *Session) Addresses(ctx context.Context, host string) []string {
 }
 
 // TLS reports whether the session's connections are encrypted.
-func (s *Session) TLS() bool { return s.guard.tls != nil }
+func (s *Session) TLS() bool { return s.guard.tls.get != nil }
 
 // String returns the name, followed by the address where that differs.
 func (s Server) String() string {

@@ -23,10 +23,12 @@ type Config struct {
 	SessionTimeout time.Duration // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
 	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
 	Auth           []Auth        // presented on every connection
-	TLS            *tls.Config   // used on every connection; nil = none
+	TLS            *tls.Config   // used on every connection; nil = none, or what GetTLS returns
 	Logger         *slog.Logger  // nil = none; its handler may use the Client
 	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
+	// GetTLS, when not nil, returns the TLS configuration of one connection.
+	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Trace, when not nil, receives the events of every session, in order. It is called with locks held: it must return at
@@ -52,6 +54,7 @@ type Client struct {
 	end     context.CancelFunc
 	slept   func() time.Duration // tests say here how long the machine has been suspended
 	preempt func()               // tests hook in here: the scheduler may stop a goroutine that is about to write a request
+	tls     tlsSource
 
 	mu      sync.Mutex
 	session *Session       // the newest
@@ -107,6 +110,9 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	c.book = &addressBook{resolve: test.Resolve, log: c.log, known: map[string]resolved{}}
 	if cfg.Dialer == nil {
 		cfg.Dialer, c.book.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
+	}
+	if c.tls.get, err = tlsOf(cfg); err != nil {
+		return nil, err
 	}
 	c.cfg = cfg
 	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only

@@ -3,9 +3,7 @@ package session
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -33,7 +31,7 @@ type guard struct {
 	on      listener
 	hosts   *hosts
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
-	tls     *tls.Config
+	tls     *tlsSource
 	clock   clock
 	timeout func() time.Duration // the session's timeout: as negotiated, until then as asked for
 	reply   int                  // Config.MaxReply
@@ -170,73 +168,6 @@ func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	return nil, context.Cause(ctx)
 }
-
-// open makes one connection: dialling and TLS within ctx. It returns the certificate that we have shown to the server, if any.
-func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, *x509.Certificate, error) {
-	conn, err := g.call(ctx, network, t.addr)
-	if err != nil || g.tls == nil {
-		return conn, nil, err
-	}
-	config := g.tls.Clone()
-	if config.ServerName == "" && !config.InsecureSkipVerify {
-		// Certificates carry the name as configured; what was dialled is one of its addresses.
-		config.ServerName, _, _ = net.SplitHostPort(t.name)
-	}
-	if t.told {
-		config.Certificates, config.GetClientCertificate = nil, nil
-	}
-	var shown *x509.Certificate
-	choose := chooser(config)
-	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		ours, err := choose(asked)
-		if err == nil && len(ours.Certificate) > 0 {
-			shown, _ = x509.ParseCertificate(ours.Certificate[0]) // nil if it is none: the server will say so
-		}
-		return ours, err
-	}
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, nil, ownFault(shown, fmt.Errorf("TLS handshake: %w", err))
-	}
-	return secure, shown, nil
-}
-
-// chooser chooses our certificate, as package tls does.
-func chooser(config *tls.Config) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	if config.GetClientCertificate != nil {
-		return config.GetClientCertificate
-	}
-	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		for i := range config.Certificates {
-			if asked.SupportsCertificate(&config.Certificates[i]) == nil {
-				return &config.Certificates[i], nil
-			}
-		}
-		return new(tls.Certificate), nil
-	}
-}
-
-// expiredError is that of a connection that got no answer, and for which we had shown a certificate that no server accepts any
-// more. Servers close such a connection with an alert that says little, or with none.
-type expiredError struct {
-	shown *x509.Certificate
-	err   error
-}
-
-// ownFault returns err as an expiredError if it is one.
-func ownFault(shown *x509.Certificate, err error) error {
-	if err == nil || shown == nil || timedOut(err) || time.Now().Before(shown.NotAfter) {
-		return err
-	}
-	return &expiredError{shown, err}
-}
-
-func (e *expiredError) Error() string {
-	return fmt.Sprintf("our certificate, of %s, expired on %s: %v", e.shown.Subject, e.shown.NotAfter.UTC().Format(time.RFC3339), e.err)
-}
-
-func (e *expiredError) Unwrap() error { return e.err }
 
 // explain turns an attempt's error into a text that a person can act on.
 func explain(err error) string {

@@ -66,7 +66,9 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 // Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
 // digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
 // out.
-func (s *Session) Identities() []Identity { return identities(s.client.cfg.Auth, s.client.cfg.TLS) }
+func (s *Session) Identities() []Identity {
+	return identities(s.client.cfg.Auth, s.client.tls.last.Load())
+}
 
 // Whoami describes those identities for people, without the hash of a digest, from which a short password can be guessed.
 func (s *Session) Whoami() string {

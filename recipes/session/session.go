@@ -82,7 +82,7 @@ func newSession(c *Client) *Session {
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
 	s.guard = &guard{
-		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
+		on: s, live: live, refuse: refuse, clock: s.clock, tls: &c.tls, timeout: s.Timeout,
 		dialer: c.cfg.Dialer, reply: c.cfg.MaxReply, limit: c.cfg.ConnectTimeout * 4 / 5,
 		hosts: newHosts(live, c.servers, c.book),
 		slots: newSlots(), preempt: c.preempt, sends: map[writeKey][]chan struct{}{},

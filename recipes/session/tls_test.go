@@ -8,10 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,6 +99,73 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 			require.NoError(t, err)
 			hostile.Closed(t, client)
 		})
+	}
+}
+
+// The authorities were those that the program began with: when the servers' certificates moved to another authority, a program that
+// lived through it could not connect again, and lost its session. Servers may be named by their address, of which package tls tells
+// VerifyConnection nothing.
+func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
+	for _, host := range []string{"zk1", "127.0.0.1"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			old, fresh := hostile.Authority(t), hostile.Authority(t)
+			var serves, trusts atomic.Pointer[hostile.CA]
+			serves.Store(old)
+			trusts.Store(old)
+			certificates := map[*hostile.CA]tls.Certificate{}
+			ours := map[*hostile.CA]tls.Certificate{old: old.Reissue(t, named("first")), fresh: fresh.Reissue(t, named("second"))}
+			for _, a := range []*hostile.CA{old, fresh} {
+				certificates[a], _ = a.Issue(t, host)
+			}
+			srv := zktest.Start(t)
+			secure := hostile.Listen(t, terminate(srv, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				a := serves.Load()
+				return &tls.Config{Certificates: []tls.Certificate{certificates[a]}, ClientCAs: a.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+			}}))
+			client, err := Dial(t.Context(), Config{Servers: []string{host}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience,
+				Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, network, secure)
+				},
+				GetTLS: func() (*tls.Config, error) {
+					a := trusts.Load()
+					return &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{ours[a]}}, nil
+				}})
+			require.NoError(t, err)
+			s, err := client.Session(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, s.Identities(), Identity{"x509", "CN=first"})
+			node := s.mustCreate(t, "/a-", zk.FlagEphemeralSequential)
+
+			serves.Store(fresh)
+			srv.Disconnect(s.ID())
+			require.Eventually(t, func() bool { return strings.Contains(s.guard.hosts.report(), "unknown authority") }, hostile.Patience, time.Millisecond,
+				"whoever did not follow the servers is refused as before")
+			trusts.Store(fresh)
+			_, _, err = s.Get(t.Context(), node)
+			require.NoError(t, err)
+			require.Contains(t, s.Identities(), Identity{"x509", "CN=second"})
+			hostile.Closed(t, client)
+		})
+	}
+}
+
+func named(name string) pkix.RDNSequence {
+	return pkix.RDNSequence{{{Type: []int{2, 5, 4, 3}, Value: name}}}
+}
+
+// Where encryption is asked for there is no connection without it.
+func TestNoTLSConfigurationIsNoConnection(t *testing.T) {
+	_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, TLS: &tls.Config{}, GetTLS: func() (*tls.Config, error) { return nil, nil }})
+	require.ErrorContains(t, err, "both TLS and GetTLS")
+	for text, get := range map[string]func() (*tls.Config, error){
+		"GetTLS returned no configuration": func() (*tls.Config, error) { return nil, nil },
+		"the files are gone":               func() (*tls.Config, error) { return nil, errors.New("the files are gone") },
+	} {
+		refused(t, Config{Servers: []string{"zk"}, GetTLS: get, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			t.Error("it was dialled")
+			return nil, io.EOF
+		}}, text)
 	}
 }
 
