@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -22,11 +23,12 @@ import (
 
 // stack is a loaded configuration with a connection to each of its ensembles.
 type stack struct {
-	*config.Config
-	clients []*recipes.Client // by position in Ensembles
+	*config.Config                   // with the ensembles that could be read
+	clients        []*recipes.Client // by position in Ensembles
+	lost           view.Lost         // the other ensembles
 }
 
-// withStack loads the configuration, connects to its ensembles and calls f. An interrupt is answered meanwhile.
+// withStack loads the configuration, connects to all its ensembles and calls f. An interrupt is answered meanwhile.
 func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f func(*stack) error) error {
 	defer a.interruptible(ctx)()
 	cfg, err := a.load(flags)
@@ -36,35 +38,73 @@ func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f 
 	return a.connected(ctx, cfg, readOnly, f)
 }
 
-// connected connects to the ensembles of a configuration and calls f.
+// connected connects to all ensembles of a configuration and calls f.
 func (a *app) connected(ctx context.Context, cfg *config.Config, readOnly bool, f func(*stack) error) error {
-	s := &stack{Config: cfg}
-	for _, e := range cfg.Ensembles {
-		c, err := a.dial(ctx, e, readOnly)
-		if err != nil {
+	return a.dialled(ctx, cfg, readOnly, func(s *stack) error {
+		if err := s.lost.Err(); err != nil {
 			return err
 		}
-		defer c.Close() // the command is over then; the servers remove the session in any case
-		s.clients = append(s.clients, c)
+		return f(s)
+	})
+}
+
+// dialled connects to the ensembles of a configuration and calls f with those that can be reached.
+func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f func(*stack) error) error {
+	s := &stack{Config: cfg, clients: make([]*recipes.Client, len(cfg.Ensembles))}
+	errs := make([]error, len(cfg.Ensembles))
+	var dials sync.WaitGroup // each may take as long as connect_timeout says
+	for i, e := range cfg.Ensembles {
+		dials.Go(func() { s.clients[i], errs[i] = a.dial(ctx, e, readOnly) })
 	}
+	dials.Wait()
+	for i, c := range s.clients {
+		if c != nil {
+			defer c.Close() // the command is over then; the servers remove the session in any case
+		}
+		if isA[*view.Failure](errs[i]) { // it is not the servers'
+			return errs[i]
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.lose(errs)
 	return f(s)
 }
 
-// read reads the live tree of every ensemble.
+// lose leaves out the ensembles that have an error.
+func (s *stack) lose(errs []error) {
+	rest, only := stack{lost: s.lost}, len(s.Ensembles)+len(s.lost) == 1
+	cfg := *s.Config
+	cfg.Ensembles = nil
+	for i, e := range s.Ensembles {
+		if errs[i] != nil {
+			rest.lost = append(rest.lost, view.Unseen{Ensemble: e.Name, Servers: strings.Join(e.Servers, ","), Only: only, Err: errs[i]})
+			continue
+		}
+		cfg.Ensembles, rest.clients = append(cfg.Ensembles, e), append(rest.clients, s.clients[i])
+	}
+	rest.Config = &cfg
+	*s = rest
+}
+
+// read reads the live tree of every ensemble. One that cannot be read is lost: what there is of the others is returned with the
+// error.
 func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, apply.Read) }
 
 func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
-	trees := make([]*plan.Tree, len(s.Ensembles))
+	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
-		err := s.look(ctx, i, func(session *recipes.Session) (err error) {
+		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
 			trees[i], err = read(ctx, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
-		if err != nil {
-			return nil, err
+		if errs[i] != nil && ctx.Err() != nil {
+			return nil, errs[i]
 		}
 	}
-	return trees, nil
+	s.lose(errs)
+	return slices.DeleteFunc(trees, func(t *plan.Tree) bool { return t == nil }), s.lost.Err()
 }
 
 // look calls f, which only reads ensemble i, and calls it once more if the session was lost meanwhile. It waits for a new
@@ -129,13 +169,16 @@ func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	return nil
 }
 
-// plan reads and compares in one go.
+// plan reads and compares in one go. Plans beside an error are of the ensembles that could be read; they are no whole plan.
 func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
 	trees, err := s.read(ctx)
-	if err != nil {
-		return nil, err
+	plans := s.diff(trees, opts)
+	for _, p := range plans {
+		if err != nil { // an address may be one of the others'
+			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
+		}
 	}
-	return s.diff(trees, opts), nil
+	return plans, err
 }
 
 // ensembleOf finds the ensemble of a saved plan, which must still be the one of the plan.

@@ -51,13 +51,18 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.withStack(ctx, &f.loadFlags, true, func(s *stack) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(&f.loadFlags)
+	if err != nil {
+		return err
+	}
+	return a.dialled(ctx, cfg, true, func(s *stack) error {
 		plans, err := s.plan(ctx, opts)
-		if err != nil {
+		if len(plans) == 0 {
 			return err
 		}
-		shown := view.Plan{Plans: plans, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
-		if f.out != "" && !view.Failing(plans) {
+		shown := view.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+		if f.out != "" && !shown.Failing() {
 			if err := a.savePlan(f.out, s.Config, plans); err != nil {
 				return err
 			}
@@ -65,7 +70,9 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		}
 		a.steps().Tell(shown)
 		switch {
-		case view.Failing(plans):
+		case err != nil:
+			return err
+		case shown.Failing():
 			return exitWith(exitError)
 		case f.detailedExitcode && view.Changed(plans):
 			return exitWith(exitChanges)

@@ -83,7 +83,12 @@ func (a *app) stateShow() *cobra.Command {
 // owned are the live trees with only this stack's nodes, and only those that match one of the
 // patterns, if there are any. Trees beside an error are what could be read.
 func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) (trees []*plan.Tree, err error) {
-	err = a.withStack(ctx, flags, true, func(s *stack) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return nil, err
+	}
+	err = a.dialled(ctx, cfg, true, func(s *stack) error {
 		if trees, err = s.read(ctx); err == nil {
 			err = s.allRead(ctx, trees)
 		}

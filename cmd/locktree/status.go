@@ -62,7 +62,7 @@ func statusCommand(a *app) *cobra.Command {
 				}
 				cfg.Ensembles, tree.prefix = []*config.Ensemble{e}, path
 			}
-			return a.connected(c.Context(), cfg, true, func(s *stack) error {
+			return a.dialled(c.Context(), cfg, true, func(s *stack) error {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, detailedExitcode)
 				}
@@ -85,12 +85,12 @@ func statusCommand(a *app) *cobra.Command {
 
 func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) error {
 	trees, err := s.read(ctx)
-	if err != nil {
+	if len(trees) == 0 {
 		return err
 	}
 	plans := s.diff(trees, plan.Options{})
-	a.show(view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()})
-	if err := s.allRead(ctx, trees); err != nil {
+	a.show(view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), Lost: s.lost, NowMs: time.Now().UnixMilli()})
+	if err := view.Join(err, s.allRead(ctx, trees)); err != nil {
 		return err
 	}
 	if detailedExitcode && (view.Changed(plans) || view.Failing(plans)) {
@@ -101,26 +101,31 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 
 // lookAt shows the locks at and below a path, on every ensemble that has it.
 func (a *app) lookAt(ctx context.Context, s *stack, path string, reads int) error {
-	out := view.Locks{NowMs: time.Now().UnixMilli()}
+	out, errs := view.Locks{NowMs: time.Now().UnixMilli()}, make([]error, len(s.Ensembles))
 	var closed error
 	for i := range s.Ensembles {
 		of, err := s.locksOf(ctx, i, path, func(ctx context.Context) (*inspect.Snapshot, error) {
 			return inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: reads})
 		})
-		if err != nil {
+		switch errs[i] = err; {
+		case ctx.Err() != nil:
 			return err
-		}
-		if len(of.Unread) > 0 && of.Unread[0].Missing() {
+		case err != nil, len(of.Unread) > 0 && of.Unread[0].Missing():
 			continue
 		}
 		closed = cmp.Or(closed, s.closed(ctx, i, of))
 		out.Ensembles = append(out.Ensembles, of)
 	}
-	if len(out.Ensembles) == 0 {
-		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(serverLists(s.Config), " or "))
+	servers := serverLists(s.Config)
+	s.lose(errs)
+	switch {
+	case len(out.Ensembles) > 0:
+		out.Ensembles = append(out.Ensembles, s.lost.Locks(path)...)
+		a.show(out)
+	case len(s.lost) == 0:
+		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}
-	a.show(out)
-	return closed
+	return view.Join(s.lost.Err(), closed)
 }
 
 // locksOf is a look at ensemble i.

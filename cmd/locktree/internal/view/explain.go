@@ -18,6 +18,13 @@ import (
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the
 // errors word them; what is worded here is of the command: its blocks and environment variables.
 func Explain(err error) hcl.Diagnostics {
+	if all, ok := errors.AsType[several](err); ok {
+		var out hcl.Diagnostics
+		for _, one := range all {
+			out = append(out, Explain(one)...)
+		}
+		return out
+	}
 	x := explain(err)
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: x.Summary, Detail: x.Text(), Extra: Address(x.Addr)}}
 }
@@ -116,6 +123,62 @@ func (s *SomeEnsembles) Explain() plan.Explanation {
 		fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: ",
 			plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed)),
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
+}
+
+// several are errors of which none follows from another: each is explained.
+type several []error
+
+func (s several) Error() string { return errors.Join(s...).Error() }
+
+func (s several) Unwrap() []error { return s }
+
+// Join returns an error that is explained as each of errs, without those that are nil.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	return several(errs)
+}
+
+// Unseen is an ensemble of which nothing could be read.
+type Unseen struct {
+	Ensemble, Servers string
+	Only              bool // the configuration has no other
+	Err               error
+}
+
+func (u Unseen) Error() string { return u.Err.Error() }
+
+func (u Unseen) Unwrap() error { return u.Err }
+
+// Explain implements [plan.Explainer].
+func (u Unseen) Explain() plan.Explanation {
+	x := explain(u.Err)
+	if u.Only {
+		return x
+	}
+	return x.Within(x.Summary, fmt.Sprintf("Nothing is known of ensemble %s: ", quote(u.Ensemble)), "")
+}
+
+// Lost are ensembles of which nothing could be read.
+type Lost []Unseen
+
+// Err is the error of a command that needed them, or showed only the others; nil if there are none.
+func (l Lost) Err() error {
+	errs := make([]error, len(l))
+	for i := range l {
+		errs[i] = l[i]
+	}
+	return Join(errs...)
+}
+
+// Locks are those of the ensembles: why they are not known.
+func (l Lost) Locks(path string) (out []LocksOf) {
+	for _, u := range l {
+		out = append(out, LocksOf{Ensemble: u.Ensemble, Addresses: u.Servers, Path: path, Error: Brief(u.Err)})
+	}
+	return out
 }
 
 // Denied is an error of a request for which our rights did not suffice. ZooKeeper

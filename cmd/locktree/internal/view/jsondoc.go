@@ -126,6 +126,9 @@ func (s Status) document(string) any {
 		maps.Copy(e, waitsJSON(inspect.WaitsFor(nodes...)))
 		ensembles = append(ensembles, e)
 	}
+	for _, u := range s.Lost {
+		ensembles = append(ensembles, fields{"ensemble": u.Ensemble, "servers": u.Servers, "error": Brief(u.Err)})
+	}
 	return statusJSON(s.NowMs, ensembles)
 }
 

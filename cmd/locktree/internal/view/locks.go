@@ -32,6 +32,10 @@ func (l Locks) text(h *Human) {
 		if i > 0 {
 			h.out.printf("\n")
 		}
+		if e.Snapshot == nil {
+			h.unknown(e.Ensemble, e.Addresses, e.Error)
+			continue
+		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
 		if len(e.Locks) == 0 {
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))

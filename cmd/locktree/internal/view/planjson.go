@@ -44,7 +44,7 @@ func (p Plan) document(version string) any {
 		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
-		"applyable":     !Failing(p.Plans) && Changed(p.Plans), "complete": !targeted, "errored": Failing(p.Plans),
+		"applyable":     !p.Failing() && Changed(p.Plans), "complete": !targeted, "errored": p.Failing(),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
 	}
 }

@@ -44,12 +44,12 @@ func (p Plan) text(h *Human) {
 		}
 		t.outputs(p.Plans)
 		t.summary(p)
-	} else if !Failing(p.Plans) {
+	} else if !p.Failing() {
 		t.nothing(p)
 	}
 	h.Diagnostics(folded(p), p.Files)
 	switch {
-	case Failing(p.Plans):
+	case p.Failing():
 	case p.SavedTo != "":
 		t.printf("\n%s\n\nSaved the plan to: %s\n\nTo perform exactly these actions, run the following command to apply:\n    locktree apply %s\n", rule, p.SavedTo, quote(p.SavedTo))
 	case !p.NoAdvice && Changed(p.Plans):
@@ -66,6 +66,9 @@ func Changed(plans []*plan.Plan) bool {
 func Failing(plans []*plan.Plan) bool {
 	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
 }
+
+// Failing reports whether nothing of it can be applied.
+func (p Plan) Failing() bool { return p.Incomplete || Failing(p.Plans) }
 
 // visible reports whether a plan has anything to show besides its outputs.
 func visible(p *plan.Plan) bool {
@@ -113,7 +116,7 @@ func (t planText) preamble(p Plan) {
 		{plan.Forget, "forget, without destroying"},
 	}
 	what := "will perform the following actions"
-	if Failing(p.Plans) {
+	if p.Failing() {
 		what = "planned the following actions, but then encountered a problem"
 	}
 	t.printf("\nlocktree %s. They are indicated with these symbols:\n", what)
@@ -383,7 +386,7 @@ func figures(c plan.Counts, imported, always, forgotten string) string {
 func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
-		if Failing(p.Plans) {
+		if p.Failing() {
 			return // the problems say why it cannot be applied
 		}
 		what := "You can apply this plan to save these new output values, without changing any locks."

@@ -30,6 +30,15 @@ func (s Status) text(h *Human) {
 			h.out.printf("%s\n", h.out.paint(yellow)(line))
 		}
 	}
+	for _, u := range s.Lost {
+		h.out.printf("\n")
+		h.unknown(u.Ensemble, u.Servers, Brief(u.Err))
+	}
+}
+
+// unknown is what is shown of an ensemble of which nothing is known.
+func (h *Human) unknown(ensemble, servers, why string) {
+	h.out.printf("%s  %s\n\n%s\n", h.out.paint(bold)(ensemble), servers, h.out.paint(red)(clean(why)))
 }
 
 // twig is a node of the printed tree: a provisioned node, a gap, or a child of a

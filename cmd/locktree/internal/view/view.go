@@ -89,13 +89,15 @@ type Version struct {
 
 // Plan is one or more plans, one per ensemble, and what to show with them.
 type Plan struct {
-	Plans    []*plan.Plan
-	Checks   []plan.Check         // of the configuration; those that do not hold are diagnostics already
-	Files    map[string]*hcl.File // to show where a problem is declared
-	Concise  bool                 // one line per change
-	SavedTo  string               // the file of plan -out, "" without
-	NowMs    int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
-	NoAdvice bool                 // the plan is applied at once: no advice about -out
+	Plans []*plan.Plan
+	// Incomplete: there are more ensembles, which could not be read. Nothing of it can be applied.
+	Incomplete bool
+	Checks     []plan.Check         // of the configuration; those that do not hold are diagnostics already
+	Files      map[string]*hcl.File // to show where a problem is declared
+	Concise    bool                 // one line per change
+	SavedTo    string               // the file of plan -out, "" without
+	NowMs      int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
+	NoAdvice   bool                 // the plan is applied at once: no advice about -out
 }
 
 // Ongoing is a change, or the draining before it, that has begun and not ended.
@@ -119,6 +121,7 @@ type Status struct {
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
 	Servers []string
+	Lost    Lost // the ensembles without a tree
 	NowMs   int64
 }
 
