@@ -170,7 +170,7 @@ func sweep(t *testing.T, sc scene, dir direction, stride int) (offsets int) {
 func cutStride(recipe string) int {
 	stride := max(1, map[string]int{ofAllKinds: 11, ordersObeyed: 7, someOfSeveral: 3}[recipe])
 	if raceEnabled {
-		stride *= 7
+		stride *= 20
 	}
 	return envInt("CUTS_STRIDE", stride)
 }
@@ -208,7 +208,7 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 	rounds := 150
 	if raceEnabled {
-		rounds = 25
+		rounds = 8
 	}
 	t.Run("sweep", func(t *testing.T) {
 		for i, sc := range scenes() {

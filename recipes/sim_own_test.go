@@ -16,7 +16,7 @@ import (
 func TestSimulationOfOwnLocks(t *testing.T) {
 	seeds := 1200
 	if raceEnabled {
-		seeds = 120
+		seeds = 40
 	}
 	total := playSeeds(t, seeds, newOwn)
 	if *simSeed < 0 {

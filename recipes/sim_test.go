@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	simSeeds    = flag.Int("sim.seeds", envInt("SIM_SEEDS", 0), "how many seeds to simulate; 0: 1,600, or 400 under the race detector")
+	simSeeds    = flag.Int("sim.seeds", envInt("SIM_SEEDS", 0), "how many seeds to simulate; 0: 1,600, or 120 under the race detector")
 	simSeed     = flag.Int("sim.seed", envInt("SIM_SEED", -1), "the one seed to replay, with its schedule printed")
 	simFrom     = flag.Int("sim.from", envInt("SIM_FROM", 0), "the first seed")
 	simFailures = flag.Int("sim.failures", envInt("SIM_FAILURES", 3), "how many failing seeds to show before giving up")
@@ -40,7 +40,7 @@ func envInt(name string, otherwise int) int {
 func TestSimulation(t *testing.T) {
 	seeds := 1600 // a little more than 1,000 virtual hours
 	if raceEnabled {
-		seeds = 400
+		seeds = 120
 	}
 	total := playSeeds(t, seeds, newSchedule)
 	if *simSeed < 0 {
