@@ -54,6 +54,12 @@ func compileGlobs(patterns []string) *globs {
 	return g
 }
 
+// Matching reports whether an address, or one above it, fits one of the patterns, which are as those of Options.Targets.
+func Matching(patterns []string) func(Addr) bool {
+	g := compileGlobs(patterns)
+	return func(a Addr) bool { return g.match(a) }
+}
+
 // match goes through all patterns, even after a match: unused needs to know about each of them.
 func (g *globs) match(addrs ...Addr) (ok bool) {
 	for i, re := range g.compiled {

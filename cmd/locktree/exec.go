@@ -245,5 +245,5 @@ func (x *execution) environment(lease *recipes.Lease, token uint64) []string {
 
 // say writes a line for the person who waits. Standard output is the command's.
 func (x *execution) say(format string, args ...any) {
-	fmt.Fprintf(x.stderr, "locktree: "+format+"\n", args...)
+	fmt.Fprintf(x.stderr, "locktree: %s\n", view.Clean(fmt.Sprintf(format, args...)))
 }

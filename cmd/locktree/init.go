@@ -60,7 +60,7 @@ func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	client, err := a.dial(ctx, e, true)
 	if err != nil {
 		detail := view.Explain(err)[0]
-		fmt.Fprintf(a.stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, detail.Detail)
+		fmt.Fprintf(a.stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, view.CleanLines(detail.Detail))
 		return
 	}
 	_ = client.Close()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -24,6 +25,13 @@ const (
 	heapGrowth = 70
 	memoryGoal = 420 << 20
 )
+
+// lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
+func (a *app) lasting() {
+	if a.env.get("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
+}
 
 func main() {
 	if os.Getenv("GOGC") == "" {

@@ -83,6 +83,9 @@ func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
 		}
 		switch v := v.(type) {
 		case string:
+			if isTerminal(a.stdout) { // which would obey it
+				v = view.CleanLines(v)
+			}
 			fmt.Fprint(a.stdout, v)
 			return nil
 		case float64, bool:

@@ -56,6 +56,7 @@ func serveCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.lasting()
 			return s.run(c.Context(), cfg)
 		},
 	}
@@ -159,7 +160,7 @@ func (s *service) askHealth(c *cobra.Command) error {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return view.Failf("No page answers", "%v. See that \"locktree serve\" runs there.", err)
+		return view.Failf("No page answers", "Nothing answers at %s: %v. Check that \"locktree serve\" is running there.", net.JoinHostPort(host, port), err)
 	}
 	return resp.Body.Close()
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +57,14 @@ func startServe(t *testing.T, dir string, env []string, args ...string) *served 
 		<-s.done
 	})
 	return s
+}
+
+// The soft limit is for a plan. A daemon with more than that in use would collect without pause.
+func TestServeHasNoMemoryGoal(t *testing.T) {
+	before := debug.SetMemoryLimit(memoryGoal)
+	defer debug.SetMemoryLimit(before)
+	startServe(t, t.TempDir(), nil, "-servers=127.0.0.1:1")
+	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 }
 
 func (s *served) get(path string) (int, string) {

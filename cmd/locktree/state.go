@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +35,7 @@ func (a *app) stateList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [ADDRESS]...",
 		Short: "List the addresses of what this stack has in ZooKeeper",
-		Long:  "list prints one address per line. Arguments limit it to matching addresses; * matches any.",
+		Long:  "list prints one address per line. Arguments limit it to these addresses and what is below them;\n* and ** match as in -target.",
 		RunE: func(c *cobra.Command, args []string) error {
 			trees, err := a.owned(c.Context(), &flags, args)
 			for _, tree := range trees {
@@ -88,30 +86,19 @@ func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) (t
 	if err != nil {
 		return nil, err
 	}
+	matches := plan.Matching(patterns)
 	err = a.dialled(ctx, cfg, true, func(s *stack) error {
 		if trees, err = s.read(ctx); err == nil {
 			err = s.allRead(ctx, trees)
 		}
 		for _, tree := range trees {
 			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
-				return n.Payload == nil || n.Payload.Owner.Stack != s.Stack || !matchesAny(patterns, n.Payload.Owner.Addr)
+				return n.Payload == nil || n.Payload.Owner.Stack != s.Stack || len(patterns) > 0 && !matches(plan.Addr(n.Payload.Owner.Addr))
 			})
 		}
 		return err
 	})
 	return trees, err
-}
-
-// matchesAny takes a star for anything and all else for itself: keys in addresses hold slashes, and stand in brackets.
-func matchesAny(patterns []string, addr string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		parts := strings.Split(p, "*")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
-		}
-		ok, err := regexp.MatchString("(?s)^"+strings.Join(parts, ".*")+"$", addr)
-		return ok && err == nil // a pattern that is not UTF-8 matches nothing
-	})
 }
 
 func (a *app) stateRebuild() *cobra.Command {

@@ -40,6 +40,7 @@ func topCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.lasting()
 			return a.connected(c.Context(), cfg, true, func(s *stack) error { return t.run(c.Context(), s) })
 		},
 	}

@@ -224,6 +224,9 @@ func clean[S ~string](s S) string { return inspect.Visible(string(s)) }
 // Clean is clean for what the commands print themselves.
 func Clean(s string) string { return clean(s) }
 
+// CleanLines is Clean for text that may have several lines.
+func CleanLines(s string) string { return cleanLines(s) }
+
 // cleanLines is clean for text that may have several lines.
 func cleanLines(s string) string { return eachLine(s, clean) }
 
