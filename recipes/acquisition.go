@@ -235,7 +235,6 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, e
 		if err := p.prepare(p.q.entrance()); err != nil {
 			return nil, nil, err
 		}
-		p.blind = p.node().likelyAlone()
 		if err := a.join(ctx, places, nil); err != nil {
 			return nil, nil, err
 		}
@@ -244,8 +243,7 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, e
 		if t.children != nil { // it was listed behind a create of this session
 			p.lists = [][]string{t.children}
 		}
-		p.alone = t.alone
-		p.proven = (p.alone || p.lists != nil) && p.named()
+		p.proven = p.lists != nil && p.named()
 	}
 	return p, nil, p.exhausted()
 }
@@ -294,7 +292,7 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 		if i > 0 {
 			t.born = append(slices.Clip(t.born), p.nodes...)
 		}
-		if !p.blind {
+		if !p.crowded() {
 			dirs = append(dirs, p.dirs()...)
 		}
 	}
@@ -313,12 +311,9 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	}
 	a.places = places
 	for _, p := range places {
-		if p.blind {
-			p.alone = p.node().follows()
-		} else if n := len(p.dirs()); lists != nil {
-			p.lists, lists = lists[:n], lists[n:]
+		if n := len(p.dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
+			p.lists, lists, p.proven = lists[:n], lists[n:], true
 		}
-		p.proven = p.alone || p.lists != nil
 	}
 	return nil
 }
@@ -350,9 +345,6 @@ func (a *acquisition) nodes() []*contender {
 
 // hold makes a holding of what is granted: the session heartbeats from here on.
 func (a *acquisition) hold(ctx context.Context) (*holding, error) {
-	for _, p := range a.places {
-		p.node().alone = p.certain()
-	}
 	first := a.places[0]
 	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}
 	switch {

@@ -22,8 +22,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// BenchmarkClientCPU tells what one cycle of an own lock (create, delete) costs the client's processor, beside go-zookeeper
-// doing the same two requests by hand. The server, Apache ZooKeeper, is a process of its own, so that the time
+// BenchmarkClientCPU tells what one cycle of an own lock (create, list, delete) costs the client's processor, beside go-zookeeper
+// doing the same three requests by hand. The server, Apache ZooKeeper, is a process of its own, so that the time
 // this process takes is the client's alone. Each round runs all of them one after another; figures are medians of rounds.
 //
 //	go test -run '^$' -bench ClientCPU -benchtime 1x ./recipes
@@ -118,6 +118,9 @@ func rawWay(b *testing.B, addr string, clients int) way {
 		if err != nil {
 			return err
 		}
+		if _, _, err := c.Children(dir); err != nil {
+			return err
+		}
 		return c.Delete(node, -1)
 	}}
 }
@@ -141,7 +144,7 @@ func sessionWay(b *testing.B, addr string, clients int) way {
 		s, dir := sessions[worker%clients], fmt.Sprintf("/session/%d", worker)
 		p := s.CreateAndList(ctx, &zk.CreateRequest{
 			Path: fmt.Sprintf("%s/%d-lock-", dir, number.Add(1)), Data: []byte("somebody"), Acl: open, Flags: zk.FlagEphemeralSequential,
-		})
+		}, dir)
 		if err := p.Outcome(ctx); err != nil {
 			return err
 		}

@@ -40,7 +40,6 @@ type contender struct {
 	home   *janitor // of its session, which knows of every node that exists
 	freed  atomic.Bool
 	work   atomic.Pointer[holding] // what it was granted for, or is about to be
-	line   *numbers                // of its queue; nil where that is not the lock's node
 	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
 
 	// Known once it exists.
@@ -48,8 +47,6 @@ type contender struct {
 	path  string
 	seq   int32
 	czxid int64 // from the reply to its create; 0 where that was lost
-	front bool  // nobody was ahead of it any more when it was granted
-	alone bool  // its number admitted it; no listing did
 }
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
@@ -91,9 +88,6 @@ func (k *contender) free() {
 	if k.freed.CompareAndSwap(false, true) {
 		k.home.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
 		k.home.forget(k)
-		if k.front && k.line != nil {
-			k.line.gone(k.seq)
-		}
 	}
 }
 
@@ -102,10 +96,6 @@ func freeAll(ks []*contender) {
 		k.free()
 	}
 }
-
-// follows reports whether its number says that nobody else is in its queue; likelyAlone predicts that before it has a number.
-func (k *contender) follows() bool     { return k.line != nil && k.line.follows(k.seq) }
-func (k *contender) likelyAlone() bool { return k.line != nil && k.line.guess() }
 
 // paths are those of the contenders' nodes.
 func paths(ks []*contender) []string {

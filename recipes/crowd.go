@@ -72,8 +72,8 @@ func (a *acquisition) asked() {
 	}
 }
 
-// crowded reports whether so many calls ask that this one shares a listing.
-func (p *place) crowded() bool { return len(p.a.asking) > ownListings }
+// crowded reports whether so many calls ask for permits that this one shares a listing.
+func (p *place) crowded() bool { return p.permits() && len(p.a.asking) > ownListings }
 
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.

@@ -29,10 +29,8 @@
 //
 //   - Order. At one moment (zxid) before the grant, the contender's node existed
 //     and belonged to this session, and every conflicting earlier contender was
-//     gone. Each of these shows that: a listing; the deletion of the last earlier
-//     contender, if the contender's own node is watched too; or a sequence number
-//     that directly follows that of this client's previous contender, which was
-//     first in the queue and is gone. This needs no clock.
+//     gone. A listing shows that, or the deletion of the last earlier contender if
+//     the contender's own node is watched too. This needs no clock.
 //   - Life. The session has committed a write that was sent less than half its
 //     timeout before the grant: the create, a heartbeat, or a write made for this
 //     purpose. The lease's time counts from the sending of that write.
@@ -104,9 +102,7 @@
 //   - Anything, if programs delete nodes that are not theirs. The client notices
 //     such a deletion only after the fact, and then ends the lease. It watches a
 //     holder's node once the lock has been held for 100 ms, and notices an earlier
-//     deletion or revocation at that time. It also notices then that the lock's own
-//     node was deleted and created again while the client had no right to read it,
-//     of which servers tell it nothing.
+//     deletion or revocation at that time.
 //   - Exclusion across different wire formats: Curator's clients do not see
 //     kazoo's contenders, and a lock declared for one must not be used by the other.
 //

@@ -255,7 +255,6 @@ type passing struct {
 	h    *holding
 	t    *txn
 	sent *session.Pipelined // nil if nothing was sent
-	list bool               // whether the queue is listed behind it
 	next ticket             // what the next holder gets
 }
 
@@ -271,11 +270,7 @@ func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 		return p
 	}
 	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{k}, gone: h.ks}
-	var dirs []string
-	if p.list = !k.likelyAlone(); p.list {
-		dirs = append(dirs, k.dir)
-	}
-	p.sent, _ = p.t.begin(ctx, dirs)
+	p.sent, _ = p.t.begin(ctx, []string{k.dir})
 	return p
 }
 
@@ -289,11 +284,7 @@ func (p *passing) passed(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	p.next.k = p.t.born[0]
-	switch {
-	case !p.list:
-		p.next.alone = p.next.k.follows()
-	case lists != nil:
+	if p.next.k = p.t.born[0]; lists != nil {
 		p.next.children = lists[0]
 	}
 	return true

@@ -3,11 +3,8 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -77,26 +74,7 @@ func (h *holding) watchNodes() {
 	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
 	watch := h.watch
 	for i := range h.ks {
-		h.q.c.state.spawn(func() {
-			h.look(watch, i)
-			h.compare(watch, h.ks[i])
-		})
-	}
-}
-
-// compare ends the holding if its number was counted in another life of the queue's node than the one it was compared with: see
-// prove. Servers that refuse to say which life it is (see Session.Exists) leave us without the fact that admitted us.
-func (h *holding) compare(watch int, k *contender) {
-	if !k.alone {
-		return
-	}
-	var queue *zk.Stat
-	err := retry(context.Background(), h.s, func(err error) bool { return unanswered(err) && h.watches(watch) }, func() (err error) {
-		queue, err = h.s.Exists(context.Background(), k.dir)
-		return err
-	})
-	if errors.Is(err, zk.ErrNoAuth) || queue != nil && queue.Czxid != k.line.czxid {
-		h.lose(fmt.Errorf("%s was deleted and created again, or may not be read any more, so others may hold it", k.dir))
+		h.q.c.state.spawn(func() { h.look(watch, i) })
 	}
 }
 

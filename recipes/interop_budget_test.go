@@ -119,7 +119,7 @@ func (b *biller) free(c comparison) []budgetRow {
 		}
 	}
 	if c.name == "mutex" {
-		require.Equal(b.t, "2 / 2", cycle.cells[0])
+		require.Equal(b.t, "3 / 2", cycle.cells[0])
 	}
 	return []budgetRow{acquire, cycle}
 }

@@ -42,7 +42,6 @@ type waiter struct {
 type ticket struct {
 	k        *contender // a contender already in the queue, or nil
 	children []string   // the queue as of k's creation, or nil
-	alone    bool       // nobody else was in it
 	shared   *holding   // not the ticket, but a share of this: one of its leases is the receiver's
 }
 

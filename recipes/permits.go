@@ -82,7 +82,6 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 		if err := p.prepare(in); err != nil {
 			return err
 		}
-		p.blind = p.node().likelyAlone() || p.permits() && p.crowded()
 	}
 	return a.join(ctx, places, nil)
 }
@@ -105,7 +104,7 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 		return nil, err
 	}
 	for _, p := range a.places {
-		if p.lists == nil && !p.certain() { // shared in a crowd; lost with its connection, or cut off from the create by it; or a wrong guess
+		if p.lists == nil { // shared in a crowd; lost with its connection, or cut off from the create by it
 			// The gate may be missing: another program makes the layout now, or Curator's, a container, was reaped.
 			err := retry(ctx, p.s, didNothing, func() (err error) {
 				if p.permits() {
@@ -139,10 +138,6 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 // atOnce returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
 // the committed write that proves the grant: see prove.
 func (p *place) atOnce() error {
-	if p.certain() {
-		p.node().front = true
-		return nil
-	}
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
 	err := v.decide(p.in, p.d.params, p.lists[0], p.node().name)
@@ -155,7 +150,6 @@ func (p *place) atOnce() error {
 		p.d.crowd.busy.Store(held)
 	}
 	if !held && !p.in.Gate { // at a gate it is because look found somebody in the way
-		p.node().front = v.position == 0
 		return nil
 	}
 	line, _ := kind.SortContenders(p.lists[0])

@@ -23,8 +23,6 @@ type place struct {
 	in kind.Queue // where the nodes are, or will be
 
 	nodes   []*contender    // the last one waits: when it is granted all are
-	blind   bool            // what creates the node does not list the queue, because nobody else is expected in it
-	alone   bool            // its number says that nobody else is; see numbers
 	lists   [][]string      // the queues (see dirs) as read behind the creation of the nodes; nil where that failed
 	left    <-chan struct{} // of the transaction that takes permits; see txn.left
 	way     *session.Watch  // on what is in the way; see wayClear
@@ -112,12 +110,6 @@ func (p *place) reach(ctx context.Context) error {
 // nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (p *place) wait(ctx context.Context) error {
 	defer p.forget()
-	if p.certain() {
-		p.total = 1
-		if done, err := p.granted(ctx, true); done || err != nil {
-			return err
-		}
-	}
 	var children []string
 	if p.lists != nil {
 		children, p.lists = p.lists[0], nil // not for as long as it waits: it may be long
@@ -152,25 +144,14 @@ func (p *place) wait(ctx context.Context) error {
 				continue
 			}
 			p.proven, p.waited = false, true // what made us the first is newer than what was proven before
-			v.position = 0
 		}
 		if p.in.Gate {
 			return nil
 		}
-		if done, err := p.granted(ctx, v.position == 0); done || err != nil {
+		if done, err := p.prove(ctx); done || err != nil {
 			return err
 		}
 	}
-}
-
-// certain reports whether the number of our node says that nobody else is in the queue, under the present declaration.
-func (p *place) certain() bool { return p.alone && p.node().line == p.d.line }
-
-// granted is prove, and notes whether our contender is the first.
-func (p *place) granted(ctx context.Context, front bool) (done bool, err error) {
-	done, err = p.prove(ctx)
-	p.node().front = done && front
-	return done, err
 }
 
 // list reads the queue again. Where a write will be needed (see prove) it goes with the listing, in one round trip.

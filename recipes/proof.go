@@ -15,7 +15,7 @@ import (
 // A grant rests on two facts.
 //
 // The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
-// it, in one of three forms.
+// it, in one of two forms.
 //   - A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
 //     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
 //     left, but hide none. A listing is a fact by itself, whatever the connection.
@@ -24,14 +24,6 @@ import (
 //     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
 //     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own
 //     watch is not set or has fired, even for a change of the data, it could not tell us more: then the caller lists.
-//   - The number of our node, where it follows that of a contender of ours that was the first and has gone (see numbers). The
-//     leader gave it in the transaction that made our node, so it is a fact of the log. It speaks of one life of the queue and of
-//     one leader. The declaration is the data of the same node, and its watch, looked at last, would have told us of either's
-//     end: of a deletion before any reply of a later state; and a server that loses its leader closes its connections.
-//     A server tells nothing to a client that has lost READ on the queue (CVE-2024-23944), so that client does not hear that the
-//     queue was deleted and created again. In the new queue a number can follow its last one by chance, and then a rival holds
-//     the lock as well. A moment after the grant we ask which queue it is, and the lease ends (holding.compare). Until then only
-//     the tokens tell the two holders apart, as after the deletion of a holder's node by hand.
 //
 // The node is our session's: the reply to its create, or a read of it (ours), said so.
 //

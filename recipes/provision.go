@@ -33,7 +33,6 @@ type declaration struct {
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
 	crowd   *crowd                       // of a semaphore
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
-	line    *numbers                     // of the contenders in the node
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -257,7 +256,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 		return nil, err
 	}
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), line: &numbers{czxid: stat.Czxid}}
+		crowd: newCrowd(), brought: new(atomic.Pointer[declaration])}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

@@ -63,14 +63,10 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
-	k := &contender{
+	return &contender{
 		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
 		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, home: q.c.state.janitor(s),
-	}
-	if k.dir == d.path { // the node that is watched is the queue
-		k.line = d.line
-	}
-	return k, nil
+	}, nil
 }
 
 // verdict is what a listing says about our contender.

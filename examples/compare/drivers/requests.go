@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -41,9 +42,14 @@ type requestsLock struct {
 }
 
 func (l *requestsLock) Lock(context.Context) (err error) {
+	listed := make(chan error, 1)
+	go func() { // beside the create: locktree waits for one round trip
+		_, _, err := l.c.Children(l.dir)
+		listed <- err
+	}()
 	r := l.contender()
 	l.node, err = l.c.Create(r.Path, r.Data, r.Flags, r.Acl)
-	return err
+	return cmp.Or(err, <-listed)
 }
 
 func (l *requestsLock) contender() *zk.CreateRequest {

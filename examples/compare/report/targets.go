@@ -21,7 +21,7 @@ type target struct {
 }
 
 var targets = []target{
-	{workload: bench.Alone, beside: "curator", name: "cycles", figure: ratioOf, one: 1.3, three: 1.2},
+	{workload: bench.Alone, beside: "curator", name: "cycles", figure: ratioOf, one: 1.15, three: 1.15},
 	{workload: bench.Many, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
 	{workload: bench.Many, beside: "go-zookeeper", name: "cycles", figure: ratioOf, one: 1.1},
 	{workload: bench.Crowded, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},

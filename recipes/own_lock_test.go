@@ -2,19 +2,55 @@ package recipes_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// What may go wrong for a client that expects nobody else in the queue.
+// A lock that one client takes again and again, with nobody or hardly anybody else.
+
+func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		for range 5 {
+			require.Equal(t, spent{2, "create delete getChildren2"}, l.cost(func() {
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				l.unlock(x)
+			}))
+		}
+	})
+}
+
+// Servers tell nothing to a client that may not read the queue any more, so it does not hear that the queue was deleted and
+// created again, with a rival in it. A grant rests on a listing, which it does not get.
+func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		admin, err := l.client("admin").Session(t.Context())
+		require.NoError(t, err)
+		blind := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermCreate | zk.PermDelete | zk.PermAdmin}}
+		_, err = admin.SetACL(t.Context(), "/m", blind, -1)
+		require.NoError(t, err)
+		require.NoError(t, l.srv.Delete("/m"))
+		l.mutex()
+		rival := l.foreign("/m", "_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-0000000000", "rival")
+		_, err = admin.SetACL(t.Context(), "/m", blind, -1)
+		require.NoError(t, err)
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		l.settle()
+		require.Equal(t, []string{rival}, l.queue("/m"), "and nothing of it stays")
+	})
+}
 
 // A caller that has had enough when it gives the lock back (a request that was cancelled, say) costs the next goroutine nothing.
 func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
@@ -24,7 +60,7 @@ func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range 2 * settled {
+		for range 6 {
 			w := l.locking(m)
 			l.srv.ResetCounts()
 			start := time.Now()
@@ -74,18 +110,11 @@ func TestALostRequestOfAnOwnLockOverlooksNobody(t *testing.T) {
 	upheavals := map[string]upheaval{
 		"nothing":       func(*lab, *recipes.Mutex) <-chan result[*recipes.Lease] { return nil },
 		"a rival comes": queued,
-	}
-	for back := range int32(settled + 3) { // a new leader counts from there
-		upheavals[fmt.Sprintf("the count goes back to %d", back)] = func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] {
-			require.NoError(l.t, l.srv.SetCreateCount("/m", back))
-			return queued(l, b)
-		}
-		upheavals[fmt.Sprintf("the queue is made again, %d", back)] = func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] {
+		"the queue is made again": func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] {
 			require.NoError(l.t, l.srv.Delete("/m"))
 			l.mutex()
-			require.NoError(l.t, l.srv.SetCreateCount("/m", back))
 			return queued(l, b)
-		}
+		},
 	}
 	for _, op := range []string{"create", "delete", "multi"} {
 		for name, f := range map[string]zktest.Fault{
@@ -96,7 +125,7 @@ func TestALostRequestOfAnOwnLockOverlooksNobody(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
 						c := l.client("a")
 						a, b := c.Mutex(l.mutex()), l.client("b").Mutex("/m")
-						l.own(a.Lock)
+						l.warm(a)
 						id := l.session(c)
 						var ours []<-chan result[*recipes.Lease]
 						x, err := a.Lock(t.Context())
@@ -172,89 +201,19 @@ func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
 	l.settle()
 }
 
-// The end of the sequence is told to who leaves the listing out, too.
-func TestAnOwnLockComesToTheEndOfTheSequence(t *testing.T) {
+func TestAReaderThatIsAheadOfOursIsNotOverlooked(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
-		require.NoError(t, l.srv.SetCreateCount("/m", recipes.LastSequence-settled-1))
-		l.own(m.Lock)
-		for range 2 {
-			x, err := m.Lock(t.Context())
+		other, err := l.client("other").RWMutex(l.rwlock()).RLock(t.Context())
+		require.NoError(t, err)
+		rw := l.client("a").RWMutex("/rw")
+		for range 3 {
+			x, err := rw.RLock(t.Context())
 			require.NoError(t, err)
 			l.unlock(x)
 		}
-		_, err := m.Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
-		l.settle()
-		require.Empty(t, l.children("/m"))
-	})
-}
-
-// Bounds and refusals hold for who expects nobody.
-func TestARefusalMeetsWhoExpectsNobody(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/m", &kind.MutexParams{Common: kind.Common{MaxWaiters: 1}})
-		a := l.client("a").Mutex("/m")
-		l.own(a.Lock)
-		x, err := l.client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("c").Mutex("/m"))
-		_, err = a.Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrQueueFull)
-		l.unlock(x)
-		l.unlock((<-w).v)
-
-		l.own(a.Lock)
-		got := async(func() (*recipes.Lease, error) { return a.Lock(t.Context()) })
-		synctest.Wait()
-		l.declare("/m", kind.Mutex.New(), draining)
-		require.ErrorIs(t, (<-got).err, recipes.ErrDraining)
-		l.settle()
-		require.Empty(t, l.children("/m"))
-	})
-}
-
-// An heir with another ID than the one that the place was made for writes its own, though nobody else is in the queue.
-func TestAnHeirThatIsAloneNamesItself(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		for range settled { // by hand-overs
-			w := l.locking(m)
-			l.unlock(x)
-			x = (<-w).v
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*recipes.Lease, error) { return c.Mutex("/m", recipes.WithID("first")).Lock(ctx) })
-		l.settle()
-		second := l.locking(c.Mutex("/m", recipes.WithID("second")))
-		done := async(func() (any, error) { return nil, x.Unlock(t.Context()) })
-		synctest.Wait()
-		cancel()
-		require.Error(t, (<-first).err)
-		require.NoError(t, (<-done).err)
-		r := <-second
-		require.NoError(t, r.err)
-		require.Equal(t, "second", l.says("/m"))
-		l.unlock(r.v)
-	})
-}
-
-// Declarations that are pushed out take with them what was known of the numbers.
-func TestNumbersGoWithADeclarationThatIsPushedOut(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		c.KeepDeclarations(1)
-		l.declare("/n", kind.Mutex.New())
-		a := c.Mutex(l.mutex())
-		l.own(a.Lock)
-		l.own(c.Mutex("/n").Lock)
-		l.srv.ResetCounts()
-		x, err := a.Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, l.srv.Counts().ByOp["getChildren2"])
-		l.unlock(x)
+		w := l.locker(rw.Lock)
+		notYet(t, w, "another reads")
+		l.unlock(other)
+		l.unlock(hostile.Soon(t, w, "nobody reads").v)
 	})
 }
