@@ -179,7 +179,7 @@ type work struct {
 }
 
 func worker(t *testing.T, auth recipes.Auth, addrs ...string) *work {
-	c := dial(t, strings.Join(addrs, ","), "worker", 40*time.Second, auth) // it survives a server that is restarted
+	c := dial(t, strings.Join(addrs, ","), "worker", 160*time.Second, auth) // it survives a server that is restarted
 	permit, err := c.Semaphore(workers).Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -244,7 +244,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
 			t.Parallel()
-			takeOverReal(t, []*realzk.Server{realzk.Start(t, realzk.Options{})}, access, super)
+			takeOverReal(t, []*realzk.Server{realzk.Start(t, patient)}, access, super)
 		})
 	}
 	onBoth(t, func(t *testing.T, start func() string) {
@@ -259,7 +259,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 	// One of three knows the superuser; all that is written goes through the leader.
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel()
-		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{}), guardedAccess, super)
+		takeOverReal(t, realzk.StartEnsemble(t, 3, patient), guardedAccess, super)
 	})
 }
 
@@ -269,8 +269,10 @@ var noRestart = map[string]func(){
 	"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
 }
 
-// takeOverReal restarts the first server. The worker knows all of them, as a program would: to start a JVM may take longer on
-// a busy machine than a lease lasts.
+// patient servers grant sessions of 160 s, 20 ticks: to start a JVM may take longer on a busy machine than a lease of the usual 40 s lasts.
+var patient = realzk.Options{TickTime: 8 * time.Second}
+
+// takeOverReal restarts the first server. The worker knows all of them, as a program would.
 func takeOverReal(t *testing.T, servers []*realzk.Server, access, super string) {
 	r := newRunbook(t, "take-over-stack", servers[0].Addr, guardedLocks)
 	r.hosts = []*shell{hostShell(t, servers[0], t.TempDir())}
