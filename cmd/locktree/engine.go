@@ -111,7 +111,7 @@ func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipe
 // session as long as a command waits for its first one, and then for as long as f takes.
 func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
 	for again := true; ; again = false {
-		wait, cancel := context.WithTimeout(ctx, 2*cmp.Or(s.Ensembles[i].ConnectTimeout, 5*time.Second))
+		wait, cancel := context.WithTimeout(ctx, sessionWithin(s.Ensembles[i]))
 		live, err := s.clients[i].Session(wait)
 		cancel()
 		if err != nil {
@@ -123,6 +123,9 @@ func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error)
 		}
 	}
 }
+
+// sessionWithin is how long a command waits for another session.
+func sessionWithin(e *config.Ensemble) time.Duration { return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second) }
 
 // diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {

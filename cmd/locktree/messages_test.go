@@ -21,7 +21,7 @@ import (
 )
 
 // messagePackages are those whose messages a person may read.
-var messagePackages = []string{".", "internal/view", "../../config", "../../plan", "../../apply"}
+var messagePackages = []string{".", "internal/view", "internal/view/serve", "../../config", "../../plan", "../../apply"}
 
 // messageNames are how the source names what is read first of a message: a
 // parameter, a result, or a field of one of these names holds one, and the text

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +18,9 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // serveAddress is where the page is served unless something else is asked for.
@@ -83,24 +84,8 @@ type service struct {
 	reads, history          int
 	healthcheck             bool
 
-	board *serve.Board
-	door  atomic.Pointer[door]
-
-	reading sync.Mutex // over reading the configuration again
-	input   []byte     // what standard input had, for a -var-file=-
-	source  serve.Source
-	stamps  string // of the files that were read
-
-	mu       sync.Mutex
-	watched  map[string]*watched // by ensemble
-	watching sync.WaitGroup
-}
-
-// door is who may look at the page, and how.
-type door struct {
-	web   *serve.WebConfig
-	login func(*http.Request) bool
-	tls   *tls.Config
+	input []byte // what standard input had, for a -var-file=-
+	door  *serve.Door
 }
 
 func (s *service) check(c *cobra.Command) error {
@@ -116,17 +101,15 @@ func (s *service) check(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	opened, err := s.readDoor()
-	if err != nil {
+	if s.door, err = serve.OpenDoor(s.webPath()); err != nil {
 		return view.Failf("Cannot use the web configuration", "%v.", err)
 	}
-	s.door.Store(opened)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		if !opened.web.Authenticates() {
+		if !s.door.Config.Authenticates() {
 			return view.Failf("The page would be open to everybody", "Other machines can reach -listen=%s. "+
 				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
-		if !opened.web.Encrypts() {
+		if !s.door.Config.Encrypts() {
 			s.view().Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
 		}
 		if ip == nil && host != "" {
@@ -165,64 +148,63 @@ func (s *service) askHealth(c *cobra.Command) error {
 	return resp.Body.Close()
 }
 
-// run serves until it is told to end. Servers that cannot be reached are no reason not to.
+// run serves until it is told to end.
 func (s *service) run(ctx context.Context, cfg *config.Config) error {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return view.Failf("Cannot listen on "+s.listen, "%v. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", err)
 	}
 	defer l.Close()
-	address := "http://" + l.Addr().String() + "/"
-	s.board = serve.NewBoard(serve.Options{Version: version(), Interval: s.interval, History: s.history})
-	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
-	handler := serve.Server(serve.Guard(s.board.Handler(), s.hosts, login))
-	listener := serve.Limit(l, handler)
-	if s.door.Load().tls != nil {
-		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
-		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	s.watched = map[string]*watched{}
-	s.adopt(ctx, cfg)
-	s.watching.Go(func() { s.followFiles(ctx, again) })
-	fmt.Fprintln(s.stdout, address)
-	s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
-	ended := make(chan error, 1)
-	go func() { ended <- handler.Serve(listener) }()
-	select {
-	case err = <-ended:
-		err = view.Failf("The page is not served any more", "%v.", err)
-	case <-ctx.Done():
-		err = nil
-	}
-	stop()
-	s.board.Close()
-	s.end(handler)
+	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
+		Hosts: s.hosts, DriftInterval: s.driftInterval, Read: s.readAgain, Say: s.view().Message}
+	err = page.Run(ctx, l, s.setup(cfg, s.door), again, func(address string) {
+		fmt.Fprintln(s.stdout, address)
+		s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
+	})
 	s.view().Message("Stopped.")
 	return err
 }
 
-// endWithin is for what is under way when serve is told to stop.
-const endWithin = 700 * time.Millisecond
+// setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
+func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
+	declared := s.servers == "" && len(cfg.Sources) > 0
+	out := &serve.Setup{Source: serve.Source{Read: time.Now()}, Door: door, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	if declared {
+		out.Source = sourceOf(cfg)
+	}
+	for i, e := range cfg.Ensembles {
+		t := &out.Targets[i]
+		t.Key = s.keyOf(e)
+		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.driftInterval > 0 && declared
+		t.Scan.Declared = locksIn(e.Tree)
+		t.Compare = func(ctx context.Context, client *recipes.Client) (drift *plan.Plan, _ *view.CheckupOf, err error) {
+			if declared {
+				one := *cfg
+				one.Ensembles = []*config.Ensemble{e}
+				plans, failed := (&stack{Config: &one, clients: []*recipes.Client{client}}).plan(ctx, plan.Options{})
+				if err = failed; err == nil {
+					drift = plans[0]
+				}
+			}
+			found, failed := s.checkUp(ctx, e)
+			return drift, &found, cmp.Or(err, failed)
+		}
+	}
+	return out
+}
 
-// end lets answers that are under way be finished and closes the sessions, if that can be done soon: they hold nothing.
-func (s *service) end(handler *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
-	defer cancel()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		s.watching.Wait()
-	}()
-	if handler.Shutdown(ctx) != nil {
-		_ = handler.Close()
+// targets are the ensembles of a configuration as [serve.Follow] looks at them.
+func (a *app) targets(cfg *config.Config, prefix string, reads int) (out []serve.Target) {
+	for i, e := range cfg.Ensembles {
+		opts := inspect.ScanOptions{Prefix: prefix, Reads: reads}
+		if prefix == "" {
+			opts.Declared = locksIn(e.Tree)
+		}
+		out = append(out, serve.Target{Ensemble: serve.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: prefix}, Scan: opts, Patience: sessionWithin(e),
+			Dial: func(ctx context.Context) (*recipes.Client, error) { return a.dial(ctx, e, true) }})
 	}
-	select {
-	case <-closed:
-	case <-ctx.Done():
-	}
+	return out
 }

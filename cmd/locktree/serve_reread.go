@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -33,115 +32,43 @@ func (s *service) keepInput() (err error) {
 	return nil
 }
 
-// followFiles reads everything again when a file has changed, and when it is told to.
-func (s *service) followFiles(ctx context.Context, told <-chan os.Signal) {
-	look := time.NewTicker(s.interval)
-	defer look.Stop()
-	for {
-		select {
-		case <-told:
-			s.reread(ctx)
-			s.compareNow()
-		case <-look.C:
-			s.reading.Lock()
-			same := s.stamps == s.fileStamps(s.current())
-			s.reading.Unlock()
-			if !same {
-				s.reread(ctx)
-				s.compareNow()
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (s *service) compareNow() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watched {
-		select {
-		case w.news <- struct{}{}:
-		default: // it is told already
-		}
-	}
-}
-
-// current is the configuration that is in use.
-func (s *service) current() *config.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watched {
-		return w.stack
-	}
-	return &config.Config{}
-}
-
-// reread reads the configuration again and puts it in force. One that has errors is not: what there was stays, and the page, the
-// metrics and standard error say so.
-func (s *service) reread(ctx context.Context) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	was := s.current()
-	before := s.fileStamps(was)
-	cfg, opened, err := s.readAll()
-	changing := before != s.fileStamps(was) // while it was read: it is read once more
-	if ctx.Err() != nil {
-		return
-	}
+// readAgain reads the configuration, and all files that it needs.
+func (s *service) readAgain() (*serve.Setup, error) {
+	door, err := serve.OpenDoor(s.webPath())
 	if err != nil {
-		said := view.Brief(err)
-		if said != s.source.Error {
-			s.view().Message(fmt.Sprintf("The configuration was read again and is not used: %s. The one of %s stays in force.", said, s.source.Read.UTC().Format(time.RFC3339)))
-		}
-		if s.source.Error == "" {
-			s.source.Failed = time.Now()
-		}
-		s.source.Error, s.stamps = said, before
-		s.board.Reread(s.source)
-		return
-	}
-	if s.source.Error != "" {
-		s.view().Message("The configuration was read again and is in force.")
-	}
-	s.door.Store(opened)
-	if s.adopt(ctx, cfg); changing {
-		s.stamps = before
-	}
-}
-
-// readAll reads the configuration, and all files that it needs.
-func (s *service) readAll() (*config.Config, *door, error) {
-	opened, err := s.readDoor()
-	if err != nil {
-		return nil, nil, err
-	}
-	if was := s.door.Load(); was.web.Authenticates() != opened.web.Authenticates() || was.web.Encrypts() != opened.web.Encrypts() {
-		return nil, nil, errors.New("the web configuration asks for passwords or certificates now, or does not any more: restart serve")
+		return nil, err
 	}
 	var cfg *config.Config
 	if s.prefix != "" {
 		if cfg, err = s.configOfEnvironment(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	if cfg == nil {
 		again := &app{terminal: terminal{stdin: bytes.NewReader(s.input), env: s.env}, dir: s.dir}
 		read, diags := config.Load(again.path("."), again.options(&s.loadFlags))
 		if diags.HasErrors() {
-			return nil, nil, firstError(diags)
+			return nil, firstError(diags)
 		}
 		cfg = read
 	}
 	if len(cfg.Ensembles) == 0 {
-		return nil, nil, errors.New("it declares no ensemble")
+		return nil, errors.New("it declares no ensemble")
 	}
 	for _, e := range cfg.Ensembles {
 		if _, err := s.clientConfig(e); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return cfg, opened, nil
+	return s.setup(cfg, door), nil
+}
+
+// webPath is the path of the web configuration, "" without one.
+func (s *service) webPath() string {
+	if s.webConfig == "" {
+		return ""
+	}
+	return s.path(s.webConfig)
 }
 
 // firstError is one of the errors, where it is and how many more there are.
@@ -162,31 +89,10 @@ func firstError(diags hcl.Diagnostics) error {
 	return errors.New(text)
 }
 
-func (s *service) readDoor() (*door, error) {
-	if s.webConfig == "" {
-		return &door{}, nil
-	}
-	web, err := serve.ReadWebConfig(s.path(s.webConfig))
-	if err != nil {
-		return nil, err
-	}
-	encrypted, err := web.TLSConfig()
-	if err != nil {
-		return nil, err
-	}
-	if encrypted != nil {
-		encrypted.NextProtos = []string{"http/1.1"} // the limits are on connections, each of which is one request at a time
-	}
-	return &door{web, web.Login(), encrypted}, nil
-}
-
 // sourceOf is what the page says of a configuration. The fingerprint is of the files that declare, not of those with values,
 // which may be secret.
-func (s *service) sourceOf(cfg *config.Config) serve.Source {
+func sourceOf(cfg *config.Config) serve.Source {
 	source := serve.Source{Read: time.Now()}
-	if !s.declared(cfg) {
-		return source
-	}
 	if source.Path = cfg.Dir; !filepath.IsAbs(cfg.Dir) {
 		source.Path, _ = filepath.Abs(cfg.Dir) // which fails if the working directory is gone
 	}
@@ -237,4 +143,23 @@ func (s *service) fileStamps(cfg *config.Config) string {
 func fileContent(name string) []byte {
 	content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
 	return content
+}
+
+// keyOf identifies what a client and a scanner are made of.
+func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %v %v\n", e.Servers, e.SessionTimeout, e.ConnectTimeout)
+	for _, a := range e.Auth {
+		fmt.Fprintf(h, "%q %q %q\n", a.Scheme, a.Username, string(a.Password))
+	}
+	if t := s.tlsOf(e); t != nil {
+		fmt.Fprintf(h, "%q\n", t.ServerName)
+		for _, name := range tlsFiles(t) {
+			fmt.Fprintf(h, "%q %q\n", name, fileContent(name))
+		}
+	}
+	for _, path := range locksIn(e.Tree) {
+		fmt.Fprintf(h, "%q\n", path)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }

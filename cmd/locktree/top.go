@@ -2,18 +2,19 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -41,7 +42,7 @@ func topCommand(a *app) *cobra.Command {
 				return err
 			}
 			a.lasting()
-			return a.connected(c.Context(), cfg, true, func(s *stack) error { return t.run(c.Context(), s) })
+			return t.run(c.Context(), cfg)
 		},
 	}
 	t.register(c)
@@ -55,98 +56,44 @@ type topRun struct {
 	treeFlags
 	interval time.Duration
 	count    int
-	scanners []*inspect.Scanner // by position in Ensembles
-	last     view.Top
 	screen   *os.File // a terminal, which is repainted; nil for any other output, which is appended to
 }
 
 // run refreshes until it is interrupted, which is how it is meant to end. If a refresh fails, or takes longer than the
 // interval, the last result stays on the screen, with its age.
-func (t *topRun) run(ctx context.Context, s *stack) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for i, e := range s.Ensembles {
-		opts := inspect.ScanOptions{Prefix: t.prefix, Reads: readsPerLook}
-		if t.prefix == "" {
-			opts.Declared = locksIn(e.Tree)
-		}
-		t.scanners = append(t.scanners, inspect.NewScanner(s.clients[i], opts))
-	}
+func (t *topRun) run(ctx context.Context, cfg *config.Config) error {
 	if f, ok := t.stdout.(*os.File); ok && isTerminal(f) && t.env.get("TERM") != "dumb" {
 		t.screen = f
 		// The alternate screen of the terminal, so that its content comes back afterwards; no cursor; too long lines are cut.
 		fmt.Fprint(f, "\x1b[?1049h\x1b[?25l\x1b[?7l")
 		defer fmt.Fprint(f, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
-	next := time.NewTicker(t.interval)
-	defer next.Stop()
-	looks := make(chan topLook, 1)
-	look := func() { go func() { looks <- t.look(ctx, s) }() }
-	look()
-	for looking, n := true, 0; ; {
-		select {
-		case found := <-looks:
-			looking = false
-			switch t.last.Error = found.err; {
-			case found.err == nil:
-				t.last.Locks = found.Locks
-			case t.last.Ensembles == nil: // there would be nothing to show
-				return found.err
-			}
-			n++
-		case <-next.C:
-			if !looking {
-				looking = true
-				look()
-				continue
-			}
-			if t.last.Ensembles == nil {
-				continue
-			}
-			t.last.Error = cmp.Or(t.last.Error, errNoAnswer)
-		case <-ctx.Done():
-			return t.verdict(ctx, s)
-		}
-		t.last.ShownMs = time.Now().UnixMilli()
-		t.paint(t.last)
-		if n > 0 && n == t.count {
-			return t.verdict(ctx, s)
-		}
+	var last view.Top
+	_, errs := serve.Follow(ctx, t.targets(cfg, t.prefix, readsPerLook), t.interval, func(known []view.LocksOf, rounds int) bool {
+		last = view.NewTop(known, time.Now())
+		t.paint(last)
+		return rounds == 0 || rounds != t.count
+	})
+	if last.Ensembles == nil {
+		s := &stack{Config: cfg, clients: make([]*recipes.Client, len(errs))}
+		s.lose(errs)
+		return s.lost.Err() // there would be nothing to show
 	}
-}
-
-var errNoAnswer = errors.New("no answer yet")
-
-// topLook is the result of one refresh.
-type topLook struct {
-	view.Locks
-	err error
-}
-
-func (t *topRun) look(ctx context.Context, s *stack) (found topLook) {
-	found.NowMs = time.Now().UnixMilli()
-	for i := range s.Ensembles {
-		of, err := s.locksOf(ctx, i, t.prefix, t.scanners[i].Scan)
-		if err != nil {
-			return topLook{err: err}
-		}
-		found.Ensembles = append(found.Ensembles, of)
-	}
-	return found
+	return t.verdict(context.WithoutCancel(ctx), cfg, last)
 }
 
 // verdict is how top ends, which depends on what it showed last.
-func (t *topRun) verdict(ctx context.Context, s *stack) error {
-	if t.last.Error != nil {
+func (t *topRun) verdict(ctx context.Context, cfg *config.Config, last view.Top) error {
+	if slices.ContainsFunc(last.Ensembles, func(of view.LocksOf) bool { return of.Error != "" }) {
 		return exitWith(exitError)
 	}
-	ctx = context.WithoutCancel(ctx)
-	for i, of := range t.last.Ensembles {
-		if err := s.closed(ctx, i, of); err != nil {
-			return err
-		}
+	closed := func(of view.LocksOf) bool { return len(of.Closed()) > 0 }
+	if !slices.ContainsFunc(last.Ensembles, closed) {
+		return nil
 	}
-	return nil
+	return t.connected(ctx, cfg, true, func(s *stack) error { // it is asked who could help
+		return s.closed(ctx, slices.IndexFunc(last.Ensembles, closed), last.Ensembles[slices.IndexFunc(last.Ensembles, closed)])
+	})
 }
 
 func (t *topRun) paint(top view.Top) {

@@ -56,6 +56,12 @@ func explain(err error) plan.Explanation {
 	return plan.Explain(err)
 }
 
+// Reason is why something failed, in a line for which there is little place, without what to do next.
+func Reason(err error) string {
+	why, _, _ := strings.Cut(inner(err), "\n")
+	return clean(why)
+}
+
 // inner is what an error says of what failed, without what to do next.
 func inner(err error) string {
 	x := explain(err)

@@ -18,6 +18,7 @@ import (
 // topRow is one lock in use.
 type topRow struct {
 	ensemble string
+	atMs     int64 // when it was looked at
 	*inspect.Report
 	queue
 }
@@ -27,6 +28,12 @@ func (t Top) text(h *Human) {
 	lines := []string{t.counts(rows)}
 	warn := func(text string) { lines = append(lines, h.out.paint(red)(text)) }
 	for _, e := range t.Ensembles {
+		if e.Error != "" {
+			warn(t.stale(e))
+		}
+		if e.Snapshot == nil {
+			continue
+		}
 		if closed := e.Closed(); len(closed) > 0 {
 			warn("Cannot be read: " + clean(FirstFew(closed)))
 		}
@@ -36,16 +43,9 @@ func (t Top) text(h *Human) {
 		if e.Pending > 0 {
 			lines = append(lines, Plural(e.Pending, "node")+" not looked at this time: what is shown of them is older, or nothing.")
 		}
-	}
-	if t.Error != nil {
-		warn(t.stale())
-	}
-	for _, e := range t.Ensembles {
 		if text := Unasked(e.Snapshot); text != "" && len(rows) > 0 {
 			lines = append(lines, "Who is cut off is not known of all. "+text)
 		}
-	}
-	for _, e := range t.Ensembles {
 		for _, line := range deadlockLines(e.Waits) {
 			warn(line)
 		}
@@ -78,7 +78,7 @@ const tableLines = 4
 // counts is the first line.
 func (t Top) counts(rows []topRow) string {
 	locks, held, waiting, missing, closed := 0, 0, 0, 0, 0
-	for _, e := range t.Ensembles {
+	for _, e := range t.known() {
 		locks, missing, closed = locks+len(e.Locks), missing+len(e.Unread)-len(e.Closed()), closed+len(e.Closed())
 	}
 	for _, r := range rows {
@@ -93,7 +93,7 @@ func (t Top) counts(rows []topRow) string {
 func (t Top) cutOff(rows []topRow, tell func(string)) {
 	const few = 3
 	n := 0
-	for _, e := range t.Ensembles {
+	for _, e := range t.known() {
 		for _, r := range rows {
 			for _, c := range r.holders {
 				s := e.Sessions[c.Session]
@@ -115,11 +115,22 @@ func (t Top) cutOff(rows []topRow, tell func(string)) {
 	}
 }
 
-// stale says since when the table is out of date, and why.
-func (t Top) stale() string {
-	why, _, _ := strings.Cut(inner(t.Error), "\n") // the rest is what to do, for which there is no place on a screen
-	age := time.Duration(t.ShownMs-t.NowMs) * time.Millisecond
-	return fmt.Sprintf("stale since %s (%s): %s", time.UnixMilli(t.NowMs).UTC().Format(time.TimeOnly), age.Round(time.Second), clean(why))
+// known are the ensembles of which something was seen.
+func (t Top) known() []LocksOf {
+	return slices.DeleteFunc(slices.Clone(t.Ensembles), func(e LocksOf) bool { return e.Snapshot == nil })
+}
+
+// stale says since when what is shown of an ensemble is out of date, and why.
+func (t Top) stale(e LocksOf) string {
+	name := ""
+	if len(t.Ensembles) > 1 {
+		name = clean(e.Ensemble) + ": "
+	}
+	if e.Snapshot == nil {
+		return name + "not seen yet: " + e.Error
+	}
+	age := time.UnixMilli(t.ShownMs).Sub(e.At)
+	return fmt.Sprintf("%sstale since %s (%s): %s", name, e.At.UTC().Format(time.TimeOnly), age.Round(time.Second), e.Error)
 }
 
 // shortestName is the length below which names are not cut, however narrow the terminal.
@@ -149,9 +160,9 @@ func (t Top) columns(rows []topRow, room int) string {
 		if owned {
 			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
-		over := Exceeded(r.Report, time.UnixMilli(t.NowMs))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs)+beyond(over, "max_hold"),
-			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.Kind.Name, token)
+		over := Exceeded(r.Report, time.UnixMilli(r.atMs))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, r.atMs)+beyond(over, "max_hold"),
+			len(r.waiters), longest(r.waiters, r.atMs)+beyond(over, "max_wait"), r.Kind.Name, token)
 	}
 	_ = w.Flush()
 	return b.String()
@@ -177,10 +188,10 @@ func shortened(name string, room int) string {
 
 // rows are the locks in use: the longest queue first, then the longest held.
 func (t Top) rows() (rows []topRow) {
-	for _, e := range t.Ensembles {
+	for _, e := range t.known() {
 		for _, in := range e.Locks {
 			if in.Busy() {
-				rows = append(rows, topRow{e.Ensemble, in, queueOf(in)})
+				rows = append(rows, topRow{e.Ensemble, e.At.UnixMilli(), in, queueOf(in)})
 			}
 		}
 	}

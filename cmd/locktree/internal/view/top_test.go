@@ -55,9 +55,13 @@ func TestTop(t *testing.T) {
 	v.Show(top(main, spare))
 	out.WriteString("===\n")
 	main.Waits = inspect.WaitsFor()
-	stale := top(main)
-	stale.Lines, stale.Error, stale.ShownMs = 7, errors.New("recipes: connection lost"), now+35_000
+	main.Error = view.Reason(errors.New("recipes: connection lost"))
+	stale := view.NewTop([]view.LocksOf{main}, time.UnixMilli(now+35_000))
+	stale.Lines = 7
 	v.Show(stale)
+	out.WriteString("===\n")
+	main.Error = ""
+	v.Show(top(main, view.LocksOf{Ensemble: "spare", Error: "No answer yet."}))
 	out.WriteString("===\n")
 	anybody := seen("environment")
 	anybody.Path, anybody.Locks, anybody.Cut, anybody.Pending = "/locks", crossed(), true, 7

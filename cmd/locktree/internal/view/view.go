@@ -129,8 +129,18 @@ type Status struct {
 type Top struct {
 	Locks
 	Lines   int   // of the screen; 0: any number
-	Error   error // why nothing newer than NowMs is known
 	ShownMs int64 // when it is shown
+}
+
+// NewTop is what is known at a time. NowMs is when the newest look began.
+func NewTop(known []LocksOf, shown time.Time) Top {
+	t := Top{Locks: Locks{Ensembles: known}, ShownMs: shown.UnixMilli()}
+	for _, e := range known {
+		if e.Snapshot != nil {
+			t.NowMs = max(t.NowMs, e.At.UnixMilli())
+		}
+	}
+	return t
 }
 
 // Locks are the locks that were looked at, on each ensemble.

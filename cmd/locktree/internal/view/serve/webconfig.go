@@ -76,6 +76,40 @@ func ReadWebConfig(file string) (*WebConfig, error) {
 	return c, nil
 }
 
+// Door is who may look at the page, and how.
+type Door struct {
+	Config *WebConfig // nil: everybody who can reach it
+	login  func(*http.Request) bool
+	tls    *tls.Config
+}
+
+// OpenDoor reads a web configuration; "" is none.
+func OpenDoor(file string) (*Door, error) {
+	if file == "" {
+		return &Door{}, nil
+	}
+	web, err := ReadWebConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	encrypted, err := web.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted != nil {
+		encrypted.NextProtos = []string{"http/1.1"} // the limits are on connections, each of which is one request at a time
+	}
+	return &Door{web, web.Login(), encrypted}, nil
+}
+
+// sameAs refuses what would have to be decided anew.
+func (d *Door) sameAs(now *Door) error {
+	if d.Config.Authenticates() != now.Config.Authenticates() || d.Config.Encrypts() != now.Config.Encrypts() {
+		return errors.New("the web configuration asks for passwords or certificates now, or does not any more: restart serve")
+	}
+	return nil
+}
+
 // longestPassword is how much of a password bcrypt looks at: whatever stood behind it would be right.
 const longestPassword = 72
 

@@ -1,0 +1,274 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// Setup is what a configuration says: what to look at, and who may look at the page.
+type Setup struct {
+	Source  Source
+	Targets []Target
+	Door    *Door
+	Stamps  func() string // changes when a file changes from which it was read
+}
+
+// Service looks at ensembles, and serves what it sees.
+type Service struct {
+	Options
+	Hosts         []string               // names under which the page is asked for, see [Guard]
+	DriftInterval time.Duration          // between two comparisons; 0: none
+	Read          func() (*Setup, error) // reads the configuration again
+	Say           func(string)           // to whoever runs it
+
+	board *Board
+	door  atomic.Pointer[Door]
+
+	reading sync.Mutex // over reading the configuration again
+	setup   *Setup     // in force
+	stamps  string     // of its files when they were read
+	source  Source
+
+	mu       sync.Mutex
+	watched  map[string]*watched // by ensemble
+	watching sync.WaitGroup
+}
+
+// watched is one ensemble that is looked at.
+type watched struct {
+	end    context.CancelFunc
+	news   chan struct{} // there is another configuration to compare with
+	target Target        // guarded by mu
+	source Source        // of it, guarded by mu
+}
+
+// Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The
+// configuration is read again when again says so, and when a file has changed.
+func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <-chan os.Signal, serving func(address string)) error {
+	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
+	s.door.Store(first.Door)
+	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
+	handler := Server(Guard(s.board.Handler(), s.Hosts, login))
+	listener, address := Limit(l, handler), "http://"+l.Addr().String()+"/"
+	if first.Door.tls != nil {
+		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
+		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s.adopt(ctx, first)
+	s.watching.Go(func() { s.followFiles(ctx, again) })
+	serving(address)
+	ended := make(chan error, 1)
+	go func() { ended <- handler.Serve(listener) }()
+	var err error
+	select {
+	case err = <-ended:
+		err = view.Failf("The page is not served any more", "%v.", err)
+	case <-ctx.Done():
+	}
+	stop()
+	s.board.Close()
+	s.end(handler)
+	return err
+}
+
+// endWithin is for what is under way when serve is told to stop.
+const endWithin = 700 * time.Millisecond
+
+// end lets answers that are under way be finished and closes the sessions, if that can be done soon: they hold nothing.
+func (s *Service) end(handler *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.watching.Wait()
+	}()
+	if handler.Shutdown(ctx) != nil {
+		_ = handler.Close()
+	}
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
+}
+
+// adopt puts a configuration in force. What an ensemble is looked at with goes on, session and all, unless its key is another now.
+func (s *Service) adopt(ctx context.Context, setup *Setup) {
+	s.setup, s.source, s.stamps = setup, setup.Source, setup.Stamps()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ensembles := make([]Ensemble, len(setup.Targets))
+	for i, t := range setup.Targets {
+		ensembles[i] = t.Ensemble
+	}
+	s.board.Show(s.source, ensembles)
+	old := s.watched
+	s.watched = map[string]*watched{}
+	for _, t := range setup.Targets {
+		name := t.Ensemble.Name
+		w := old[name]
+		if w != nil && w.target.Key == t.Key {
+			delete(old, name)
+			w.target, w.source = t, s.source
+		} else {
+			w = &watched{target: t, source: s.source, news: make(chan struct{}, 1)}
+			s.watch(ctx, name, w)
+		}
+		s.watched[name] = w
+	}
+	for _, w := range old {
+		w.end()
+	}
+}
+
+func (s *Service) watch(ctx context.Context, name string, w *watched) {
+	ctx, w.end = context.WithCancel(ctx)
+	target := w.target
+	tell := func(snap *inspect.Snapshot, err error) {
+		if err != nil {
+			s.board.Failed(name, err)
+			return
+		}
+		s.board.Saw(name, snap)
+	}
+	s.watching.Go(func() {
+		target.watch(ctx, s.Interval, tell, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
+	})
+}
+
+// compare looks at drift and at doctor's conditions again and again, each time with the configuration as it is then.
+func (s *Service) compare(ctx context.Context, name string, w *watched, client *recipes.Client) {
+	for s.DriftInterval > 0 && ctx.Err() == nil {
+		bounded, cancel := context.WithTimeout(ctx, min(s.DriftInterval, 5*time.Minute))
+		s.compareOnce(bounded, name, w, client)
+		cancel()
+		due := time.NewTimer(s.DriftInterval)
+		select {
+		case <-w.news:
+		case <-due.C:
+			s.reread(ctx) // not all that was read is a file whose change shows: see Setup.Stamps
+		case <-ctx.Done():
+		}
+		due.Stop()
+	}
+}
+
+func (s *Service) compareOnce(ctx context.Context, name string, w *watched, client *recipes.Client) {
+	s.mu.Lock()
+	target, source := w.target, w.source
+	s.mu.Unlock()
+	drift, found, err := target.Compare(ctx, client)
+	if ctx.Err() != nil && err == nil {
+		return
+	}
+	s.board.Change(name, func(of *Ensemble) {
+		of.Trouble = ""
+		if err != nil {
+			of.Trouble = view.Brief(err)
+			return
+		}
+		of.Checkup, of.CheckAt = found, time.Now()
+		if drift != nil {
+			of.Drift, of.DriftAt, of.DriftSource, of.Plan = drift, time.Now(), source, planText(drift)
+		}
+	})
+}
+
+// maxPlanText is how much of a plan the page shows.
+const maxPlanText = 64 << 10
+
+// planText is a plan as "locktree plan" shows it.
+func planText(p *plan.Plan) string {
+	var out bytes.Buffer
+	text := view.Stream{Writer: &out, Width: 100}
+	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	if text := strings.TrimSpace(out.String()); len(text) <= maxPlanText {
+		return text
+	}
+	return strings.ToValidUTF8(out.String()[:maxPlanText], "") + "\n\nThere is more: run \"locktree plan\"."
+}
+
+// followFiles reads everything again when a file has changed, and when it is told to.
+func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
+	look := time.NewTicker(s.Interval)
+	defer look.Stop()
+	for {
+		select {
+		case <-told:
+		case <-look.C:
+			s.reading.Lock()
+			same := s.stamps == s.setup.Stamps()
+			s.reading.Unlock()
+			if same {
+				continue
+			}
+		case <-ctx.Done():
+			return
+		}
+		s.reread(ctx)
+		s.compareNow()
+	}
+}
+
+func (s *Service) compareNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watched {
+		select {
+		case w.news <- struct{}{}:
+		default: // it is told already
+		}
+	}
+}
+
+// reread reads the configuration again and puts it in force. One that has errors is not: what there was stays, and the page, the
+// metrics and whoever runs it are told so.
+func (s *Service) reread(ctx context.Context) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	was := s.setup
+	before := was.Stamps()
+	setup, err := s.Read()
+	if err == nil {
+		err = s.door.Load().sameAs(setup.Door)
+	}
+	changing := before != was.Stamps() // while it was read: it is read once more
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		said := view.Brief(err)
+		if said != s.source.Error {
+			s.Say(fmt.Sprintf("The configuration was read again and is not used: %s. The one of %s stays in force.", said, s.source.Read.UTC().Format(time.RFC3339)))
+		}
+		if s.source.Error == "" {
+			s.source.Failed = time.Now()
+		}
+		s.source.Error, s.stamps = said, before
+		s.board.Reread(s.source)
+		return
+	}
+	if s.source.Error != "" {
+		s.Say("The configuration was read again and is in force.")
+	}
+	s.door.Store(setup.Door)
+	if s.adopt(ctx, setup); changing {
+		s.stamps = before
+	}
+}

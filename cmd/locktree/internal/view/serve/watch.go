@@ -1,0 +1,161 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// Target is an ensemble to look at.
+type Target struct {
+	Ensemble Ensemble          // what is known of it before a look
+	Key      [sha256.Size]byte // of all that Dial and Scan are made of
+	Dial     func(context.Context) (*recipes.Client, error)
+	Scan     inspect.ScanOptions
+	Patience time.Duration // how long a look waits for a session
+	// Compare looks at drift, which is nil without a configuration, and at doctor's conditions. It is nil if nobody wants to know.
+	Compare func(context.Context, *recipes.Client) (*plan.Plan, *view.CheckupOf, error)
+}
+
+// watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.
+// A session that is lost is followed by the next one. beside runs meanwhile, as long as there is a client.
+func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*inspect.Snapshot, error), beside func(context.Context, *recipes.Client)) {
+	var client *recipes.Client
+	for client == nil {
+		c, err := t.Dial(ctx)
+		if client = c; err == nil {
+			break
+		}
+		if ctx.Err() == nil {
+			tell(nil, err)
+		}
+		if !pause(ctx, interval) {
+			return
+		}
+	}
+	var besides sync.WaitGroup
+	besides.Go(func() { beside(ctx, client) })
+	scanner := inspect.NewScanner(client, t.Scan)
+	for again := true; again; again = pause(ctx, interval) {
+		if snap, err := t.look(ctx, client, scanner, interval); ctx.Err() == nil {
+			tell(snap, err)
+		}
+	}
+	besides.Wait()
+	_ = client.Close() // it holds nothing
+}
+
+// look looks once more if the session was lost meanwhile.
+func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner, interval time.Duration) (*inspect.Snapshot, error) {
+	for again := true; ; again = false {
+		wait, cancel := context.WithTimeout(ctx, t.Patience)
+		live, err := client.Session(wait)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*interval)
+		snap, err := scanner.Scan(bounded)
+		cancel()
+		if err == nil || !again || live.State() != session.StateLost {
+			return snap, err
+		}
+	}
+}
+
+// pause waits for d; false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// noAnswer is said of an ensemble while a look takes longer than it should.
+const noAnswer = "No answer yet."
+
+// Follow looks at ensembles until ctx ends or show wants no more. It shows what is known when each of them has answered once more,
+// which makes a round, and each interval while one does not answer. It ends at once if the first round has seen nothing. It returns
+// what it showed last, and for each ensemble why there is nothing newer.
+func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []view.LocksOf, rounds int) (more bool)) ([]view.LocksOf, []error) {
+	type answer struct {
+		of   int
+		snap *inspect.Snapshot
+		err  error
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	answers := make(chan answer)
+	known, errs, at := make([]view.LocksOf, len(targets)), make([]error, len(targets)), make([]time.Time, len(targets))
+	for i, t := range targets {
+		e := t.Ensemble
+		known[i], at[i] = view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: e.Prefix}, time.Now()
+		tell := func(snap *inspect.Snapshot, err error) {
+			select {
+			case answers <- answer{i, snap, err}:
+			case <-ctx.Done():
+			}
+		}
+		watching.Go(func() { t.watch(ctx, interval, tell, func(context.Context, *recipes.Client) {}) })
+	}
+	late := time.NewTicker(interval)
+	defer late.Stop()
+	rounds, missing := 0, len(targets)
+	answered := make([]bool, len(targets))
+	seen := func() bool {
+		return slices.ContainsFunc(known, func(of view.LocksOf) bool { return of.Snapshot != nil })
+	}
+	for {
+		select {
+		case a := <-answers:
+			of := &known[a.of]
+			if errs[a.of], at[a.of], of.Error = a.err, time.Now(), ""; a.err != nil {
+				of.Error = view.Reason(a.err)
+			} else {
+				of.Snapshot = a.snap
+			}
+			if !answered[a.of] {
+				answered[a.of] = true
+				missing--
+			}
+			if missing > 0 {
+				continue
+			}
+			rounds, missing = rounds+1, len(targets)
+			clear(answered)
+			if !seen() {
+				return known, errs
+			}
+		case <-late.C:
+			stale := false
+			for i := range known {
+				if time.Since(at[i]) >= 2*interval && known[i].Error == "" {
+					known[i].Error = noAnswer
+				}
+				stale = stale || known[i].Error != ""
+			}
+			if !stale || !seen() {
+				continue
+			}
+		case <-ctx.Done():
+			return known, errs
+		}
+		if !show(slices.Clone(known), rounds) {
+			return known, errs
+		}
+	}
+}
