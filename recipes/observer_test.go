@@ -45,9 +45,12 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 			_, _ = inspect.Lock(context.Background(), c, path)
 		},
 	} {
-		for _, event := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventRefused,
+		for i, event := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventRefused,
 			recipes.EventReleased, recipes.EventLost, recipes.EventSuspected, recipes.EventHeartbeat,
 			recipes.EventSessionOpened, recipes.EventSessionSuspected, recipes.EventSessionLost} {
+			if leftOut(i+len(name), 5) {
+				continue
+			}
 			t.Run(string(event)+" "+name, func(t *testing.T) {
 				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 					over := make(chan struct{})

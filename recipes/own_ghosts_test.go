@@ -110,7 +110,10 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 		for name, take := range retakers() {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				for _, restarts := range []bool{false, true} {
-					for _, d := range []time.Duration{8 * time.Second, 12 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
+					for i, d := range []time.Duration{8 * time.Second, 12 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
+						if leftOut(i+len(what)+len(name), 5) {
+							continue
+						}
 						inLab(t, func(t *testing.T, l *lab) {
 							l.declareAll(1)
 							c := l.client("a")
