@@ -61,44 +61,6 @@ func TestSharedListsHaveWhatEachStackDeclares(t *testing.T) {
 	}
 }
 
-// Quotas of two stacks are below the same directories. Where one stack's reader is the other one's administrator, each used to
-// set what it declares, for ever, and the administrator had no rights in between.
-func TestStacksLeaveEachOtherTheirRightsOnDirectoriesOfQuotas(t *testing.T) {
-	s := inMemory(t)
-	both := s.as(oldKey, newKey)
-	limited := func(name string, a *plan.Access) *plan.Tree {
-		tree := s.of(name, a)
-		tree.Nodes[0].Payload.Params = kind.Namespace.New()
-		tree.Intent.Quotas = []plan.Quota{{Addr: tree.Nodes[0].Addr, Path: s.root + "/" + name, MaxNodes: 50}}
-		return tree
-	}
-	a, b := limited("a", may([]string{oldKey}, []string{newKey, ciKey})), limited("b", may([]string{newKey}, nil))
-	for _, tree := range []*plan.Tree{a, b} { // directories that are not of the root's own transaction
-		later := *tree
-		later.Intent.Quotas = nil
-		s.apply(both, &later)
-	}
-	s.apply(both, a)
-	p := s.plan(both, b)
-	require.NotEmpty(t, p.Access, "of directories that exist already")
-	require.Empty(t, p.Drifted, "which this stack has not left so")
-	s.apply(both, b)
-	for range 2 {
-		require.False(t, s.plan(both, a).HasChanges())
-		require.False(t, s.plan(s.as(ciKey), a).HasChanges(), "nor if hashes are hidden from who plans")
-		require.False(t, s.plan(both, b).HasChanges())
-	}
-	shared := plan.QuotaPath(s.root)
-	require.Equal(t, "digest:ci:r, digest:provisioner:cdrwa, digest:successor:cdrwa", s.lists(both, shared)[shared])
-
-	// An administrator that becomes a reader loses there what its stack gave it.
-	b = limited("b", may([]string{oldKey}, []string{newKey}))
-	s.apply(both, b)
-	s.apply(both, a)
-	require.False(t, s.plan(both, b).HasChanges())
-	require.Equal(t, "digest:ci:r, digest:provisioner:cdrwa, digest:successor:r", s.lists(both, shared)[shared])
-}
-
 // ownShared are the lists of the nodes that all stacks on the root share.
 func (s *site) ownShared(c *recipes.Client) map[string]string {
 	out := s.lists(c, apply.ScaffoldPaths(s.root, "a")...)

@@ -221,7 +221,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	p := s.plan(c, tree)
 	require.Len(t, p.Drifted, 2)
 	require.Equal(t, plan.Drift{Addr: "ensemble.main", Path: index, What: plan.DriftChanged,
-		Attributes: []plan.Attribute{{Name: "acl", Before: "[digest:ci:r, digest:provisioner:cdrwa]", After: "[digest:provisioner:cdrwa]"}}}, p.Drifted[1])
+		Attributes: []plan.Attribute{{Name: "acl", Declared: "[digest:ci:r, digest:provisioner:cdrwa]", Found: "[digest:provisioner:cdrwa]"}}}, p.Drifted[1])
 	require.Len(t, p.Access, 2)
 	saved, err := executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
@@ -257,26 +257,6 @@ func TestNotesOfNamespacesFollow(t *testing.T) {
 	for path, list := range s.lists(c, s.root+"/pay", s.root+"/pay/ledger") {
 		require.Equal(t, "digest:successor:cdrwa, digest:worker:r", list, path)
 	}
-}
-
-func TestQuotasFollowTheAdministrators(t *testing.T) { quotaRotation(t, inMemory(t)) }
-
-func quotaRotation(t *testing.T, s *site) {
-	c := s.as(oldKey, newKey)
-	limited := func(n int, keys ...string) *plan.Tree {
-		tree := s.administered(may(keys, nil))
-		tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: n}}
-		return tree
-	}
-	s.apply(c, limited(500, oldKey))
-	require.False(t, s.plan(c, limited(500, oldKey)).HasChanges())
-	s.apply(c, limited(500, newKey))
-	s.settled(s.as(newKey), limited(500, newKey))
-	for path, list := range s.lists(s.as(newKey), plan.QuotaNodes(s.root+"/pay")...) {
-		require.Equal(t, "digest:successor:cdrwa", list, path)
-	}
-	s.apply(s.as(newKey), limited(600, newKey))
-	s.apply(s.as(newKey), s.administered(may([]string{newKey}, nil)))
 }
 
 // An index in parts has as many lists, and the parts an apply takes away have none to set.
@@ -386,4 +366,20 @@ func TestAtEveryListOfARotationOneOfBothCanApply(t *testing.T) {
 			s.settled(s.as(newKey), after)
 		}
 	}
+}
+
+// The root was made by hand, open to everybody, as zkCli.sh makes it.
+func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
+	s := inMemory(t)
+	require.NoError(t, s.server.Create(s.root, nil))
+	c := s.provisioner()
+	warned := func() []plan.Problem { return s.plan(c, s.shop()).Problems }
+	require.Len(t, warned(), 1, "before the first apply, too")
+	s.apply(c, s.shop())
+	require.Len(t, warned(), 1)
+	require.Equal(t, plan.ProblemOpen, warned()[0].Code)
+	require.Contains(t, warned()[0].Detail, "/locks grants world:anyone:cdrwa")
+	require.NotContains(t, warned()[0].Detail, ".locktree", "the tool's own nodes are ours")
+	s.shut(c)
+	require.Empty(t, warned())
 }

@@ -110,7 +110,6 @@ func wealth(s *site) (before, after *plan.Tree) {
 		declare("/theirs", kind.Mutex), solo)...)
 	after.Intent = plan.Intent{
 		Removals: []plan.Removal{{From: "zone.rwlock"}},
-		Quotas:   []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}},
 		Imports:  []plan.Import{{To: "theirs.mutex", Path: s.root + "/theirs", Target: s.root + "/theirs"}},
 	}
 	return before, after

@@ -48,9 +48,8 @@ var scenes = map[string]struct {
 	"rights granted to ourselves first":     {widenScene, 8, 0},
 	"parts of the index split and vanish":   {shardScene, 6, 0},
 	"index of one node made parts of":       {partsScene, 6, 100_000},
-	"namespace moved with its locks":        {moveScene(false), 4, 0},
+	"namespace moved with its locks":        {moveScene(false), 3, 0},
 	"what moves left behind is taken away":  {moveScene(true), 3, 0},
-	"quotas set, changed and taken away":    {quotaScene, 4, 0},
 	"index written anew from marks":         {lostScene, 6, 0},
 	"all destroyed, without an index":       {unindexedScene, 3, 0},
 	"imports, some made anew and one moved": {importScene, 5, 0},
@@ -383,31 +382,12 @@ func moveScene(later bool) func(*testing.T, *site, *recipes.Client) scene {
 		}
 		moved := s.tree(nodes...)
 		moved.Intent.PathMoves = []plan.PathMove{{From: s.root + "/pay", To: s.root + "/billing"}}
-		moved.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/billing", MaxNodes: 40}}
 		if !later {
 			return scene{tree: moved}
 		}
 		s.apply(c, moved)
-		rest := s.tree(append(nodes, declare("/new", kind.Mutex))...)
-		rest.Intent.Quotas = moved.Intent.Quotas
-		return scene{tree: rest}
+		return scene{tree: s.tree(append(nodes, declare("/new", kind.Mutex))...)}
 	}
-}
-
-func quotaScene(t *testing.T, s *site, c *recipes.Client) scene {
-	limited := func(limits map[string]int, nodes ...*plan.Node) *plan.Tree {
-		tree := s.tree(nodes...)
-		for _, n := range tree.Nodes {
-			if limit := limits[string(n.Addr)]; limit > 0 {
-				tree.Intent.Quotas = append(tree.Intent.Quotas, plan.Quota{Addr: n.Addr, Path: n.Path, MaxNodes: limit})
-			}
-		}
-		return tree
-	}
-	a, b, d := declare("/a", kind.Namespace), declare("/b", kind.Namespace), declare("/d", kind.Namespace)
-	s.apply(c, limited(map[string]int{"a.namespace": 5, "b.namespace": 6, "d.namespace": 7}, a, b, d, declare("/d/lock", kind.Mutex)))
-	e := declare("/e", kind.Namespace)
-	return scene{tree: limited(map[string]int{"a.namespace": 9, "e.namespace": 8}, a, b, e, declare("/e/lock", kind.Mutex))}
 }
 
 // importScene takes over what other programs made: idle locks are made anew,

@@ -14,12 +14,12 @@
 // apply has finished since. The package example is a complete program.
 //
 // The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
-// removals, quotas, outputs and administrators. A plan made without the Intent would delete what
+// removals, outputs and administrators. A plan made without the Intent would delete what
 // was moved.
 //
 // # Guarantees
 //
-// The structure, the parameters, the access lists of new nodes, the quotas and the index change in
+// The structure, the parameters, the access lists of new nodes and the index change in
 // one ZooKeeper transaction: all or nothing. Plans that do not fit are cut into several
 // transactions, each of which leaves whole locks and its part of the index; if an apply ends between
 // two, the next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer)
@@ -65,7 +65,7 @@
 // # How it works
 //
 // read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go,
-// usage.go, quota.go, adopt.go and frame.go read what belongs to it besides the nodes. run.go goes through
+// usage.go, adopt.go and frame.go read what belongs to it besides the nodes. run.go goes through
 // the phases of a Run, each of which is a type. A job builds and measures all transactions, compares the
 // pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending

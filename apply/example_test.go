@@ -112,7 +112,6 @@ mutex "legacy" {}
 
 const second = `
 namespace "payments" {
-  quota { max_nodes = 500 }
   mutex "ledger" {}
   rwlock "catalog" {}
 }
@@ -132,7 +131,7 @@ output "ledger" { value = namespace.payments.mutex.ledger.path }
 `
 
 // Provision locks, and then with a changed configuration: one lock has got another name, one is taken over from another
-// program, one is let go, and the namespace gets a quota. Function provision, above, is all that it takes.
+// program, one is let go. Function provision, above, is all that it takes.
 func Example() {
 	srv, inputs := server()
 	defer srv.Close()

@@ -106,11 +106,11 @@ func needed(op plan.Op) (perm, path string) {
 	}
 }
 
-// about reports whether a path belongs to this change: its node, one of the parts, or its quota. The
+// about reports whether a path belongs to this change: its node or one of the parts. The
 // address is not enough: a tombstone may have the same one as its lock.
 func about(c *plan.Change, addr plan.Addr, path string) bool {
 	parent := kind.ParentPath(path)
-	return c.Addr == addr && (path == c.Path || parent == c.Path || parent == plan.QuotaPath(c.Path))
+	return c.Addr == addr && (path == c.Path || parent == c.Path)
 }
 
 // occupied is the error when a node to be deleted has children. In a lock that is a contender that

@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -9,11 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -321,4 +324,37 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 			s.converges(c, tree, plan.Options{})
 		})
 	}
+}
+
+// setQuota sets a quota as zkCli.sh does.
+func (s *site) setQuota(c *recipes.Client, path string, n int) {
+	at, session := "/zookeeper/quota"+path, s.session(c)
+	for i := len("/zookeeper/quota/"); i <= len(at); i++ {
+		if i == len(at) || at[i] == '/' {
+			_, err := session.Create(s.t.Context(), at[:i], nil, 0, zk.WorldACL(zk.PermAll))
+			require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
+		}
+	}
+	_, err := session.Create(s.t.Context(), at+"/zookeeper_limits", fmt.Appendf(nil, "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", n), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+	_, err = session.Create(s.t.Context(), at+"/zookeeper_stats", []byte("count=0,bytes=0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+}
+
+func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
+	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
+}
+
+func quotaRefusal(t *testing.T, s *site) {
+	c := s.provisioner()
+	pay, ledger := declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex)
+	s.apply(c, s.tree(pay, ledger))
+	s.setQuota(c, s.root+"/pay", 2)
+	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
+	var node *apply.NodeError
+	require.ErrorAs(t, err, &node)
+	require.ErrorIs(t, err, session.ErrQuotaExceeded)
+	require.Equal(t, s.root+"/pay/books", node.Path)
+	require.Equal(t, "a quota on the tree is used up", node.Why)
+	require.Equal(t, "Raise the quota or remove something first.", node.Next)
 }

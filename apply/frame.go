@@ -74,9 +74,6 @@ func framePaths(tree, desired *plan.Tree) []string {
 			paths = append(paths, kind.JoinPath(index, part.Name))
 		}
 	}
-	for _, q := range desired.Intent.Quotas { // directories may exist before the quota does
-		paths = append(paths, plan.QuotaNodes(q.Path)...)
-	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }

@@ -84,25 +84,6 @@ func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
 	}
 }
 
-// What a reader leaves out of a plan stays noted as it was, quotas included.
-func TestAReaderLeavesNotedQuotas(t *testing.T) {
-	s := inMemory(t)
-	access := may([]string{oldKey}, []string{ciKey})
-	tree := func(description string) *plan.Tree {
-		tree := s.administered(access)
-		for _, n := range tree.Nodes {
-			set("description", description)(n)
-		}
-		tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
-		return tree
-	}
-	s.apply(s.as(oldKey), tree("a"))
-	p := s.plan(s.as(ciKey), tree("b"), plan.Options{Targets: []string{"pay.ledger.mutex"}})
-	_, err := executor(s.as(oldKey)).Run(t.Context(), p)
-	require.NoError(t, err)
-	require.Equal(t, 50, s.index(s.as(oldKey)).Resources["pay.namespace"].Quota)
-}
-
 // Whose index a reader may not read cannot be told to declare what it may well declare.
 func TestAReaderIsToldThatAnotherIndexIsClosed(t *testing.T) {
 	s := inMemory(t)

@@ -146,7 +146,7 @@ func TestLostIndexOfAFewLocksIsOneNodeAgain(t *testing.T) {
 	want := entries(s.index(c))
 	require.NoError(t, s.server.Set(at, []byte("x")))
 	require.NoError(t, s.server.Create(at+"/000007", []byte("y")))
-	p := s.plan(c, s.shop(), plan.Options{RefreshOnly: true})
+	p := s.plan(c, s.shop())
 	require.True(t, p.HasChanges())
 	_, err := executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
@@ -157,55 +157,13 @@ func TestLostIndexOfAFewLocksIsOneNodeAgain(t *testing.T) {
 }
 
 // The namespace is not declared any more and the index is lost: its nodes' own marks
-// say whose it is, so it is noted, and deleted by the next plan.
-func TestLostIndexIsRebuiltFromMarksOfWhatIsNotDeclared(t *testing.T) {
+// say whose it is, so the next plan deletes it.
+func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheIndex(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	want := entries(s.index(c))
 	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
-	p := s.plan(c, s.tree(), plan.Options{RefreshOnly: true})
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
-	require.Equal(t, want, entries(s.index(c)))
 	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
-}
-
-// And where no mark leads there any more: the namespace's data was replaced, too.
-func TestReadAllFindsWhatNoMarkLeadsTo(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
-	require.NoError(t, s.server.Set(s.root+"/pay", []byte("overwritten")))
-	live, err := apply.Read(t.Context(), s.session(c), s.tree())
-	require.NoError(t, err)
-	require.Nil(t, live.Find(s.root+"/pay/batch/nightly"))
-	live, err = apply.ReadAll(t.Context(), s.session(c), s.tree())
-	require.NoError(t, err)
-	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"))
-	_, err = executor(c).Run(t.Context(), plan.Diff(live, s.tree(), plan.Options{RefreshOnly: true}))
-	require.NoError(t, err)
-	require.Len(t, entries(s.index(c)), 5, "all but the namespace that is not ours any more")
-	live, err = apply.Read(t.Context(), s.session(c), s.tree())
-	require.NoError(t, err)
-	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"), "the index leads there")
-}
-
-// A search used to enter roots below ours, and what another configuration has there was ours if its stack has our name: the next
-// plan deleted it, with its apply lock.
-func TestASearchLeavesWhatIsBelowOtherRootsAlone(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	inner := *s
-	inner.root += "/other/inner"
-	inner.apply(c, inner.shop())
-	want, err := apply.Read(t.Context(), s.session(c), s.tree())
-	require.NoError(t, err)
-	live, err := apply.ReadAll(t.Context(), s.session(c), s.tree())
-	require.NoError(t, err)
-	require.Equal(t, paths(want), paths(live))
 }
 
 // It was an error of every command, so that whoever may create nodes in a namespace could stop them all.

@@ -27,17 +27,6 @@ const readTries = 5
 // Edits by hand during the read may or may not be seen; the apply verifies again what
 // a plan relied on.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
-	return read(ctx, s, desired, false)
-}
-
-// ReadAll is Read that also searches below the root where neither the index nor a
-// node's mark leads: inside nodes that are not the stack's, except other stacks' locks.
-// It finds what a lost index knew, and reads every node below the root.
-func ReadAll(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
-	return read(ctx, s, desired, true)
-}
-
-func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
 		// A follower may not have seen yet what the last apply committed, which would look as if
@@ -51,7 +40,6 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 			return nil, err
 		}
 		r := newReader(s, tree, desired)
-		r.all = all
 		if err := r.walk(ctx, desired); err != nil {
 			return nil, err
 		}
@@ -121,14 +109,13 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 // nodes' own marks say whose they are; the paths of the configuration; and those of the index. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
-// (TestForeignNeighboursAreNeitherReadNorListed), except by ReadAll.
+// (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
 	s     *recipes.Session
 	tree  *plan.Tree
 	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
 	names []string              // the paths of the configuration and of the index, sorted
 	share sharing
-	all   bool // see ReadAll
 
 	mu      sync.Mutex
 	samples map[int64]samples // by czxid
@@ -171,8 +158,8 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.adopt(ctx, desired); err != nil {
 		return err
 	}
-	if err := r.quotas(ctx, desired); err != nil || !rootThere {
-		return err
+	if !rootThere {
+		return nil
 	}
 	return r.frame(ctx, desired)
 }
@@ -283,9 +270,6 @@ func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node, d
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
-		if r.all && (n.Payload == nil || n.Kind().Container) {
-			return r.list(ctx, n)
-		}
 		return n, nil, nil
 	}
 	if n.ACL == nil {
@@ -424,7 +408,7 @@ func (r *reader) collect() {
 		if !r.ours(n) && r.ours(r.seen[kind.ParentPath(path)]) {
 			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
 		}
-		if n.Live.Trouble == plan.TroubleUnreadable && (named || r.all || r.ours(r.seen[kind.ParentPath(path)])) {
+		if n.Live.Trouble == plan.TroubleUnreadable && (named || r.ours(r.seen[kind.ParentPath(path)])) {
 			r.tree.Unreadable = append(r.tree.Unreadable, path)
 		}
 	}

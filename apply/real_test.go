@@ -26,36 +26,27 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Config: map[string]string{"enforceQuota": "true"}})
 	for name, body := range map[string]func(*testing.T, *site){
-		"a thousand locks are one transaction":        thousandLocks,
-		"hand edit is put back":                       handEdit,
-		"saved plan is refused after an edit":         staleSavedPlan,
-		"destroy of a held lock is refused":           destroyHeld,
-		"destroy removes everything":                  destroyAll,
-		"access lists are set after the transaction":  accessLists,
-		"second applier is told who is at it":         secondApplier,
-		"plan made under the lock is not stale":       planUnderLock,
-		"appliers at once are serialised or refused":  func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
-		"lost reply is resolved":                      lostReply,
-		"large plan is applied in batches":            batched,
-		"contenders are broken by force":              forceBreak,
-		"everything at once":                          everything,
-		"contender at the last moment is unharmed":    lastMoment,
-		"destroy without an index leaves nothing":     destroyBlind,
-		"long request that asks changes nothing":      asking,
-		"quota is a fuse and goes with its namespace": quota,
-		"refusal for a quota says so":                 quotaRefusal,
-		"quota of a lost index is not forgotten": func(t *testing.T, s *site) {
-			n := 0
-			lostIndexQuota(t, func(t *testing.T) *site {
-				n++
-				return &site{t: t, root: fmt.Sprintf("%s-%d", s.root, n), config: s.config}
-			})
-		},
-		"what would be refused is known before":  checkRefuses,
-		"administrators are rotated":             rotation,
-		"quota follows the administrators":       quotaRotation,
-		"reader plans and administrator applies": readerPlans,
-		"rotation that dies at every list":       rotationDies,
+		"a thousand locks are one transaction":       thousandLocks,
+		"hand edit is put back":                      handEdit,
+		"saved plan is refused after an edit":        staleSavedPlan,
+		"destroy of a held lock is refused":          destroyHeld,
+		"destroy removes everything":                 destroyAll,
+		"access lists are set after the transaction": accessLists,
+		"second applier is told who is at it":        secondApplier,
+		"plan made under the lock is not stale":      planUnderLock,
+		"appliers at once are serialised or refused": func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
+		"lost reply is resolved":                     lostReply,
+		"large plan is applied in batches":           batched,
+		"contenders are broken by force":             forceBreak,
+		"everything at once":                         everything,
+		"contender at the last moment is unharmed":   lastMoment,
+		"destroy without an index leaves nothing":    destroyBlind,
+		"long request that asks changes nothing":     asking,
+		"refusal for a quota says so":                quotaRefusal,
+		"what would be refused is known before":      checkRefuses,
+		"administrators are rotated":                 rotation,
+		"reader plans and administrator applies":     readerPlans,
+		"rotation that dies at every list":           rotationDies,
 	} {
 		t.Run(name, func(t *testing.T) {
 			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, a quota, locks with
+// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, locks with
 // and without structural children, the note that a move left, and namespaces that are no longer declared and stay
 // because of that note, or of a node that somebody else made in them.
 func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
@@ -32,7 +32,6 @@ func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
 	}
 	tree.Intent.Access = a
 	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/old/invoices", To: s.root + "/bills"}}
-	tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
 	return tree
 }
 
@@ -41,7 +40,6 @@ func (s *site) grown(a *plan.Access) *plan.Tree {
 	tree := s.estate(a, declare("/more", kind.Namespace), declare("/more/pool", kind.Semaphore, set("permits", 3)), declare("/pay/new", kind.Mutex))
 	s.move(tree, "/solo", "/more/solo")
 	tree.Intent.PathMoves = append(tree.Intent.PathMoves, plan.PathMove{From: s.root + "/solo", To: s.root + "/more/solo"})
-	tree.Intent.Quotas = append(tree.Intent.Quotas, plan.Quota{Addr: "more.namespace", Path: s.root + "/more", MaxNodes: 50})
 	return tree
 }
 
@@ -89,7 +87,7 @@ var whoeverCan []string
 // The program that rotates dies, or only a reply is lost, at every write. Whoever is said to carry on does, a program's
 // lock is held through all of it, and a reader can plan at any moment.
 func TestCrashAtEveryWriteOfARotation(t *testing.T) {
-	const least = 24 // directories, lock, transaction, the lists of twenty nodes at least, journal, unlock
+	const least = 20 // lock, transaction, the lists of sixteen nodes at least, journal, unlock
 	i := 0
 	for name, r := range rotations {
 		atEveryWrite(t, name, &i, least, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
@@ -183,7 +181,7 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	lacks := map[string]string{}
 	for _, key := range append(slices.Clone(after), before...) {
 		who := allOf(key)
-		for path, list := range s.everyList(s.root, plan.QuotaPath(s.root)) {
+		for path, list := range s.everyList(s.root) {
 			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && a.Perms == kind.PermAll }) {
 				lacks[key] += " " + path
 			}

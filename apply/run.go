@@ -178,9 +178,6 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
 	}
-	if r.created, err = guests(ctx, r.s, r.p, r.own); err != nil {
-		return nil, err
-	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
 			return nil, err

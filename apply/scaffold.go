@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -24,9 +23,9 @@ const scaffoldTries = 5
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
 // not matter either: what exists then is what was wanted.
 func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
-	paths := append(quotaPaths(p), scaffoldPaths(p.Root, p.Stack)...)
+	paths := scaffoldPaths(p.Root, p.Stack)
 	for try := 0; ; try++ {
-		missing, err := absent(ctx, s, paths, len(quotaPaths(p)))
+		missing, err := absent(ctx, s, paths)
 		if err != nil || len(missing) == 0 {
 			return nil, err
 		}
@@ -65,11 +64,11 @@ func scaffoldPaths(root, stack string) []string {
 
 // absent lists the paths that are missing, in order. If the lock exists so do its ancestors,
 // so the common case costs two requests. That does not prove the directory of indexes, which is
-// not an ancestor. The first others paths are checked in any case.
-func absent(ctx context.Context, s *recipes.Session, paths []string, others int) ([]string, error) {
+// not an ancestor.
+func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
 	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
 	var missing []string
-	for _, known := range [][]string{append(slices.Clone(paths[:others]), lock, indexes), paths} {
+	for _, known := range [][]string{{lock, indexes}, paths} {
 		missing = nil
 		for _, path := range known {
 			stat, err := s.Exists(ctx, path)
@@ -88,24 +87,4 @@ func absent(ctx context.Context, s *recipes.Session, paths []string, others int)
 		}
 	}
 	return missing, nil
-}
-
-// guests are the access lists to set on directories of quotas that a scaffold of this plan created for those who leave, too.
-// Who created them is not known after a lost reply, and they have no version that the plan saw, so their list says it.
-func guests(ctx context.Context, s *recipes.Session, p *plan.Plan, own []kind.ACL) (steps []plan.ACLStep, err error) {
-	both := p.Admit(own)
-	if kind.EqualACL(own, both) {
-		return nil, nil
-	}
-	for _, path := range quotaPaths(p) {
-		list, stat, err := s.GetACL(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoAuth):
-		case err != nil:
-			return nil, readError(path, err)
-		case p.Pin(path) == nil && kind.EqualACL(fromZK(list), both):
-			steps = append(steps, plan.ACLStep{Addr: plan.EnsembleAddr(p.Ensemble), Path: path, Before: both, ACL: own, Aversion: stat.Aversion})
-		}
-	}
-	return steps, nil
 }

@@ -76,8 +76,8 @@ type samples struct {
 // maxSamples bounds the round trips for the samples of a transaction, and the search for a list that fits.
 const maxSamples = 8
 
-// infers reports whether any list can be inferred. A search for what is lost relies on no index.
-func (r *reader) infers() bool { return !r.all && r.tree.Index.KnowsLists() }
+// infers reports whether any list can be inferred.
+func (r *reader) infers() bool { return r.tree.Index.KnowsLists() }
 
 // infer fills in the access list of a node if that is known (see [plan.Lists]), from a sample or as one.
 func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {

@@ -149,9 +149,6 @@ func dump(c *config.Config, origins bool) string {
 		for _, v := range e.Tree.Intent.Imports {
 			fmt.Fprintf(&b, "%s import %s as %s at %s\n", e.Name, v.Path, v.To, v.Target)
 		}
-		for _, v := range e.Tree.Intent.Quotas {
-			fmt.Fprintf(&b, "%s quota %d of %s at %s\n", e.Name, v.MaxNodes, v.Addr, v.Path)
-		}
 		if a := e.Tree.Intent.Access; a != nil {
 			fmt.Fprintf(&b, "%s admins %v readers %v\n", e.Name, a.Admins, a.Readers)
 		}

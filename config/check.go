@@ -98,16 +98,12 @@ func (m *module) trees(stack string) []*Ensemble {
 	for _, e := range out {
 		e.Tree.Intent.Access = e.access
 	}
-	for _, i := range m.instances {
-		m.addQuota(i)
-	}
 	for _, e := range out {
 		for _, other := range out {
 			if other != e {
 				e.Tree.Intent.Elsewhere = append(e.Tree.Intent.Elsewhere, other.Tree)
 			}
 		}
-		slices.SortFunc(e.Tree.Intent.Quotas, func(a, b plan.Quota) int { return strings.Compare(a.Path, b.Path) })
 	}
 	return out
 }

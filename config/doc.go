@@ -35,7 +35,7 @@
 // A module is another directory, read once, and evaluated in the same way for each instance of its block. The block is
 // one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //
-// moved, import and removed blocks name addresses, which are parsed and never evaluated. With quotas and outputs they
+// moved, import and removed blocks name addresses, which are parsed and never evaluated. With outputs they
 // become the [plan.Intent] of each ensemble's tree. Checks are evaluated into warnings and [Config.Checks].
 //
 // # How to add to the language

@@ -42,21 +42,20 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	}, paths)
 	ledger := e.Tree.Find("/platform/locks/payments/ledger")
 	require.True(t, ledger.Payload.Protect)
-	require.Equal(t, "payments.locktree.hcl:58", ledger.Origin)
+	require.Equal(t, "payments.locktree.hcl:57", ledger.Origin)
 	require.Equal(t, "[digest:payments:cdr x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.ACL))
 	require.Equal(t, "[digest:payments:cdrw x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.Payload.ChildACL))
 	deploy := e.Tree.Find("/platform/locks/team-search/deploy")
 	require.EqualValues(t, `module.team["search"].namespace.team.mutex.deploy`, deploy.Addr)
 	require.Equal(t, ledger.ACL, deploy.ACL, "the access list came through the module's variable")
 	require.Equal(t, plan.Intent{
-		Moves:    []plan.Move{{From: "namespace.payments.mutex.books", To: "namespace.payments.mutex.ledger", Origin: "payments.locktree.hcl:79"}},
-		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Target: "/platform/locks/payments/catalog", Origin: "payments.locktree.hcl:83"}},
-		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:87"}},
-		Quotas:   []plan.Quota{{Addr: "namespace.payments", Path: "/platform/locks/payments", MaxNodes: 5000, Origin: "payments.locktree.hcl:55"}},
+		Moves:    []plan.Move{{From: "namespace.payments.mutex.books", To: "namespace.payments.mutex.ledger", Origin: "payments.locktree.hcl:78"}},
+		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Target: "/platform/locks/payments/catalog", Origin: "payments.locktree.hcl:82"}},
+		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:86"}},
 		Outputs:  c.Outputs,
 	}, e.Tree.Intent)
 	require.Equal(t, "ledger_path", c.Outputs[0].Name)
-	require.Equal(t, []plan.Check{{Addr: "check.small_pools", Origin: "payments.locktree.hcl:91", Verdict: plan.CheckPass}}, c.Checks)
+	require.Equal(t, []plan.Check{{Addr: "check.small_pools", Origin: "payments.locktree.hcl:90", Verdict: plan.CheckPass}}, c.Checks)
 }
 
 func TestTheExampleInJSONIsTheSame(t *testing.T) {

@@ -179,10 +179,6 @@ func nodeTypes() []*blockType {
 	}
 	for _, t := range types {
 		if t.kind.Container {
-			t.blocks = append(t.blocks, &blockType{
-				name: "quota", doc: "A hard limit for the namespace, where the servers set enforceQuota.", single: true,
-				args: []ArgumentSchema{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must().within(minQuota, maxQuota)},
-			})
 			t.blocks = append(t.blocks, types...)
 		}
 	}

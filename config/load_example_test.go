@@ -26,9 +26,6 @@ func ExampleLoad() {
 	for _, r := range tree.Intent.Removals {
 		fmt.Println("removed:", r.From, "destroy:", r.Destroy)
 	}
-	for _, q := range tree.Intent.Quotas {
-		fmt.Println("quota:", q.Path, q.MaxNodes)
-	}
 	for _, o := range tree.Intent.Outputs {
 		fmt.Printf("output: %s = %s\n", o.Name, o.Value)
 	}
@@ -38,6 +35,5 @@ func ExampleLoad() {
 	// moved: namespace.payments.mutex.books is namespace.payments.mutex.ledger
 	// import: /curator/catalog becomes namespace.payments.rwlock.catalog
 	// removed: namespace.legacy destroy: false
-	// quota: /platform/locks/payments 5000
 	// output: ledger_path = "/platform/locks/payments/ledger"
 }

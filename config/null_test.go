@@ -32,7 +32,6 @@ func TestNullIsNoValueForARequiredArgument(t *testing.T) {
 		"username":  {settings + auth("var.none", `"secret"`), "username is null"},
 		"password":  {settings + auth(`"us"`, "var.none"), "password is null"},
 		"path":      {settings + auth(`"us"`, `"secret"`) + "import {\n  to   = mutex.m\n  path = var.none\n}\n", "path is null"},
-		"max_nodes": {settings + ensemble + "namespace \"n\" {\n  quota { max_nodes = var.none }\n}\n", "max_nodes is null"},
 		"condition": {settings + "variable \"v\" {\n  default = 1\n  validation {\n    condition     = var.none\n    error_message = \"no\"\n  }\n}\n", "condition is null"},
 	} {
 		t.Run(name, func(t *testing.T) {

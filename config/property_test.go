@@ -115,7 +115,7 @@ func TestWhatIsWrittenIsWhatIsDeclared(t *testing.T) {
 	want := written(mustLoad(t, base))
 	for _, change := range [][2]string{
 		{`mutex "a"`, `mutex "b"`}, {`mutex "a"`, `rwlock "a"`}, {"{\n}", "{\n  max_waiters = 1\n}"},
-		{"output", "namespace \"q\" {\n  quota { max_nodes = 2 }\n}\noutput"},
+		{"output", "namespace \"q\" {\n}\noutput"},
 		{"{\n}", "{\n  name = \"c\"\n}"}, {"{\n}", "{\n  lifecycle {\n    prevent_destroy = true\n  }\n}"},
 		{"value = 1", "value = 2"}, {"value = 1", "value = \"1\""}, {"value = 1", "value = 1\n  sensitive = true"},
 	} {

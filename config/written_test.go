@@ -28,9 +28,6 @@ func written(c *config.Config) string {
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
 		}
-		for _, q := range e.Tree.Intent.Quotas {
-			_ = line.Encode([]any{"quota", q.Path, q.MaxNodes})
-		}
 	}
 	for _, o := range c.Outputs {
 		_ = line.Encode([]any{"output", o.Name, o.Type, o.Value, o.Sensitive})

@@ -202,7 +202,7 @@ func mayAdminister(who kind.ACL, list []kind.ACL) bool {
 
 // undeclared warns if no administrators are declared, and says to whom the tool's own nodes belong.
 func (d *frame) undeclared() {
-	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || !d.somebody() {
+	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || !d.somebody() {
 		return
 	}
 	whose := "whoever applies first"

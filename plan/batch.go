@@ -270,7 +270,7 @@ func (b *batcher) group() (out [][]*Change) {
 	}
 	// Changes that write no node but are to be noted: their units consist only of entries.
 	for c := range b.p.Each() {
-		if b.p.RefreshOnly && c.Drift || c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
+		if c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
 		}
 	}
@@ -386,7 +386,7 @@ func (b *batcher) send(last bool) error {
 		if err != nil {
 			return err
 		}
-		more = slices.Concat(b.p.sweep(), b.p.dropQuotas(), lock, more)
+		more = slices.Concat(b.p.sweep(), lock, more)
 	}
 	more = b.p.admit(more)
 	b.steps = slices.Concat(b.steps, stepsOf(tx.Ops), stepsOf(more))

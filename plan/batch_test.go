@@ -39,20 +39,18 @@ func TestEntriesOfLostNodesAreDroppedInAsManyTransactionsAsItTakes(t *testing.T)
 	for name, c := range map[string]struct {
 		gone    []*plan.Node
 		desired *plan.Tree
-		refresh bool
 	}{
-		"refresh":                   {some, all, true},
-		"not declared any more":     {some, changed(rest), false},
-		"created again":             {some, all, false},
-		"all of them":               {most, all, false},
-		"all of them, and for good": {most, changed(namespace), false},
+		"not declared any more":     {some, changed(rest)},
+		"created again":             {some, all},
+		"all of them":               {most, all},
+		"all of them, and for good": {most, changed(namespace)},
 	} {
 		for _, limit := range []int{plan.MaxTransaction, 200_000} {
 			m := before.clone()
 			for _, n := range c.gone {
 				delete(m.nodes, n.Path)
 			}
-			p := plan.Diff(m.read(t, testRoot, testStack), c.desired, plan.Options{Identities: us, RefreshOnly: c.refresh})
+			p := plan.Diff(m.read(t, testRoot, testStack), c.desired, plan.Options{Identities: us})
 			require.True(t, p.HasChanges(), name)
 			require.True(t, p.Applyable(), "%s: %v", name, p.Problems)
 			n := m.inTransactions(t, p, limit)
@@ -61,7 +59,7 @@ func TestEntriesOfLostNodesAreDroppedInAsManyTransactionsAsItTakes(t *testing.T)
 			}
 			live := m.read(t, testRoot, testStack)
 			require.Len(t, live.Index.Resources, len(live.Nodes), "%s: the index knows what is there, and no more", name)
-			again := plan.Diff(live, c.desired, plan.Options{Identities: us, RefreshOnly: c.refresh})
+			again := plan.Diff(live, c.desired, plan.Options{Identities: us})
 			require.Empty(t, again.Drifted, name)
 			require.False(t, again.HasChanges(), name)
 		}

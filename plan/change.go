@@ -37,11 +37,10 @@ type Change struct {
 	Before *Node `json:"-"`
 	After  *Node `json:"-"`
 
-	Params   []kind.Change `json:"-"`               // parameters that differ; nil when the kind itself does
-	ACL      *ACLDiff      `json:"-"`               // nil when equal
-	ChildACL *ACLDiff      `json:"-"`               // nil when equal
-	Protect  *ProtectDiff  `json:"-"`               // nil when equal
-	Quota    *QuotaDiff    `json:"quota,omitempty"` // nil when equal
+	Params   []kind.Change `json:"-"` // parameters that differ; nil when the kind itself does
+	ACL      *ACLDiff      `json:"-"` // nil when equal
+	ChildACL *ACLDiff      `json:"-"` // nil when equal
+	Protect  *ProtectDiff  `json:"-"` // nil when equal
 	// Revive is true when the node was draining or moved and becomes active again.
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
@@ -69,15 +68,6 @@ type ACLDiff struct {
 
 // ProtectDiff is a protection (prevent_destroy) that changes.
 type ProtectDiff struct{ Before, After bool }
-
-// QuotaDiff is the number of znodes a namespace may hold, which changes; 0 is no limit.
-type QuotaDiff struct {
-	Before int       `json:"before"`
-	After  int       `json:"after"`
-	Live   LiveQuota `json:"live"`
-
-	declared *Access // the access list of nodes created for it; nil: the namespace's
-}
 
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan
 // ("action_reason"); "" when it is obvious.

@@ -127,8 +127,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 	c.Drift = c.Action != NoOp && d.drifted(have)
 	stays := c.Action == NoOp && !c.renamed() && d.movesFrom[c.Path] == nil
 	// What stays at the node is what is there, to the byte. In most plans nearly all nodes are such, and a copy for each
-	// is a quarter of the plan's memory. A namespace may have another quota, see quotas.
-	if stays && !c.Kind.Container && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
+	// is a quarter of the plan's memory.
+	if stays && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
 		c.After = have
 		return c
 	}

@@ -20,20 +20,18 @@ import (
 
 // sides are what exists and what is declared.
 type sides struct {
-	current  *Tree
-	desired  []*Node               // sorted, legal, each path once
-	given    []*Node               // all that is declared, even wrongly
-	want     map[string]*Node      // desired, by path
-	have     map[string]*Node      // current, by path
-	indexed  map[string]string     // keys of the index's entries, by path; see addrOfKey
-	pending  map[string][]kind.ACL // lists that an interrupted apply had yet to set, by path
-	unnamed  [][]kind.ACL          // or, if they were too many, on any node
-	limits   map[string]LiveQuota  // the quotas found that are ours to change, by path
-	doubtful map[string]LiveQuota  // the quotas found that may be ours
-	bases    map[Addr]bool         // addresses of desired nodes that have a key, without it
-	intent   Intent
-	opts     Options
-	p        *Plan
+	current *Tree
+	desired []*Node               // sorted, legal, each path once
+	given   []*Node               // all that is declared, even wrongly
+	want    map[string]*Node      // desired, by path
+	have    map[string]*Node      // current, by path
+	indexed map[string]string     // keys of the index's entries, by path; see addrOfKey
+	pending map[string][]kind.ACL // lists that an interrupted apply had yet to set, by path
+	unnamed [][]kind.ACL          // or, if they were too many, on any node
+	bases   map[Addr]bool         // addresses of desired nodes that have a key, without it
+	intent  Intent
+	opts    Options
+	p       *Plan
 }
 
 // pairing is what continues under another address or at another path. See move.go and import.go.
@@ -105,7 +103,6 @@ func newSides(current, desired *Tree, opts Options) *sides {
 func (d *sides) pair() *pairing {
 	m := &pairing{sides: d, movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{}}
 	if !d.opts.Destroy {
-		d.wantQuotas() // first, because it replaces nodes in want and desired by copies
 		m.plot()
 		m.adoptions()
 	}
@@ -119,7 +116,6 @@ func (d *pairing) decide() *decisions {
 		x.breaks[Addr(a)] = true
 	}
 	x.changes()
-	x.quotas()
 	if !d.opts.Destroy {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()
@@ -133,7 +129,6 @@ func (d *pairing) decide() *decisions {
 func (d *decisions) choose() *selection {
 	x := &selection{decisions: d, asked: map[Addr]bool{}}
 	x.limit()
-	x.onlyRefresh()
 	return x
 }
 
@@ -145,8 +140,6 @@ func (d *selection) report() {
 	d.unseen()
 	d.drift()
 	d.keepNoted()
-	d.leftQuotas()
-	d.doubtfulQuotas()
 	d.outputs()
 }
 
@@ -195,7 +188,6 @@ func (d *sides) index(desired *Tree) {
 		d.p.prior.Extra, d.p.prior.Shards = x.extra, x.Shards
 		d.p.prior.Lists = known(d.current)
 	}
-	d.haveQuotas()
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Addr, b.Addr))
@@ -250,7 +242,7 @@ func (d *selection) order() {
 			return cmp.Compare(a.Path, b.Path)
 		}
 	})
-	// Errors first. Some problems are found in the order of a map (leftQuotas), which must not matter.
+	// Errors first.
 	slices.SortStableFunc(d.p.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Path, b.Path),
 			cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Code, b.Code))

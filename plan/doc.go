@@ -10,7 +10,7 @@
 //	// p.Changes is what would be done, in order; apply.Executor does it
 //
 // [Tree] and [Node] describe both sides, [Intent] what is declared besides the nodes (moves,
-// imports, removals, quotas, outputs, administrators). A [Plan] has a [Change] for each node and a
+// imports, removals, outputs, administrators). A [Plan] has a [Change] for each node and a
 // [Problem] for everything that a person has to know first. [File] saves plans and reads them.
 //
 // # Guarantees

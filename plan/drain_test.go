@@ -39,7 +39,6 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 		"replaced":      {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
 		"forgotten":     {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
 		"not planned":   {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
-		"refreshed":     {declared: true, opts: plan.Options{RefreshOnly: true}, action: plan.NoOp, says: "leaves it closed"},
 		"moved by path": {intent: plan.Intent{PathMoves: []plan.PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: plan.Update, says: "it is moved when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type Drift struct {
 	Addr Addr   `json:"address"`
 	Path string `json:"path"`
 	What string `json:"what"` // one of the constants below
-	// Attributes are those that changed; nil when that cannot be determined.
+	// Attributes are those that are not as declared; nil if the node is not declared, or as another type.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 
@@ -25,11 +25,11 @@ const (
 	DriftTaken   = "no longer ours" // somebody replaced its data
 )
 
-// Attribute is a property of a node that was changed by hand, with its values as text.
+// Attribute is a property of a node that is not as declared, with both values as text.
 type Attribute struct {
-	Name   string `json:"name"`
-	Before string `json:"before"`
-	After  string `json:"after"`
+	Name     string `json:"name"`
+	Declared string `json:"declared"`
+	Found    string `json:"found"`
 }
 
 // drift lists the nodes that differ from what the last apply left. It compares what exists with the
@@ -37,13 +37,11 @@ type Attribute struct {
 // longer be declared.
 func (d *selection) drift() {
 	see := func(addr Addr, path, what string) {
-		if !d.p.RefreshOnly || !d.outside[path] {
-			one := Drift{Addr: addr, Path: path, What: what}
-			if what == DriftChanged {
-				one.Attributes = d.changedByHand(d.have[path])
-			}
-			d.p.Drifted = append(d.p.Drifted, one)
+		one := Drift{Addr: addr, Path: path, What: what}
+		if what == DriftChanged {
+			one.Attributes = differences(d.want[path], d.have[path])
 		}
+		d.p.Drifted = append(d.p.Drifted, one)
 	}
 	for path, have := range d.have {
 		if d.ours(have) && d.drifted(have) {
@@ -51,9 +49,8 @@ func (d *selection) drift() {
 		}
 	}
 	for path := range d.indexed {
-		key, e, _ := d.entry(path)
+		key := d.indexed[path]
 		switch have := d.have[path]; {
-		case e.Hash == "": // noted already, see keepNoted
 		case unreadable(have): // unknown, which is reported as a problem
 		case have == nil:
 			see(Addr(key), path, DriftDeleted)
@@ -64,75 +61,24 @@ func (d *selection) drift() {
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// undone is an attribute with a function that restores what is declared.
-type undone struct {
-	Attribute
-	undo func(*Node) error
-}
-
-// maxUndone bounds the number of attributes whose subsets are tried.
-const maxUndone = 6
-
-// changedByHand returns the attributes that differ from what the last apply left; nil when that
-// cannot be determined.
-//
-// The index keeps only a hash of a node. But what is declared is usually what was applied. So
-// each subset of the attributes that differ from the declaration is undone in turn, until the
-// hash matches: then exactly those attributes were changed by hand, from these values. The others
-// differ because the configuration changed.
-func (d *sides) changedByHand(have *Node) []Attribute {
-	want := d.want[have.Path]
-	_, e, _ := d.entry(have.Path)
+// differences are the attributes of a node that are not as declared. What was declared when it was applied last is stored nowhere;
+// the declaration of now is what this plan restores.
+func differences(want, have *Node) (out []Attribute) {
 	if want == nil || want.Kind() != have.Kind() {
 		return nil
 	}
-	all := differences(want, have)
-	if len(all) > maxUndone {
-		return nil
-	}
-	data, err := have.Payload.Encode()
-	for set := 1; set < 1<<len(all) && err == nil; set++ {
-		n := &Node{Path: have.Path, ACL: have.ACL}
-		n.Payload, err = kind.Decode(data)
-		var out []Attribute
-		for i := range all {
-			if set&(1<<i) != 0 && err == nil {
-				err = all[i].undo(n)
-				out = append(out, all[i].Attribute)
-			}
-		}
-		if err != nil {
-			return nil
-		}
-		if h, err := n.hash(); err == nil && h == e.Hash {
-			return out
-		}
-	}
-	return nil
-}
-
-func differences(want, have *Node) (out []undone) {
-	add := func(name, before, after string, undo func(*Node) error) {
-		out = append(out, undone{Attribute{name, before, after}, undo})
-	}
+	add := func(name, declared, found string) { out = append(out, Attribute{name, declared, found}) }
 	for _, p := range kind.Diff(want.Payload.Params, have.Payload.Params) {
-		add(p.Name, valueText(p.Before), valueText(p.After), func(n *Node) error {
-			for _, f := range n.Payload.Params.Fields() {
-				if f.Name == p.Name {
-					return f.Set(p.Before)
-				}
-			}
-			return fmt.Errorf("plan: no parameter %s", p.Name)
-		})
+		add(p.Name, valueText(p.Before), valueText(p.After))
 	}
 	if a, b := want.ACL, have.ACL; !kind.EqualACL(a, b) {
-		add("acl", "["+aclText(a)+"]", "["+aclText(b)+"]", func(n *Node) error { n.ACL = a; return nil })
+		add("acl", "["+aclText(a)+"]", "["+aclText(b)+"]")
 	}
 	if a, b := want.Payload.ChildACL, have.Payload.ChildACL; !kind.EqualACL(a, b) {
-		add("contender_acl", "["+aclText(a)+"]", "["+aclText(b)+"]", func(n *Node) error { n.Payload.ChildACL = a; return nil })
+		add("contender_acl", "["+aclText(a)+"]", "["+aclText(b)+"]")
 	}
 	if a, b := want.Payload.Protect, have.Payload.Protect; a != b {
-		add("prevent_destroy", valueText(a), valueText(b), func(n *Node) error { n.Payload.Protect = a; return nil })
+		add("prevent_destroy", valueText(a), valueText(b))
 	}
 	return out
 }

@@ -36,7 +36,6 @@ func ExampleDiff() {
 			Moves:    []plan.Move{{From: "mutex.books", To: "mutex.ledger"}},
 			Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
 			Removals: []plan.Removal{{From: "mutex.legacy"}},
-			Quotas:   []plan.Quota{{Addr: "namespace.jobs", Path: "/jobs", MaxNodes: 500}},
 		},
 	}
 	show := func() {
@@ -53,7 +52,7 @@ func ExampleDiff() {
 	// ~ mutex.books /books
 	// + rwlock.catalog /catalog
 	// ~ rwlock.catalog /curator
-	// ~ namespace.jobs /jobs
+	//   namespace.jobs /jobs
 	// + mutex.ledger /ledger
 	// . mutex.legacy /legacy
 	// without its Intent:

@@ -58,7 +58,6 @@ func NodesText(nodes []*Node) (string, error) {
 func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
 	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[Addr]bool{}, intent: tree.Intent}
 	d.index(tree)
-	d.wantQuotas()
 	return d.desired, d.want
 }
 

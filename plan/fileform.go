@@ -203,11 +203,6 @@ func (f planForm) lost() error {
 			return err
 		}
 	}
-	for _, q := range f.LeftQuotas {
-		if err := kind.ValidatePath(q.Path); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -249,9 +244,7 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 	}
 	plain := Change(f.plainChange)
 	c := &plain
-	if c.Before, c.After = before, after; c.Quota != nil {
-		c.Quota.declared = p.Declared
-	}
+	c.Before, c.After = before, after
 	c.Tombstone = tombstone(after) || after == nil && tombstone(before)
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
 		return nil, fmt.Errorf("%s with these nodes makes no sense", f.Action)

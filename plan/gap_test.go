@@ -24,7 +24,6 @@ func TestGapsAreWhatTheIndexKnowsAndTheTreeDoesNotHave(t *testing.T) {
 			"mutex.closed": entry("/closed"), "mutex.there": entry("/there"), "mutex.wiped": entry("/wiped"), "mutex.gone": entry("/gone"),
 			"mutex.there" + plan.StandsAt + "/other":   entry("/other"),
 			"mutex.there" + plan.MovedFrom + "/before": entry("/before"),
-			"namespace.noted":                          {Path: "/noted", Type: "namespace", Quota: 3},
 		}},
 	}
 	require.Equal(t, []plan.Gap{

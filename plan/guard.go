@@ -249,14 +249,7 @@ func (d *selection) keepOccupied() (held []heldBack) {
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
 		held = append(held, heldBack{*c, alien})
-		// A quota left with it would limit those because of whom the namespace stays
-		// (TestQuotaGoesAlsoWhereItsNamespaceHasToStay).
-		quota := c.Quota
-		if c.leave(); quota != nil { // like the namespace, it is no longer declared
-			after := *c.Before
-			after.Quota = quota.After
-			c.Action, c.After, c.Quota = Update, &after, quota
-		}
+		c.leave()
 	}
 	return held
 }

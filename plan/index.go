@@ -42,10 +42,8 @@ type IndexEntry struct {
 	Type string `json:"type"`
 	Gen  int64  `json:"gen"`
 	// Hash is that of payload and access list as applied: a node with another hash was
-	// changed by hand. "" for a namespace noted as gone, of which only a quota is left.
+	// changed by hand.
 	Hash string `json:"hash"`
-	// Quota is the limit on the namespace's znodes that this stack set; 0 for none.
-	Quota int `json:"quota,omitempty"`
 }
 
 // PendingACL is an access list to be set on an existing node: the part of an

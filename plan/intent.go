@@ -8,14 +8,13 @@ import (
 )
 
 // Intent is what a configuration says about one ensemble besides the desired nodes:
-// former names, what to take over, what to forget or delete, what to limit, which values to
+// former names, what to take over, what to forget or delete, which values to
 // publish. [Diff] uses no other source. The zero value intends nothing.
 type Intent struct {
 	Moves     []Move     // by From
 	PathMoves []PathMove // by From
 	Imports   []Import   // by To
 	Removals  []Removal  // by From
-	Quotas    []Quota    // by Path
 	// Access is who may use the tool's own nodes; nil when it is not declared.
 	Access *Access
 	// Outputs are the values that the index of this ensemble keeps: all of the
@@ -74,16 +73,6 @@ type Removal struct {
 	// Destroy: the znodes are deleted. Otherwise they stay, without this stack's marker.
 	Destroy bool
 	Origin  string
-}
-
-// Quota limits the number of znodes in a namespace, including itself and contenders
-// (count in ZooKeeper's quota). Servers enforce it only with enforceQuota set (3.7 and
-// later). There is at most one quota on each path from the root to a leaf.
-type Quota struct {
-	Addr     Addr // of the namespace
-	Path     string
-	MaxNodes int // at least 1
-	Origin   string
 }
 
 // Verdict is the result of a check, in the words of Terraform's JSON plan.

@@ -88,7 +88,7 @@ func (d *decisions) bury(have, to *Node) Change {
 		c.Addr, c.Importing = to.Addr, have.Path
 	}
 	c.After = have.withPayload()
-	c.After.Addr, c.After.Live, c.After.Quota = c.Addr, nil, 0
+	c.After.Addr, c.After.Live = c.Addr, nil
 	p := c.After.Payload
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: string(c.Addr)}
 	p.State, p.MovedTo, p.Protect, p.Made = kind.StateMoved, to.Path, false, kind.MadeHere
@@ -182,7 +182,7 @@ func (d *decisions) exhume(have *Node) Change {
 // apply. It runs when all other reasons are known.
 func (d *selection) tidy(held []heldBack) {
 	// Nothing to delete, not everything was planned, or nothing else is written.
-	if len(d.spent) == 0 || d.p.Targeted || d.p.RefreshOnly || !d.p.HasChanges() {
+	if len(d.spent) == 0 || d.p.Targeted || !d.p.HasChanges() {
 		return
 	}
 	going := map[string]bool{}

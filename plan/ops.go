@@ -69,11 +69,7 @@ func (c *Change) deletes() []Op {
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
 		}
 	}
-	ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
-	if c.Action == Delete {
-		ops = append(ops, c.Quota.ops(c)...)
-	}
-	return ops
+	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
 // anew reports whether an existing node is deleted and created again.
@@ -91,9 +87,7 @@ func (c *Change) renamed() bool {
 	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
 }
 
-// writes returns the operations that create or update the node, its parts after it. The quota comes
-// last: a server counts what exists when the stats node is created (DataTree.updateQuotaForPath), and
-// goes on counting from then.
+// writes returns the operations that create or update the node, its parts after it.
 func (c *Change) writes() ([]Op, error) {
 	parts := c.MissingParts
 	switch {
@@ -121,7 +115,7 @@ func (c *Change) writes() ([]Op, error) {
 	for _, name := range parts {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
 	}
-	return append(ops, c.Quota.ops(c)...), nil
+	return ops, nil
 }
 
 // Admit adds to the list of a node that is created those who leave.

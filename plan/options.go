@@ -1,7 +1,7 @@
 package plan
 
 // Options are what a person asks of one run of [Diff]. What is declared is only in the
-// desired tree: the nodes, and the rest (moves, imports, removals, quotas, outputs) in
+// desired tree: the nodes, and the rest (moves, imports, removals, outputs) in
 // its Intent.
 type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
@@ -25,10 +25,6 @@ type Options struct {
 	Targets, Excludes []string
 	// Replace are address globs of locks to delete and create again.
 	Replace []string
-	// RefreshOnly plans no write to any node: changes are left out, drift is reported,
-	// and an apply records in the index what exists. With Targets or Excludes both apply
-	// only to what these select: for the rest the index stays as it is.
-	RefreshOnly bool
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (at least five), which is otherwise a [ProblemMassDestroy]. Destroy implies it.
 	AllowMassDestroy bool

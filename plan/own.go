@@ -49,7 +49,7 @@ func (d *frame) ownLists() {
 	if x != nil {
 		d.p.prior.Noted = x.Access
 	}
-	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || x == nil && !d.p.HasChanges() {
+	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || x == nil && !d.p.HasChanges() {
 		return
 	}
 	d.p.prior.Leaving = d.leaving()
@@ -96,25 +96,12 @@ func (d *frame) ownDrift() {
 		if f.Closed {
 			continue
 		}
-		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) && d.noted(f.Path) {
+		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) {
 			d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path, DriftChanged,
 				[]Attribute{{"acl", "[" + aclText(x.Access) + "]", "[" + aclText(f.ACL) + "]"}}})
 		}
 	}
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
-}
-
-// noted reports whether an apply of ours has left the list of a node: of a directory of quotas only with a quota below it.
-func (d *frame) noted(path string) bool {
-	if !under(path, quotaRoot) {
-		return true
-	}
-	for _, e := range d.current.Index.Resources {
-		if at := QuotaPath(e.Path); e.Quota > 0 && (at == path || under(at, path) || under(path, at)) {
-			return true
-		}
-	}
-	return false
 }
 
 // own reports whether a node belongs to this stack alone: its index with its parts, and its apply lock.
@@ -139,7 +126,7 @@ func (c *Change) left() bool { return c.Tombstone && c.After != nil && c.Before.
 // kept reports whether a node stays although nothing declares it any more: a namespace in which something is. Nothing but the
 // ensemble block says who may use it, and an apply reads it.
 func (d *frame) kept(c *Change) bool {
-	return d.want[c.Path] == nil && c.Before != nil && (c.Action == NoOp || c.Action == Update) && c.Before.ACL != nil
+	return d.want[c.Path] == nil && c.Before != nil && c.Action == NoOp && c.Before.ACL != nil
 }
 
 // relist gives a node that no declaration keeps the access list it should have. Programs that come for a lock that has moved
@@ -163,10 +150,7 @@ func (d *frame) relist(c *Change) {
 	if c.Action == Update {
 		c.ACL = &ACLDiff{c.Before.ACL, list}
 	}
-	switch {
-	case c.anew(): // it is created with that list
-	case c.Action == Update && !c.Tombstone: // a quota goes, and the list is one of ACLSteps
-	default:
+	if !c.anew() { // otherwise it is created with that list
 		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, c.Before.pin(c.Addr)})
 	}
 }
@@ -202,9 +186,7 @@ func (d *frame) wantedOf(f *Framed) []kind.ACL {
 		}
 		return d.joined(f.ACL)
 	}
-	// Nodes above the root, or of a quota, which other stacks may share.
-	switch {
-	case made:
+	if made { // above the root, which other stacks may share
 		list := d.joined(f.ACL)
 		for _, o := range d.current.Others { // without these entries they could not restore them
 			if list = append(list, o.Access...); o.Access == nil {
@@ -212,8 +194,6 @@ func (d *frame) wantedOf(f *Framed) []kind.ACL {
 			}
 		}
 		return kind.NormalizeACL(list)
-	case under(f.Path, quotaRoot) && d.settable(f.ACL):
-		return d.joined(f.ACL)
 	}
 	return nil
 }
@@ -282,7 +262,7 @@ func (d *frame) joined(have []kind.ACL) []kind.ACL {
 		// If a user has more digests there than we know, at least one of them is somebody else's.
 		case same < 0, hidden[a.ID] > len(of[user]):
 			list = append(list, a)
-		// One of ours has more rights than we gave it: another stack, whose quotas are below the same directories, gave it those.
+		// One of ours has more rights than we gave it: another stack gave it those.
 		case !covers(was, a):
 			list = append(list, kind.ACL{Scheme: a.Scheme, ID: known[same].ID, Perms: a.Perms})
 		}
@@ -338,7 +318,7 @@ func covers(list []kind.ACL, b kind.ACL) bool {
 // be set, it contains all entries that may be in them, so that a later apply knows what it may remove.
 func (p *Plan) nextAccess(pending bool) []kind.ACL {
 	switch {
-	case p.Declared == nil || (p.Targeted || p.RefreshOnly || p.Destroy) && !p.Index.Absent:
+	case p.Declared == nil || (p.Targeted || p.Destroy) && !p.Index.Absent:
 		return p.prior.Noted
 	case pending:
 		return kind.NormalizeACL(append(p.Declared.List(), p.prior.Noted...))
@@ -396,6 +376,6 @@ func (p *Plan) Relock() ([]Op, error) {
 // ownNode reports whether a path is one whose list a plan of the stack may set as the tool's own.
 func (p *Plan) ownNode(path string) bool {
 	index, lock := IndexPath(p.Root, p.Stack), LockPath(p.Root, p.Stack)
-	return path == index || path == lock || under(path, quotaRoot) || under(path, index) || under(index, path) || under(lock, path) ||
+	return path == index || path == lock || under(path, index) || under(index, path) || under(lock, path) ||
 		slices.ContainsFunc(p.Changes, func(c Change) bool { return (c.Tombstone || c.relisted()) && c.Path == path })
 }

@@ -54,25 +54,23 @@ type Plan struct {
 
 	// What follows was asked for in [Options].
 
-	Targeted    bool  `json:"targeted,omitempty"`     // Targets or Excludes: not all of the configuration was planned
-	RefreshOnly bool  `json:"refresh_only,omitempty"` // no node is written
-	Drain       int64 `json:"drain_ms,omitempty"`     // how long the apply waits for locks it deletes, in milliseconds; 0 does not
+	Targeted bool  `json:"targeted,omitempty"` // Targets or Excludes: not all of the configuration was planned
+	Drain    int64 `json:"drain_ms,omitempty"` // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	prior prior
 	clash map[string]bool // paths of nodes whose address an earlier one has too
 }
 
-// prior is what the transactions need of the index and the quotas that were read.
+// prior is what the transactions need of the index that was read.
 type prior struct {
-	Lists      Lists                      `json:"lists,omitzero"`         // with the index node as it was read, and what is known without it
-	Shards     []Shard                    `json:"shards,omitempty"`       // parts of the index
-	Noted      []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
-	Leaving    []kind.ACL                 `json:"leaving,omitempty"`      // see frame.leaving
-	Strays     []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
-	Unread     bool                       `json:"index_unread,omitempty"` // the index could not be understood
-	Kept       map[string]IndexEntry      `json:"kept,omitempty"`         // entries of nodes that were not planned and differ from them
-	LeftQuotas []leftQuota                `json:"left_quotas,omitempty"`  // of namespaces that are gone
-	Extra      map[string]json.RawMessage `json:"index_extra,omitempty"`  // unknown fields of the index, to be kept
+	Lists   Lists                      `json:"lists,omitzero"`         // with the index node as it was read, and what is known without it
+	Shards  []Shard                    `json:"shards,omitempty"`       // parts of the index
+	Noted   []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
+	Leaving []kind.ACL                 `json:"leaving,omitempty"`      // see frame.leaving
+	Strays  []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
+	Unread  bool                       `json:"index_unread,omitempty"` // the index could not be understood
+	Kept    map[string]IndexEntry      `json:"kept,omitempty"`         // entries of nodes that were not planned and differ from them
+	Extra   map[string]json.RawMessage `json:"index_extra,omitempty"`  // unknown fields of the index, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.
@@ -171,8 +169,7 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // marker and the index contain the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
-		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || len(p.prior.LeftQuotas) > 0 ||
-		p.RefreshOnly && len(p.Drifted) > 0
+		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex()
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in

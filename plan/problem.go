@@ -40,7 +40,6 @@ const (
 	ProblemMove          ProblemCode = "move"            // a move that cannot be made
 	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
 	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
-	ProblemQuota         ProblemCode = "quota"           // a quota was left by a namespace that is gone; a warning
 	ProblemOpen          ProblemCode = "open_root"       // others may create or delete the stack's nodes; a warning
 	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning

@@ -31,7 +31,7 @@ func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
 	require.Empty(t, plan.Fold(nil))
 }
 
-// What may not be read was said to be somebody else's by now, and a refresh forgot it.
+// What may not be read was said to be somebody else's by now, and forgotten.
 func TestUnreadableNodeIsNeitherDriftNorForgotten(t *testing.T) {
 	m := applied(t, base())
 	live := m.read(t, testRoot, testStack)
@@ -46,12 +46,9 @@ func TestUnreadableNodeIsNeitherDriftNorForgotten(t *testing.T) {
 		o    plan.Options
 		want []string
 	}{
-		"plan":              {plan.Options{}, []string{"error unreadable"}},
-		"refresh":           {plan.Options{RefreshOnly: true}, []string{"error unreadable", "warning unreadable"}},
-		"targeted refresh":  {plan.Options{RefreshOnly: true, Targets: []string{solo}}, []string{"error unreadable", "warning targeted", "warning unreadable"}},
-		"refresh of others": {plan.Options{RefreshOnly: true, Targets: []string{ledger}}, []string{"warning targeted", "warning unreadable"}},
-		"plan of others":    {plan.Options{Targets: []string{ledger}}, []string{"warning targeted"}},
-		"destroy":           {plan.Options{Destroy: true}, []string{"error unreadable", "warning unmanaged_child"}},
+		"plan":           {plan.Options{}, []string{"error unreadable"}},
+		"plan of others": {plan.Options{Targets: []string{ledger}}, []string{"warning targeted"}},
+		"destroy":        {plan.Options{Destroy: true}, []string{"error unreadable", "warning unmanaged_child"}},
 	} {
 		c.o.Identities = us
 		p := plan.Diff(live, base(), c.o)

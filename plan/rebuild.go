@@ -11,7 +11,7 @@ import (
 // its transaction adds them.
 //
 // With an index only what no node contains is lost for good: which nodes were deleted by hand
-// since, who set a quota, the outputs, access lists that were still to be set. The last a plan
+// since, the outputs, access lists that were still to be set. The last a plan
 // finds by itself: it compares lists with what is declared, not with that note.
 
 // unnoted marks the nodes of ours that are not in the index, and reports why if some of
@@ -56,11 +56,11 @@ func (d *selection) unnoted() {
 // unseen warns of nodes that we may not read if the index is written from what was read: they may be
 // this stack's. Those that the index or the configuration names are reported as problems elsewhere.
 func (d *selection) unseen() {
-	if !d.p.RefreshOnly && !d.p.MendsIndex() {
+	if !d.p.MendsIndex() {
 		return
 	}
 	for _, path := range d.current.Unreadable {
-		if _, known := d.indexed[path]; known || d.want[path] != nil && !d.p.RefreshOnly {
+		if _, known := d.indexed[path]; known || d.want[path] != nil {
 			continue
 		}
 		d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",

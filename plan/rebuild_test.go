@@ -13,7 +13,7 @@ import (
 )
 
 // An index may lose all or any of its entries: the next plan says so and counts as
-// a change, also one that only refreshes, and after it the index is what it was.
+// a change, and after it the index is what it was.
 func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
 	path := plan.IndexPath(testRoot, testStack)
 	rapid.Check(t, func(t *rapid.T) {
@@ -35,8 +35,7 @@ func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
 		if rapid.Bool().Draw(t, "all") {
 			current.Index, current.IndexTrouble = nil, "cut off"
 		}
-		refresh := rapid.Bool().Draw(t, "refresh only")
-		p := plan.Diff(current, tree, plan.Options{Identities: us, RefreshOnly: refresh})
+		p := plan.Diff(current, tree, plan.Options{Identities: us})
 		require.True(t, p.HasChanges())
 		require.Equal(t, plan.Counts{}, p.Summary())
 		require.Equal(t, plan.ProblemIndex, p.Problems[len(p.Problems)-1].Code)
@@ -49,25 +48,18 @@ func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
 }
 
 // What moves left behind goes with an apply that has something else to do: not with
-// one that may write no node, nor with one that was not asked about it.
-func TestTombstoneStaysInARefreshAndOutsideTheTargets(t *testing.T) {
+// one that was not asked about it.
+func TestTombstoneStaysOutsideTheTargets(t *testing.T) {
 	m := applied(t, base())
 	moved := base()
 	moved.Nodes[3].Path = "/locks/solo2"
 	m.apply(t, replan(t, m, moved))
 	require.NotNil(t, m.nodes["/locks/solo"])
 	moved.Nodes[0].Payload.Protect = true
-	for name, opts := range map[string]plan.Options{
-		"refresh": {RefreshOnly: true}, "target": {Targets: []string{string(moved.Nodes[0].Addr)}},
-	} {
-		current := m.read(t, testRoot, testStack)
-		current.Nodes[1].ACL = nil // somebody did something, so there is something to note
-		opts.Identities = us
-		p := plan.Diff(current, moved, opts)
-		require.True(t, p.HasChanges(), name)
-		for i := range p.Changes {
-			require.NotEqual(t, plan.Delete, p.Changes[i].Action, name)
-		}
+	p := plan.Diff(m.read(t, testRoot, testStack), moved, plan.Options{Identities: us, Targets: []string{string(moved.Nodes[0].Addr)}})
+	require.True(t, p.HasChanges())
+	for i := range p.Changes {
+		require.NotEqual(t, plan.Delete, p.Changes[i].Action)
 	}
 	require.Contains(t, actions(replan(t, m, moved)), "- /locks/solo", "with everything else it goes")
 }

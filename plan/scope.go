@@ -139,9 +139,7 @@ func (d *selection) limit() {
 	d.p.Targeted = true
 	targets, excludes := compileGlobs(d.opts.Targets), compileGlobs(d.opts.Excludes)
 	d.limitNotes(targets, excludes)
-	if !d.opts.RefreshOnly {
-		d.limitChanges(targets, excludes)
-	}
+	d.limitChanges(targets, excludes)
 	d.sources(targets, excludes)
 	d.unused("target", targets)
 	d.unused("exclusion", excludes)
@@ -309,51 +307,18 @@ func (d *decisions) byPath() map[string]*Change {
 	return m
 }
 
-// onlyRefresh removes all writes to nodes from the plan, and keeps the drift.
-//
-// Errors of the configuration do not matter: none of it is applied. Problems of the index are found
-// later, in unnoted, and stay. So do problems of indexed nodes that we may not read: the index would
-// forget them, as if they were gone.
-func (d *selection) onlyRefresh() {
-	if !d.opts.RefreshOnly {
-		return
-	}
-	d.p.RefreshOnly = true
-	var kept []Change
-	for _, c := range d.p.Changes {
-		if c.Before == nil || !d.ours(c.Before) {
-			continue
-		}
-		c.leave()
-		c.Drift = d.drifted(c.Before) && !d.outside[c.Path]
-		kept = append(kept, c)
-	}
-	d.p.Changes = kept
-	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool {
-		_, known := d.indexed[q.Path]
-		return q.Code != ProblemTargeted && q.Code != ProblemTarget && !(q.Code == ProblemUnreadable && known && !d.outside[q.Path])
-	})
-}
-
 // keepNoted keeps the index entries of nodes that were not planned and differ from
-// them: a plan of something else must not forget that somebody changed these nodes. For a
-// namespace that is gone, a refresh, which may not remove its quota, keeps the note of the
-// quota, without the hash of what was applied.
+// them: a plan of something else must not forget that somebody changed these nodes.
 func (d *selection) keepNoted() {
-	if !d.p.Targeted && !d.p.RefreshOnly {
+	if !d.p.Targeted {
 		return
 	}
 	byPath := d.byPath()
 	for path := range d.indexed {
 		key, e, _ := d.entry(path)
 		c := byPath[path]
-		stale := c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)
 		// A node that was asked for and has no change is gone, or now belongs to somebody else.
-		if asked := !d.outside[path] && (d.p.RefreshOnly || c == nil); asked {
-			stale = d.p.RefreshOnly && c == nil && e.Quota > 0 && d.limits[path].MaxNodes > 0
-			e.Hash = ""
-		}
-		if stale {
+		if c == nil && d.outside[path] || c != nil && c.Action == NoOp && !c.renamed() && d.drifted(c.Before) {
 			if d.p.prior.Kept == nil {
 				d.p.prior.Kept = map[string]IndexEntry{}
 			}

@@ -54,7 +54,7 @@ func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
 		o.Identities = us
 		return plan.Diff(m.read(t, testRoot, testStack), tree, o)
 	}
-	for _, o := range []plan.Options{{}, {Destroy: true}, {RefreshOnly: true}} {
+	for _, o := range []plan.Options{{}, {Destroy: true}} {
 		o.Targets = []string{"mutex.typo"}
 		p := planned(o)
 		require.False(t, p.HasChanges())
@@ -200,33 +200,6 @@ func TestReplacementOfWhatIsMadeAnywayIsNoMistake(t *testing.T) {
 	}
 }
 
-func TestRefreshOnlyWritesTheIndexAndNoNode(t *testing.T) {
-	m := applied(t, base())
-	delete(m.nodes, "/locks/solo")
-	payload := payloadAt(t, m, "/locks/pay/pool")
-	payload.Params.(*kind.SemaphoreParams).Permits = 99
-	var err error
-	m.nodes["/locks/pay/pool"].data, err = payload.Encode()
-	require.NoError(t, err)
-	m.nodes["/locks/pay/pool"].version++
-	o := plan.Options{Identities: us, RefreshOnly: true}
-	p := plan.Diff(m.read(t, testRoot, testStack), base(), o)
-	require.Empty(t, actions(p))
-	require.Equal(t, []plan.Drift{
-		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", plan.DriftChanged, []plan.Attribute{{"permits", "3", "99"}}},
-		{"namespace.x.election.locks_solo", "/locks/solo", plan.DriftDeleted, nil},
-	}, p.Drifted)
-	require.True(t, p.HasChanges())
-	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
-	require.NoError(t, err)
-	require.Len(t, ops, 1)
-	m.apply(t, decoded(t, p))
-	again := plan.Diff(m.read(t, testRoot, testStack), base(), o)
-	require.Empty(t, again.Drifted)
-	require.False(t, again.HasChanges())
-	require.Equal(t, []string{"~ /locks/pay/pool", "+ /locks/solo"}, actions(replan(t, m, base())), "the hand edit is still not what is declared")
-}
-
 func TestMassDestroyIsRefused(t *testing.T) {
 	nodes := []*plan.Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
 	for i := range 10 {
@@ -271,74 +244,6 @@ func decodedPlan(t require.TestingT, p *plan.Plan) *plan.Plan {
 	f, err := plan.DecodeFile(bytes.NewBufferString(encoded(t, p)))
 	require.NoError(t, err)
 	return f.Plans[0]
-}
-
-// The drift of everything was told and noted, whatever was targeted.
-func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
-	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
-	changed, lost, taken := plan.Drift{pool, "/locks/pay/pool", plan.DriftChanged, []plan.Attribute{{"permits", "3", "99"}}}, plan.Drift{solo, "/locks/solo", plan.DriftDeleted, nil}, plan.Drift{ledger, "/locks/pay/ledger", plan.DriftTaken, nil}
-	for name, c := range map[string]struct {
-		opts     plan.Options
-		declared bool // what was deleted and taken
-		want     []plan.Drift
-	}{
-		"what was changed":            {plan.Options{Targets: []string{pool}}, true, []plan.Drift{changed}},
-		"what was deleted":            {plan.Options{Targets: []string{solo}}, true, []plan.Drift{lost}},
-		"deleted, declared no more":   {plan.Options{Targets: []string{solo}}, false, []plan.Drift{lost}},
-		"taken by somebody":           {plan.Options{Targets: []string{ledger}}, true, []plan.Drift{taken}},
-		"taken, declared no more":     {plan.Options{Targets: []string{"**.locks_pay_l*"}}, false, []plan.Drift{taken}},
-		"all but one":                 {plan.Options{Excludes: []string{ledger}}, true, []plan.Drift{changed, lost}},
-		"one of two":                  {plan.Options{Targets: []string{solo, pool}, Excludes: []string{pool}}, true, []plan.Drift{lost}},
-		"nothing that was changed":    {plan.Options{Targets: []string{"namespace.x.namespace.*"}}, true, nil},
-		"everything, for comparison":  {plan.Options{Targets: []string{"**"}}, true, []plan.Drift{taken, changed, lost}},
-		"everything, declared or not": {plan.Options{Targets: []string{"**"}}, false, []plan.Drift{taken, changed, lost}},
-	} {
-		for _, parts := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, parts %t", name, parts), func(t *testing.T) {
-				tree := base()
-				for i := range 900 { // enough for an index in parts
-					if parts {
-						tree.Nodes = append(tree.Nodes, declare(fmt.Sprintf("/locks/z%03d", i), kind.Mutex))
-					}
-				}
-				m := applied(t, tree)
-				before := m.read(t, testRoot, testStack).Index
-				require.Equal(t, parts, len(before.Shards) > 1)
-				delete(m.nodes, "/locks/solo")
-				payload := payloadAt(t, m, "/locks/pay/pool")
-				payload.Params.(*kind.SemaphoreParams).Permits = 99
-				m.nodes["/locks/pay/pool"].data, _ = payload.Encode()
-				m.nodes["/locks/pay/ledger"].data = []byte("theirs")
-				if !c.declared {
-					tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Addr == ledger || n.Addr == solo })
-				}
-				opts := c.opts
-				opts.Identities, opts.RefreshOnly = us, true
-				p := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
-				require.Equal(t, []string{"warning targeted"}, codes(p), "it says that it is a part")
-				require.Equal(t, c.want, p.Drifted)
-				require.Equal(t, len(c.want) > 0, p.HasChanges())
-				m.apply(t, decodedPlan(t, p))
-				after := m.read(t, testRoot, testStack).Index
-				for addr, was := range before.Resources {
-					i := slices.IndexFunc(c.want, func(d plan.Drift) bool { return d.Addr == plan.Addr(addr) })
-					now, there := after.Resources[addr]
-					switch {
-					case i < 0:
-						require.Equal(t, was, now, "%s is not noted", addr)
-					case c.want[i].What == plan.DriftChanged:
-						require.NotEqual(t, was, now)
-					default:
-						require.False(t, there, addr)
-					}
-				}
-				require.Empty(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts).Drifted)
-				opts.Targets, opts.Excludes = nil, nil
-				rest := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
-				require.Len(t, rest.Drifted, 3-len(c.want), "what was not asked for is still to be told")
-			})
-		}
-	}
 }
 
 // The target alone was looked at, and what it stands in was not there: the lock was made

@@ -90,7 +90,7 @@ type note struct {
 }
 
 func noteOf(n *Node) note {
-	return note{IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Quota: n.Quota}, n}
+	return note{IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen}, n}
 }
 
 // entries returns the entries to store.

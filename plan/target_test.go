@@ -24,7 +24,7 @@ func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 	}}
 	for i, o := range []plan.Options{
 		{Replace: []string{solo, pay, pool}}, {Targets: []string{solo, pool}}, {Excludes: []string{pay, pool}}, {ForceBreak: []string{solo, pool}},
-		{Targets: []string{"**.locks_pay_ledger"}, Excludes: []string{solo, pool}}, {RefreshOnly: true, Targets: []string{solo, pool}},
+		{Targets: []string{"**.locks_pay_ledger"}, Excludes: []string{solo, pool}},
 	} {
 		o.Identities = us
 		require.NotContains(t, codes(plan.Diff(live, tree, o)), "warning target", "%d", i)
@@ -33,7 +33,7 @@ func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 
 // Of a lock that was renamed and not applied yet, the former address is as good as the new one: for what
 // was changed by hand, and for an import that is in its way.
-func TestFormerAddressSelectsDriftAndProblems(t *testing.T) {
+func TestFormerAddressSelectsChangesAndProblems(t *testing.T) {
 	const former, latter = "namespace.x.election.locks_solo", "namespace.x.election.renamed"
 	m := applied(t, base())
 	tree := base()
@@ -44,10 +44,10 @@ func TestFormerAddressSelectsDriftAndProblems(t *testing.T) {
 	at := slices.IndexFunc(live.Nodes, func(n *plan.Node) bool { return n.Path == "/locks/solo" })
 	live.Nodes[at].ACL = kind.WorldAll()
 	for _, target := range []string{former, latter} {
-		p := plan.Diff(live, tree, plan.Options{Identities: us, RefreshOnly: true, Targets: []string{target}})
-		require.Len(t, p.Drifted, 1, target)
-		p = plan.Diff(live, tree, plan.Options{Identities: us, RefreshOnly: true, Excludes: []string{target}})
-		require.Empty(t, p.Drifted, target)
+		p := plan.Diff(live, tree, plan.Options{Identities: us, Targets: []string{target}})
+		require.Equal(t, []string{"~ /locks/solo"}, actions(p), target)
+		p = plan.Diff(live, tree, plan.Options{Identities: us, Excludes: []string{target}})
+		require.Empty(t, actions(p), target)
 	}
 
 	tree.Nodes[3].Path = "/locks/solo2"
@@ -115,13 +115,9 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 		"one instance":      {plan.Options{Targets: []string{`**.many["b"]`}}, []string{"many"}},
 		"without instances": {plan.Options{Targets: []string{"mutex.none"}}, []string{"none"}},
 		"exclusion":         {plan.Options{Excludes: []string{ledger, `**.many["b"]`}}, []string{"constant", "far", "many", "none", "solo"}},
-		"refresh":           {plan.Options{Targets: []string{solo}, RefreshOnly: true}, []string{"solo"}},
 		"everything":        {plan.Options{}, []string{"both", "constant", "far", "ledger", "many", "none", "orphan", "solo"}},
 	} {
 		for _, destroy := range []bool{false, true} {
-			if c.o.RefreshOnly && destroy {
-				continue
-			}
 			c.o.Identities, c.o.Destroy = us, destroy
 			p := plan.Diff(live, second, c.o)
 			var planned []string

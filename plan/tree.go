@@ -33,10 +33,6 @@ type Tree struct {
 	// apply lock, which every destroy raises. Without it, an old plan would fit again
 	// when everything that it found absent is absent again.
 	Destroys int32
-	// Quotas are the quotas that were found, by the path of their namespace: those that
-	// are declared or were set by this stack, and those of namespaces that the index does
-	// not know, so that it is not known who set them.
-	Quotas map[string]LiveQuota
 	// Frame are the root and the tool's own nodes, with their access lists. Those that do
 	// not exist are missing. nil in a tree that was not read.
 	Frame []Framed
@@ -95,9 +91,6 @@ type Node struct {
 	// wants everybody to write, or to give up our own admin right.
 	AllowWorld   bool `json:"allow_world,omitempty"`
 	AllowLockout bool `json:"allow_lockout,omitempty"`
-	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
-	// from Intent.Quotas; in a current tree, from Quotas.
-	Quota int `json:"quota,omitempty"`
 	// Live is what ZooKeeper knows about the node; current trees only.
 	Live *Live `json:"-"`
 }
@@ -215,7 +208,7 @@ func (t *Tree) Gaps() []Gap {
 			g := Gap{Path: e.Path, Addr: addrOfKey(key, e.Path), Type: e.Type}
 			known[e.Path] = g
 			n := t.Find(e.Path)
-			if strings.HasSuffix(key, movedFrom+e.Path) || e.Hash == "" { // a tombstone that somebody deleted, or the note of a quota
+			if strings.HasSuffix(key, movedFrom+e.Path) { // a tombstone that somebody deleted
 				continue
 			}
 			if n == nil || n.Live != nil && n.Live.Trouble == TroubleForeign {

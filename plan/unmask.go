@@ -125,7 +125,7 @@ func (d *sides) unmask() {
 		}
 		if d.proven(n, list) {
 			current.Nodes[i] = withList(n, list)
-			d.have[n.Path] = withList(d.have[n.Path], list) // not n: this copy may have its quota noted
+			d.have[n.Path] = withList(d.have[n.Path], list)
 		}
 	}
 	if len(doubtful) > 0 {

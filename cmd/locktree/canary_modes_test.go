@@ -229,7 +229,6 @@ var canaryMistakes = [][2]string{
 	{"mutex \"ledger\" {}", "mutex \"ledger\" { for_each = { (var.password) = 1 } }"},
 	{"mutex \"ledger\" {}", "mutex \"ledger\" {\n    lifecycle {\n      prevent_destroy = var.password\n    }\n  }"},
 	{"mutex \"ledger\" {}", "mutex \"ledger\" {\n    dynamic \"lifecycle\" {\n      for_each = var.password\n      content {}\n    }\n  }"},
-	{"acl = acl.users", "acl = acl.users\n  quota { max_nodes = var.password }"},
 	{"acl = acl.users", "acl = var.password"},
 	{"  sensitive = true\n}\noutput \"path\"", "}\noutput \"path\""},
 	{"value = namespace.pay.mutex.ledger.path", "value = { (var.password) = namespace.pay.mutex.ledger.path }"},

@@ -38,7 +38,6 @@ var tableCommands = []struct {
 	{"output", nil},
 	{"state list", nil},
 	{"state show namespace.pay.mutex.ledger", nil},
-	{"state rebuild -auto-approve", lostIndex},
 	{"import -from=$ROOT", nil},
 	{"import namespace.pay.mutex.old $ROOT/pay/old -auto-approve", oldLock},
 	{"exec namespace.pay.mutex.ledger -- true", nil},
@@ -51,10 +50,6 @@ func morePermits(o *office) { o.edit("locks.locktree.hcl", "permits = 2", "permi
 func savedByReader(o *office) {
 	morePermits(o)
 	o.must(exitOK, auditor, "plan", "-out=p")
-}
-
-func lostIndex(o *office) {
-	require.NoError(o.t, o.superuser().Delete(o.t.Context(), o.root+"/.locktree/stacks/shop", -1))
 }
 
 func oldLock(o *office) {
@@ -138,7 +133,7 @@ func identityTable(t *testing.T, commands []string, fresh func() *office) string
 	return page.String()
 }
 
-var writing = regexp.MustCompile(`^(apply|destroy|state rebuild|import namespace)`)
+var writing = regexp.MustCompile(`^(apply|destroy|import namespace)`)
 
 const tablePage = "../../testdata/identities.md"
 

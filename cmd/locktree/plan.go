@@ -101,7 +101,6 @@ func (f *intentFlags) register(c *cobra.Command) {
 func (f *intentFlags) registerChanges(c *cobra.Command) {
 	f.register(c)
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this `ADDRESS` and create it again; may be repeated")
-	c.Flags().BoolVar(&f.RefreshOnly, "refresh-only", false, "only show what was changed by hand; an apply records it")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "let an import replace data that another program wrote into the node")
 }
 
@@ -117,12 +116,7 @@ func (f *intentFlags) options() (plan.Options, error) {
 			return opts, view.Failf("Bad flag", "-%s is given without an address; perhaps a shell variable is empty. Write it as -%s=namespace.payments.mutex.ledger.", given.flag, given.flag)
 		}
 	}
-	switch {
-	case f.RefreshOnly && f.Destroy:
-		return opts, view.Failf("Incompatible options", "-destroy removes everything and -refresh-only changes nothing. Give only one of them.")
-	case f.RefreshOnly && len(f.Replace) > 0:
-		return opts, view.Failf("Incompatible options", "-replace creates a lock again and -refresh-only changes nothing. Give only one of them.")
-	case f.drain < 0:
+	if f.drain < 0 {
 		return opts, view.Failf("Bad flag", "-drain=%s: must not be negative. Give a time to wait, such as -drain=60s.", f.drain)
 	}
 	return opts, nil
@@ -133,7 +127,7 @@ func (f *intentFlags) none() error {
 	if f.Destroy {
 		return view.Failf("Destroy with a saved plan", "A saved plan already says what to destroy. Save one with \"plan -destroy -out FILE\" and apply that.")
 	}
-	if f.RefreshOnly || f.AllowMassDestroy || f.OverwriteData || f.drain != 0 || len(f.Targets)+len(f.Excludes)+len(f.Replace)+len(f.ForceBreak) > 0 {
+	if f.AllowMassDestroy || f.OverwriteData || f.drain != 0 || len(f.Targets)+len(f.Excludes)+len(f.Replace)+len(f.ForceBreak) > 0 {
 		return view.Failf("Planning options with a saved plan", "A saved plan already says what to do. Give -target, -replace, -drain and similar flags to \"plan -out FILE\", and apply that file.")
 	}
 	return nil

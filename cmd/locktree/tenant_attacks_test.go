@@ -198,7 +198,7 @@ func TestTenantCannotStopThePlatform(t *testing.T) {
 				}
 				require.Equal(t, exitOK, code, "%s: %s", line, text)
 			}
-			for _, line := range []string{"status", "state list", "show", "output", "doctor", "plan", "plan -target=namespace.payments", "plan -refresh-only", "plan -destroy"} {
+			for _, line := range []string{"status", "state list", "show", "output", "doctor", "plan", "plan -target=namespace.payments", "plan -destroy"} {
 				command(line)
 			}
 

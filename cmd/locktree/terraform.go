@@ -21,7 +21,7 @@ const nothingToFetch = "There are no providers, backends or registries here, so 
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads the live tree. \"locktree plan -refresh-only\" shows what was changed by hand, and \"locktree apply -refresh-only\" records it.",
+	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
 	"taint":      "Plan and apply with -replace=ADDRESS.",
 	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
 	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
@@ -31,12 +31,13 @@ var terraformCommands = map[string]string{
 	"state mv":   "Write a moved block: the next plan shows the move.",
 	"state rm":   "Write a removed block with lifecycle { destroy = false }: the next apply lets the lock go.",
 	"state pull": "\"locktree show -json\" prints what the stack has in ZooKeeper.",
-	"state push": "The state is in the znodes themselves. \"locktree state rebuild\" rebuilds their index.",
+	"state push": "The state is in the znodes themselves. Restore them from a backup of ZooKeeper, or apply.",
 }
 
 var terraformFlags = map[string]string{
 	"parallelism":         "locktree always works in parallel where it can. Leave it out.",
-	"refresh":             "Every plan reads the live tree. Leave it out, or use -refresh-only.",
+	"refresh":             "Every plan reads the live tree. Leave it out.",
+	"refresh-only":        "Every plan shows what was changed by hand. Leave it out.",
 	"lock":                "An apply always takes its lock, which ends with its session. Leave it out, or use -lock-timeout.",
 	"state":               "The state is in ZooKeeper. Leave it out.",
 	"state-out":           "The state is in ZooKeeper. Leave it out.",

@@ -39,7 +39,7 @@ func topics() []*cobra.Command {
 		fmt.Fprintf(&codes, "  %-3d  %s\n", e.code, e.when)
 	}
 	codes.WriteString("\nexec exits with the code of its command, or with 128+N if signal N killed it.\n")
-	codes.WriteString("\nThe codes of apply are also those of destroy, import and state rebuild. 4, 5 and 6 mean that\n" +
+	codes.WriteString("\nThe codes of apply are also those of destroy and import. 4, 5 and 6 mean that\n" +
 		"nothing was written: an apply that stops between two transactions or ensembles exits with 1.\n\n" +
 		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, unless a transaction was\n" +
 		"sent: the program first finds out whether it was committed. A second one ends the program at\n" +

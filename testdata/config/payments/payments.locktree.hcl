@@ -53,8 +53,7 @@ acl "lock_users" {
   }
 }
 namespace "payments" {
-  acl = acl.lock_users       # inherited by everything inside unless overridden
-  quota { max_nodes = 5000 } # hard, ZooKeeper >= 3.7 with enforceQuota
+  acl = acl.lock_users # inherited by everything inside unless overridden
   mutex "ledger" {
     description = "Serialises ledger compaction."
     lifecycle { prevent_destroy = true }

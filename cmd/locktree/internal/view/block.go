@@ -43,9 +43,6 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 			attribute{symbol: "+", name: "moved_to", text: quote(c.After.Payload.MovedTo)}), 0
 	}
 	shown = append(shown, changedParams(c)...)
-	if c.Quota != nil {
-		shown = append(shown, attribute{symbol: "~", name: "quota.max_nodes", text: limit(c.Quota.Before) + " -> " + limit(c.Quota.After)})
-	}
 	if c.ACL != nil {
 		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})
 	}
@@ -107,14 +104,6 @@ func find(fields []kind.Field, name string) *kind.Field {
 		}
 	}
 	return nil
-}
-
-// limit writes a quota; 0 is none.
-func limit(n int) string {
-	if n == 0 {
-		return "null"
-	}
-	return strconv.Itoa(n)
 }
 
 func kindOf(n *plan.Node) string {

@@ -146,8 +146,6 @@ func movedPlan() *plan.Plan {
 			{Action: plan.Update, Addr: "mutex.used", Path: "/used", Kind: kind.Mutex, Before: mutex("mutex.used", "/used"), After: mutex("mutex.used", "/used"),
 				Importing: "/used", Usage: busy},
 			{Action: plan.Replace, Addr: "mutex.anew", Path: "/anew", Kind: kind.Mutex, Before: mutex("mutex.anew", "/anew"), After: mutex("mutex.anew", "/anew"), Reason: plan.ReasonReplaceByRequest},
-			{Action: plan.Update, Addr: "namespace.n", Path: "/n", Kind: kind.Namespace, Before: node("namespace.n", "/n", kind.Namespace.New()), After: node("namespace.n", "/n", kind.Namespace.New()),
-				Quota: &plan.QuotaDiff{Before: 0, After: 5000}},
 		},
 	}
 }

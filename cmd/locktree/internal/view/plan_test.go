@@ -30,9 +30,9 @@ func TestPlanText(t *testing.T) {
 		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, NoAdvice: true},
 		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, NowMs: now},
 		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, Concise: true},
-		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged}}}}, NoAdvice: true},
-		"refresh_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true}}, NoAdvice: true},
-		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, NoAdvice: true},
+		"plan_drift.txt": {Plans: []*plan.Plan{{Ensemble: "main", Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged,
+			Attributes: []plan.Attribute{{Name: "max_waiters", Declared: "0", Found: "7"}}}}}}, NoAdvice: true},
+		"plan_two.txt": {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, NoAdvice: true},
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 	}
 }
 
-// driftedAlone is what a refresh-only plan tells: what was changed by hand.
+// driftedAlone is a lock that was changed by hand to what is declared.
 func driftedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())
 	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Drift: true}}

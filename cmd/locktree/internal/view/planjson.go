@@ -225,7 +225,7 @@ func priorJSON(version string, plans []*plan.Plan) fields {
 	return fields{"format_version": "1.0", "terraform_version": version, "values": fields{"root_module": modulesJSON(resources)}}
 }
 
-// driftJSON is what was changed by hand since the last apply. Only a hash is stored of
+// driftJSON is what was changed by hand since the last apply. Only a sum is stored of
 // what that apply left, so "before" is what the configuration says, if it says anything.
 func driftJSON(plans []*plan.Plan) []fields {
 	out := []fields{}

@@ -16,11 +16,8 @@ type planText struct {
 
 // operation is what the plans are for, in a word: all of them for the same.
 func (p Plan) operation() string {
-	switch {
-	case len(p.Plans) > 0 && p.Plans[0].Destroy:
+	if len(p.Plans) > 0 && p.Plans[0].Destroy {
 		return "destroy"
-	case len(p.Plans) > 0 && p.Plans[0].RefreshOnly:
-		return "refresh"
 	}
 	return "apply"
 }
@@ -32,9 +29,6 @@ func (p Plan) text(h *Human) {
 	if Changed(p.Plans) {
 		if drifted {
 			t.printf("\n%s\n", rule)
-		}
-		if p.operation() == "refresh" {
-			t.printf("\nThis is a refresh-only plan, so locktree will not take any actions to undo these. If these changes were expected, apply this plan to note them.\n")
 		}
 		if slices.ContainsFunc(p.Plans, visible) {
 			t.preamble(p)
@@ -91,7 +85,7 @@ func (t planText) drift(plans []*plan.Plan) bool {
 			}
 			lines = append(lines, fmt.Sprintf("  # %s %s%s", clean(one.Addr), driftText[one.What], where))
 			for _, a := range one.Attributes {
-				lines = append(lines, fmt.Sprintf("      %s %s = %s -> %s", t.paint(yellow)("~"), a.Name, clean(a.Before), clean(a.After)))
+				lines = append(lines, fmt.Sprintf("      %s %s = %s (declared: %s)", t.paint(yellow)("~"), a.Name, clean(a.Found), clean(a.Declared)))
 			}
 		}
 	}
@@ -307,7 +301,7 @@ func verb(c *plan.Change) string {
 // rewritten, which is an update of the node but no change of the lock.
 func onlyMoves(c *plan.Change) bool {
 	return c.Action == plan.Update && !c.Tombstone && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
-		c.Quota == nil && c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
+		c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
 }
 
 // gist is what a concise plan says after the address.
@@ -393,8 +387,6 @@ func (t planText) summary(p Plan) {
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
 			what = "You can apply this plan to rebuild the index, without changing any locks."
-		case p.operation() == "refresh":
-			what = "You can apply this plan to record the present state of the locks, without changing any."
 		case p.operation() == "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
 		}
@@ -420,10 +412,7 @@ func (t planText) summary(p Plan) {
 
 func (t planText) nothing(p Plan) {
 	rest := "Your locks match the configuration."
-	switch p.operation() {
-	case "refresh":
-		rest = "Your locks still match the configuration."
-	case "destroy":
+	if p.operation() == "destroy" {
 		rest = "No objects need to be destroyed."
 	}
 	t.printf("\n%s %s\n", t.paint(green)("No changes."), rest)
