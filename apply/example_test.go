@@ -156,7 +156,6 @@ func Example() {
 	// + namespace.payments.mutex.books
 	// ~ namespace.payments.rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:cdrwa
 	// . mutex.legacy
-	// ~ namespace.payments
 	// ~ namespace.payments.mutex.books
 	// + namespace.payments.rwlock.catalog
 	// + namespace.payments.mutex.ledger (was namespace.payments.mutex.books)
