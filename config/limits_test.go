@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -105,4 +107,11 @@ func TestInstancesOfModulesAreCounted(t *testing.T) {
 		"a/b/m.locktree.hcl": {Data: []byte("locals { x = 1 }\n")},
 	}, ".", config.Options{Environ: testEnviron})
 	require.Contains(t, summaries(diags), "Too many nodes")
+
+	// How many there may be stood in no documentation.
+	page, err := os.ReadFile("../docs/language.md")
+	require.NoError(t, err)
+	most := regexp.MustCompile(`at most ([0-9,]+) nodes`).FindStringSubmatch(string(page))
+	require.NotNil(t, most)
+	require.Contains(t, diags[0].Detail, "more than "+strings.ReplaceAll(most[1], ",", "")+" nodes, modules, imports and dynamic blocks")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -325,5 +327,20 @@ func TestEveryErrorHasItsResult(t *testing.T) {
 		{recipes.ErrSessionLost, recipes.ResultError},
 	} {
 		require.Equal(t, c.want, recipes.ResultOf(c.err), "%v", c.err)
+	}
+}
+
+// The list of results in the documentation of the metrics lacked one: its reader took an outage for another error.
+func TestTheMetricsNameEveryResult(t *testing.T) {
+	source, err := os.ReadFile("observe.go")
+	require.NoError(t, err)
+	results := regexp.MustCompile(`(?m)^\tResult\w+ +Result = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(results), 6)
+	for page, names := range map[string]string{"prom/doc.go": `(?m)^//   - %s: `, "otel/otel.go": `(?m)^//\tlocktree\.result .*\b%s\b`} {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.Regexp(t, fmt.Sprintf(names, r[1]), string(text), page)
+		}
 	}
 }

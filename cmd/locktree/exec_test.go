@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -255,6 +256,23 @@ func TestExecEndsTheCommandWhenItsContenderIsDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), contender, -1))
 	x.ends(exitLost)
+}
+
+// Its help said that everything that the command started is killed. What left the command's session is not, like a daemon.
+func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
+	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait; while :; do sleep 0.05; done`)
+	contender := x.line()
+	daemon, err := strconv.Atoi(x.line())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+	s, err := x.other().Session(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Delete(t.Context(), contender, -1))
+	x.ends(exitLost)
+	require.NoError(t, syscall.Kill(daemon, 0), "it runs on")
+	var help bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"exec", "-help"}, environ(), strings.NewReader(""), &help, &help))
+	require.Contains(t, help.String(), "A process that left the command's session (setsid, as daemons do) gets neither,\nand goes on without the lock.")
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
