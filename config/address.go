@@ -40,12 +40,12 @@ func (a address) last() string { return a[len(a)-1].typ }
 
 // parseAddress reads an address without evaluating it. Keys must be constants, or, where computed is true, may be
 // expressions.
-func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool) {
+func (r *reading) parseAddress(a *attribute, computed bool) (out address, ok bool) {
 	parts := flatten(written(a.expr))
 	for len(parts) > 1 && parts[0].key == nil && parts[1].key == nil {
 		s := step{typ: parts[0].name, label: parts[1].name}
 		if why := misplaced(out, s.typ); why != "" {
-			return m.notAddress(a, why)
+			return r.notAddress(a, why)
 		}
 		if parts = parts[2:]; len(parts) > 0 && parts[0].key != nil {
 			var constant bool
@@ -53,16 +53,16 @@ func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool
 			switch s.keyed = true; {
 			case constant:
 			case computed:
-				s.computed = &attribute{name: a.name, expr: parts[0].key, rng: a.rng, nameRange: a.nameRange}
+				s.computed = &attribute{name: a.name, expr: parts[0].key, nameRange: a.nameRange}
 			default:
-				return m.notAddress(a, `A key is a constant string, such as mutex.a["key"].`)
+				return r.notAddress(a, `A key is a constant string, such as mutex.a["key"].`)
 			}
 			parts = parts[1:]
 		}
 		out = append(out, s)
 	}
 	if len(parts) > 0 || len(out) == 0 {
-		return m.notAddress(a, "Each part is a type and a name.")
+		return r.notAddress(a, "Each part is a type and a name.")
 	}
 	return out, true
 }
@@ -124,8 +124,8 @@ func flatten(expr hcl.Expression) (out []part) {
 	return out
 }
 
-func (m *module) notAddress(a *attribute, why string) (address, bool) {
-	m.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
+func (r *reading) notAddress(a *attribute, why string) (address, bool) {
+	r.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
 	return nil, false
 }
 
@@ -152,7 +152,7 @@ func misplaced(before address, typ string) string {
 type place struct {
 	node *nodeDecl
 	call *decl
-	in   *module
+	in   *declarations
 }
 
 func (p place) decl() *decl {
@@ -179,8 +179,8 @@ func (p place) siblings() []*nodeDecl {
 
 // lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
 // the files that could not be read.
-func (m *module) lookup(a address) (at place, why string, ok bool) {
-	at = place{in: m}
+func (d *declarations) lookup(a address) (at place, why string, ok bool) {
+	at = place{in: d}
 	for i, s := range a {
 		where, prefix := "at the top", ""
 		if i > 0 {
@@ -194,14 +194,14 @@ func (m *module) lookup(a address) (at place, why string, ok bool) {
 			at = place{node: n, in: at.in}
 			continue
 		}
-		d := at.in.named["module"][s.label]
-		if d == nil {
+		call := at.in.named["module"][s.label]
+		if call == nil {
 			return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, at.in.names["module"], "No module is called "+where+".")), false
 		}
-		if d.child == nil {
+		if call.child == nil {
 			return at, "", false
 		}
-		at = place{call: d, in: d.child}
+		at = place{call: call, in: call.child}
 	}
 	return at, "", true
 }

@@ -13,22 +13,22 @@ import (
 // evaluateCheck evaluates the assertions of a check block. What is wrong with a
 // value there is a warning: a check must never be what stops an apply. A name
 // that does not exist is an error as everywhere.
-func (m *module) evaluateCheck(d *decl) {
-	s := m.scope(d)
-	c := plan.Check{Addr: plan.Addr(m.prefix + d.addr), Origin: m.where(d.head), Verdict: plan.CheckPass}
-	asserts := m.expandNested(s, d.block, "assert")
+func (s scope) evaluateCheck() {
+	d := s.d
+	c := plan.Check{Addr: plan.Addr(s.prefix + d.addr), Origin: s.where(d.head), Verdict: plan.CheckPass}
+	asserts := s.expandNested(d.block, "assert")
 	// The blocks and not asserts: a dynamic one may well have no elements.
 	if len(d.block.blocks) == 0 {
-		m.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
+		s.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, a := range asserts {
-		m.evaluateAssert(a.s, a.block, &c)
+		a.s.evaluateAssert(a.block, &c)
 	}
-	m.checks = append(m.checks, c)
+	s.checks = append(s.checks, c)
 }
 
-func (m *module) evaluateAssert(s scope, b *block, c *plan.Check) {
-	condition := b.attrs["condition"]
+func (s scope) evaluateAssert(b *block, c *plan.Check) {
+	condition := b.arg("condition")
 	holds, ok := s.doubtful(condition, cty.Bool)
 	switch {
 	case !ok:
@@ -39,7 +39,7 @@ func (m *module) evaluateAssert(s scope, b *block, c *plan.Check) {
 		return
 	}
 	text := "An assertion does not hold."
-	if message, ok := s.doubtful(b.attrs["error_message"], cty.String); ok {
+	if message, ok := s.doubtful(b.arg("error_message"), cty.String); ok {
 		text = message.AsString()
 	}
 	if c.Verdict == plan.CheckPass {
@@ -47,7 +47,7 @@ func (m *module) evaluateAssert(s scope, b *block, c *plan.Check) {
 	}
 	c.Problems = append(c.Problems, text)
 	r := condition.expr.Range()
-	m.add(&hcl.Diagnostic{
+	s.add(&hcl.Diagnostic{
 		Severity: hcl.DiagWarning, Summary: "Check block assertion failed", Subject: &r,
 		Detail:     fmt.Sprintf("%s%s", text, s.about(condition)),
 		Expression: condition.expr, EvalContext: s.ctx,
@@ -60,7 +60,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
-	v, diags := s.evaluate(a)
+	v, diags := s.result(a)
 	marked := v.ContainsMarked()
 	v, _ = v.UnmarkDeep()
 	if !diags.HasErrors() {
@@ -73,7 +73,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."
 	}
-	s.m.add(diags...)
+	s.add(diags...)
 	if marked && want == cty.String {
 		v = cty.StringVal("The message of this assertion is not shown because it contains something sensitive.")
 	}

@@ -15,24 +15,23 @@ type block struct {
 	typ         *blockType
 	labels      []string
 	labelRanges []hcl.Range
-	attrs       map[string]*attribute
+	args        []*attribute // in the order of their names, so that nothing depends on the order of a map
 	blocks      []*block
 	iterator    string    // of a dynamic block
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
-// attribute is one argument and what the static pass found in it.
+// attribute is one argument and what the static pass found in it. What an evaluation finds out is not here.
 type attribute struct {
 	name      string
 	expr      hcl.Expression
-	rng       hcl.Range
 	nameRange hcl.Range
 	deps      []*decl // what the expression refers to
 	each      bool    // it refers to each.key or each.value
-	bad       bool    // it refers to something that does not exist, which has been reported
-	doomed    bool    // it was bad before the evaluation began, for every instance of the module
-	iterator  string  // in the content of a dynamic block: the name of its element
-	required  bool    // null, which means not set, is an error: see scope.as
+	// unresolved: it refers to something that does not exist, which has been reported.
+	unresolved bool
+	iterator   string // in the content of a dynamic block: the name of its element
+	required   bool   // null, which means not set, is an error: see scope.as
 }
 
 // name is the first label; "" without one, and of what no block declares.
@@ -51,14 +50,13 @@ func (b *block) title() string {
 	return b.typ.name + ` "` + strings.Join(b.labels, `" "`) + `"`
 }
 
-// sorted are the arguments in the order of their names, so that nothing depends
-// on the order of a map.
-func (b *block) sorted() []*attribute {
-	out := make([]*attribute, 0, len(b.attrs))
-	for _, name := range slices.Sorted(maps.Keys(b.attrs)) {
-		out = append(out, b.attrs[name])
+// arg is the argument of that name, nil when there is none.
+func (b *block) arg(name string) *attribute {
+	i, found := slices.BinarySearchFunc(b.args, name, func(a *attribute, name string) int { return strings.Compare(a.name, name) })
+	if !found {
+		return nil
 	}
-	return out
+	return b.args[i]
 }
 
 func (b *block) nested(name string) []*block {
@@ -73,11 +71,11 @@ func (b *block) nested(name string) []*block {
 
 // decodeBody reads one body by its table, and everything in it.
 func decodeBody(body hcl.Body, t *blockType, r *report) *block {
-	b := &block{typ: t, attrs: map[string]*attribute{}}
+	b := &block{typ: t}
 	if t.anyArgs {
 		attrs, diags := body.JustAttributes()
 		r.add(advised(diags)...)
-		b.setAttrs(attrs)
+		b.setArgs(attrs)
 		return b
 	}
 	content, diags := body.Content(t.body())
@@ -88,9 +86,9 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		}
 		r.add(t.explain(d))
 	}
-	b.setAttrs(content.Attributes)
+	b.setArgs(content.Attributes)
 	for _, arg := range t.args {
-		if a := b.attrs[arg.Name]; a != nil {
+		if a := b.arg(arg.Name); a != nil {
 			a.required = arg.Required
 		}
 	}
@@ -109,36 +107,10 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	return b
 }
 
-// clone is the block for another module block that calls its directory: what is found out about an argument belongs to one.
-func (b *block) clone() *block {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	c.attrs, c.blocks = make(map[string]*attribute, len(b.attrs)), make([]*block, len(b.blocks))
-	for name, a := range b.attrs {
-		own := *a
-		c.attrs[name] = &own
-	}
-	for i, n := range b.blocks {
-		c.blocks[i] = n.clone()
-	}
-	return &c
-}
-
-// each calls f for every argument of the block and of those in it.
-func (b *block) each(f func(*attribute)) {
-	for _, a := range b.attrs {
-		f(a)
-	}
-	for _, n := range b.blocks {
-		n.each(f)
-	}
-}
-
-func (b *block) setAttrs(attrs hcl.Attributes) {
-	for name, a := range attrs {
-		b.attrs[name] = &attribute{name: name, expr: a.Expr, rng: a.Range, nameRange: a.NameRange}
+func (b *block) setArgs(all hcl.Attributes) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		a := all[name]
+		b.args = append(b.args, &attribute{name: name, expr: a.Expr, nameRange: a.NameRange})
 	}
 }
 
@@ -235,7 +207,7 @@ func (t *blockType) blockHint(given string) string {
 // complete reports what is missing or duplicated, here and inside.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
-		if a.Required && b.attrs[a.Name] == nil {
+		if a.Required && b.arg(a.Name) == nil {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
 				upperFirst(b.title()), a.Name, a.Name, lowerFirst(strings.TrimSuffix(a.Doc, ".")))
 		}

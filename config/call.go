@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -20,110 +19,50 @@ import (
 var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
 
 // A module block is one vertex of the graph: it waits for all of its arguments, and what refers to one of its outputs
-// waits for all of it. The module behind it is prepared for this block alone.
+// waits for all of it.
 
 // collectCall declares a module block and reads what it calls.
-func (m *module) collectCall(b *block) {
-	d := m.name("module", b, m.evaluateCall)
-	d.forEach = b.attrs["for_each"]
-	for _, a := range b.sorted() {
+func (r *reading) collectCall(b *block) {
+	d := r.name("module", b, scope.evaluateCall)
+	d.forEach = b.arg("for_each")
+	for _, a := range b.args {
 		if a.name != "source" { // read now, so that what the module offers is known
 			d.attrs = append(d.attrs, a)
 		}
 	}
-	child := m.openModule(b.attrs["source"])
-	if child == nil || !child.prepare() {
-		d.failed = true
+	if source := b.arg("source"); source != nil { // complete reports that it is missing
+		if dir, ok := r.sourceText(source); ok {
+			d.child = r.called(path.Join(r.path, dir), source.expr)
+		}
+	}
+	if d.child == nil {
+		d.broken = true
 		return
 	}
-	d.child = child
-	m.checkCall(d)
-}
-
-// openModule finds the directory a source names.
-func (m *module) openModule(a *attribute) *module {
-	if a == nil {
-		return nil // complete reports it
-	}
-	source, ok := m.sourceText(a)
-	if !ok {
-		return nil
-	}
-	dir := path.Join(m.path, source)
-	depth := 0
-	// By the path alone: a module may call the configuration once more under another name for its directory, such as
-	// "../" and its name, which then calls itself by that name.
-	for at := m; at != nil; at = at.parent {
-		if at.path == dir {
-			m.errorf(a.expr.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, m.chain(dir))
-			return nil
-		}
-		depth++
-	}
-	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
-	// 2,000 calls could be as many levels.
-	if m.calls++; m.calls > maxCalls+1 {
-		return nil // reported once
-	}
-	if depth > maxCallDepth || m.calls > maxCalls {
-		m.errorf(a.expr.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
-		return nil
-	}
-	fsys, err := m.directory(dir)
-	if err != nil {
-		m.errorf(a.expr.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(plainError(err), "."))
-		return nil
-	}
-	return m.module(m.files.in(fsys, dir), m, dir)
-}
-
-func (m *module) directory(dir string) (fs.FS, error) {
-	if fsys := m.opened[dir]; fsys != nil {
-		return fsys, nil
-	}
-	fsys, err := m.open(dir)
-	if err == nil {
-		_, err = fs.Stat(fsys, ".")
-	}
-	if err == nil {
-		m.opened[dir] = fsys
-	}
-	return fsys, err
+	r.checkCall(d)
 }
 
 // sourceText reads the argument source. It is a constant: which declarations
 // there are must not depend on a value.
-func (m *module) sourceText(a *attribute) (string, bool) {
+func (r *reading) sourceText(a *attribute) (string, bool) {
 	v, diags := a.expr.Value(nil)
 	if !diags.HasErrors() {
 		v, _ = convert.Convert(v, cty.String)
 	}
 	if diags.HasErrors() || v == cty.NilVal || v.IsNull() {
-		m.errorf(a.expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
+		r.errorf(a.expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
 		return "", false
 	}
 	source := v.AsString()
 	if source != "." && source != ".." && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-		m.errorf(a.expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
+		r.errorf(a.expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
 		return "", false
 	}
 	return source, true
 }
 
-// chain is how this module came to be called, from the given directory on.
-func (m *module) chain(from string) string {
-	text := m.path
-	for at := m; at.path != from && at.parent != nil; at = at.parent {
-		text = at.parent.path + " calls " + text
-		if at.parent.path == from {
-			break
-		}
-	}
-	return text + " calls " + from
-}
-
 // checkCall compares the arguments with the variables of the module.
-func (m *module) checkCall(d *decl) {
+func (r *reading) checkCall(d *decl) {
 	child := d.child
 	for _, a := range d.attrs {
 		if a.name != "for_each" && a.name != "ensemble" && child.named["var"][a.name] == nil {
@@ -131,36 +70,37 @@ func (m *module) checkCall(d *decl) {
 			if next == "" {
 				next = hint(a.name, child.names["var"], "It declares none.")
 			}
-			m.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name, next)
+			r.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name, next)
 		}
 	}
 	for _, name := range child.names["var"] {
 		v := child.named["var"][name]
 		switch {
 		case slices.Contains(reservedInputs, name):
-			m.errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
-		case d.block.attrs[name] == nil && v.block.attrs["default"] == nil:
-			m.errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
-			d.failed = true
+			r.errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
+		case d.block.arg(name) == nil && v.block.arg("default") == nil:
+			r.errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
+			d.broken = true
 		}
 	}
 }
 
 // evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated
 // too, so that its own errors are reported.
-func (m *module) evaluateCall(d *decl) {
+func (s scope) evaluateCall() {
+	d := s.d
 	if d.child == nil {
 		return
 	}
-	s, addr, elements := m.scope(d), m.prefix+d.addr, []element{{}}
+	addr, elements := s.prefix+d.addr, []element{{}}
 	if d.forEach != nil {
 		var ok bool
-		if elements, ok = m.forEach(d.forEach, s); !ok {
-			d.failed = true
+		if elements, ok = s.forEach(d.forEach); !ok {
+			s.fail()
 			return
 		}
 	}
-	if !m.count(len(elements), d) {
+	if !s.count(len(elements)) {
 		return
 	}
 	byKey := make(map[string]cty.Value, len(elements))
@@ -170,41 +110,41 @@ func (m *module) evaluateCall(d *decl) {
 			at += "[" + strconv.Quote(el.key) + "]"
 			in = s.each(el, at)
 		}
-		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
-		byKey[el.key] = m.evaluateModule(d.child, d, in, at)
+		s.moduleAddrs = append(s.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
+		byKey[el.key] = in.evaluateModule(at)
 	}
-	if d.value = byKey[""]; d.forEach != nil {
-		d.value = cty.ObjectVal(byKey)
+	if s.r.value = byKey[""]; d.forEach != nil {
+		s.r.value = cty.ObjectVal(byKey)
 	}
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
-func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) cty.Value {
-	child.renew()
-	child.prefix = addr + "."
-	child.ensemble = m.ensemble
-	if a := d.block.attrs["ensemble"]; a != nil {
-		if child.ensemble = s.ensemble(a); child.ensemble == nil {
+func (s scope) evaluateModule(addr string) cty.Value {
+	child := newEvaluation(s.d.child, s.loading, s.evaluation, addr+".")
+	child.home = s.home
+	if a := s.d.block.arg("ensemble"); a != nil {
+		if child.home = s.ensemble(a); child.home == nil {
 			return cty.DynamicVal
 		}
 	}
-	child.inputs = map[string]input{}
 	for _, name := range child.names["var"] {
-		a := d.block.attrs[name]
+		a := s.d.block.arg(name)
 		switch {
 		case a != nil:
 			value, ok := s.value(a)
 			r := a.expr.Range()
 			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
-		case child.named["var"][name].block.attrs["default"] == nil:
+		case child.named["var"][name].block.arg("default") == nil:
 			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
 		}
 	}
 	child.run()
 	outputs := make(map[string]cty.Value, len(child.outputs))
 	for _, o := range child.outputs {
-		outputs[o.block.name()] = o.value
-		d.failed = d.failed || o.failed
+		outputs[o.block.name()] = child.of(o).value
+		if child.of(o).failed {
+			s.fail()
+		}
 	}
 	return cty.ObjectVal(outputs)
 }
@@ -212,7 +152,7 @@ func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) ct
 // each is the scope of one element of for_each.
 func (s scope) each(el element, addr string) scope {
 	s = s.element("each", cty.StringVal(el.key), el.value)
-	s.where = addr
+	s.which = addr
 	return s
 }
 

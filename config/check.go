@@ -11,24 +11,24 @@ import (
 
 // spot is the place of a znode.
 type spot struct {
-	e    *Ensemble
+	on   *Ensemble
 	path string
 }
 
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
 // may use it; it is on an ensemble.
-func (m *module) checkNodes() {
+func (e *evaluation) checkNodes() {
 	first := map[spot]*instance{}
 	bare := map[*Ensemble]*instance{}
-	for _, i := range m.instances {
+	for _, i := range e.instances {
 		if i.path != "" && i.ensemble != nil {
 			w := spot{i.ensemble, i.path}
 			if other := first[w]; other != nil {
 				if i.addr.Block() == other.addr.Block() {
-					m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
+					e.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
 				} else {
-					m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-						i.addr, i.path, other.addr, m.where(other.decl.head))
+					e.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
+						i.addr, i.path, other.addr, e.where(other.decl.head))
 				}
 			} else {
 				first[w] = i
@@ -38,18 +38,18 @@ func (m *module) checkNodes() {
 			bare[i.ensemble] = i
 		}
 	}
-	homeless := m.nodes
-	if len(homeless) == 0 && len(m.instances) > 0 {
-		homeless = []*nodeDecl{m.instances[0].decl}
+	homeless := e.nodes
+	if len(homeless) == 0 && len(e.instances) > 0 {
+		homeless = []*nodeDecl{e.instances[0].decl}
 	}
-	if len(homeless) > 0 && len(m.names["ensemble"]) == 0 && !m.incomplete {
-		m.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
+		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
-	for _, name := range m.names["ensemble"] {
-		d := m.named["ensemble"][name]
-		e := ensembleValue(d.value)
-		if i := bare[e]; i != nil && len(e.Auth) == 0 && e.access == nil && !d.failed {
-			m.errorf(i.decl.head, "Nobody would own this node",
+	for _, name := range e.names["ensemble"] {
+		d := e.named["ensemble"][name]
+		on := ensembleValue(e.of(d).value)
+		if i := bare[on]; i != nil && len(on.Auth) == 0 && on.access == nil && !e.of(d).failed {
+			e.errorf(i.decl.head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
@@ -57,51 +57,46 @@ func (m *module) checkNodes() {
 }
 
 // severalEnsembles reports whether the configuration declares more than one.
-func (m *module) severalEnsembles() bool {
-	for m.parent != nil {
-		m = m.parent
-	}
-	return len(m.names["ensemble"]) > 1
-}
+func (l *loading) severalEnsembles() bool { return len(l.root.names["ensemble"]) > 1 }
 
 // trees returns the ensembles with what is declared on them.
-func (m *module) trees(stack string) []*Ensemble {
+func (e *evaluation) trees(stack string) []*Ensemble {
 	var out []*Ensemble
-	for _, name := range slices.Sorted(maps.Keys(m.named["ensemble"])) {
-		e := ensembleValue(m.named["ensemble"][name].value)
-		e.Tree = &plan.Tree{Ensemble: name, Root: e.Root, Stack: stack}
-		out = append(out, e)
+	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
+		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
+		on.Tree = &plan.Tree{Ensemble: name, Root: on.Root, Stack: stack}
+		out = append(out, on)
 	}
-	m.checkRoots(out)
+	e.checkRoots(out)
 	own := map[*Ensemble][]kind.ACL{}
-	for _, e := range out {
-		own[e] = e.ownACL() // hashes passwords: once, and not for each node
+	for _, on := range out {
+		own[on] = on.ownACL() // hashes passwords: once, and not for each node
 	}
 	var last *nodeDecl
 	origin := "" // one text for all instances of a block, which follow each other
-	for _, i := range m.instances {
+	for _, i := range e.instances {
 		if i.decl != last {
-			last, origin = i.decl, m.where(i.decl.head)
+			last, origin = i.decl, e.where(i.decl.head)
 		}
 		t := i.ensemble.Tree
 		t.Nodes = append(t.Nodes, i.planNode(stack, origin, own[i.ensemble]))
 	}
-	for _, e := range out {
-		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+	for _, on := range out {
+		slices.SortFunc(on.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	}
-	if len(m.moves)+len(m.pathMoves)+len(m.imports)+len(m.removals) > 0 {
-		have := m.declared()
-		for _, e := range out {
-			e.Tree.Intent = m.intentOf(e, have)
+	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) > 0 {
+		have := e.declared()
+		for _, on := range out {
+			on.Tree.Intent = e.intentOf(on, have)
 		}
 	}
-	for _, e := range out {
-		e.Tree.Intent.Access = e.access
+	for _, on := range out {
+		on.Tree.Intent.Access = on.access
 	}
-	for _, e := range out {
+	for _, on := range out {
 		for _, other := range out {
-			if other != e {
-				e.Tree.Intent.Elsewhere = append(e.Tree.Intent.Elsewhere, other.Tree)
+			if other != on {
+				on.Tree.Intent.Elsewhere = append(on.Tree.Intent.Elsewhere, other.Tree)
 			}
 		}
 	}
@@ -109,13 +104,13 @@ func (m *module) trees(stack string) []*Ensemble {
 }
 
 // checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
-func (m *module) checkRoots(all []*Ensemble) {
-	for i, e := range all {
+func (e *evaluation) checkRoots(all []*Ensemble) {
+	for i, on := range all {
 		for _, other := range all[:i] {
-			shared := slices.IndexFunc(e.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })
-			if shared >= 0 && (kind.Below(e.Root, other.Root) || kind.Below(other.Root, e.Root)) {
-				m.errorf(e.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
-					"Give them roots that are not inside each other, or declare everything for one of them.", e.Name, e.Root, other.Name, other.Root, e.Servers[shared])
+			shared := slices.IndexFunc(on.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })
+			if shared >= 0 && (kind.Below(on.Root, other.Root) || kind.Below(other.Root, on.Root)) {
+				e.errorf(on.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
+					"Give them roots that are not inside each other, or declare everything for one of them.", on.Name, on.Root, other.Name, other.Root, on.Servers[shared])
 				break
 			}
 		}

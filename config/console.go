@@ -16,66 +16,61 @@ const consoleFile = "<console>"
 // argument at the top of it. It contacts no server and changes nothing. It is
 // not safe for use by several goroutines.
 type Console struct {
-	m    *module
+	*build
 	dirs directories // open as long as the console is: file() reads through them
 }
 
 // OpenConsole loads the configuration in dir. When the diagnostics contain an
 // error only Sources may be called. Close it in any case.
 func OpenConsole(dir string, opts Options) (*Console, hcl.Diagnostics) {
-	c := &Console{
-		m:    newModule(&sources{dir: dir, files: map[string]*hcl.File{}, report: &report{dir: dir}}, opts),
-		dirs: directories{dir: dir},
-	}
+	c := &Console{dirs: directories{dir: dir}}
+	c.build = newBuild(nil, dir, opts, c.dirs.open)
 	root, err := c.dirs.open(".")
 	if err != nil {
-		c.m.noDirectory(dir, err)
-		return c, c.m.sorted()
+		c.noDirectory(dir, err)
+		return c, c.sorted()
 	}
-	c.m.files.fsys, c.m.open = root, c.dirs.open
-	c.m.build(&Config{Dir: dir})
-	return c, c.m.sorted()
+	c.files.fsys = root
+	c.run(&Config{Dir: dir})
+	return c, c.sorted()
 }
 
 // Close releases the directories.
 func (c *Console) Close() { c.dirs.close() }
 
 // Sources are the files, and the last expression, by the name diagnostics use.
-func (c *Console) Sources() map[string]*hcl.File { return c.m.files.files }
+func (c *Console) Sources() map[string]*hcl.File { return c.files.files }
 
 // Eval evaluates one expression and returns its value in the notation of the
 // language, over several lines where it has parts. What is sensitive is written
 // as "(sensitive value)".
 func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
-	m := c.m
-	*m.report = report{dir: m.report.dir}
-	m.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
+	*c.report = report{dir: c.dir}
+	c.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
 	v, ok := c.value(src)
 	if !ok {
-		return "", m.sorted()
+		return "", c.sorted()
 	}
-	return valueText(v), m.sorted()
+	return valueText(v), c.sorted()
 }
 
 func (c *Console) value(src string) (cty.Value, bool) {
-	m := c.m
 	expr, diags := hclsyntax.ParseExpression([]byte(src), consoleFile, hcl.InitialPos)
-	m.add(causes(diags)...)
+	c.add(causes(diags)...)
 	if diags.HasErrors() {
 		return cty.NilVal, false
 	}
-	a := &attribute{name: "the value", expr: expr, rng: expr.Range()}
-	d := &decl{addr: "console", head: a.rng, attrs: []*attribute{a}}
+	a := &attribute{name: "the value", expr: expr}
+	d := &decl{addr: "console", head: expr.Range(), attrs: []*attribute{a}}
 	// As resolve does for arguments; the declarations are evaluated, so that there is nothing to wait for.
 	good := true
 	for _, t := range expr.Variables() {
-		r := resolver{m, d, a}
-		good = r.traversal(t) && good
+		good = resolver{c.root.declarations, c.report, d, a}.traversal(t) && good
 	}
 	if !good {
 		return cty.NilVal, false
 	}
-	return m.scope(d).value(a)
+	return c.root.apart(d).value(a)
 }
 
 // valueText writes a value as the language would. A list, set or map that no

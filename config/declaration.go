@@ -2,36 +2,33 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// decl is one declaration: a vertex of the dependency graph, evaluated once.
+// decl is one declaration: a vertex of the dependency graph, evaluated once for each instance of its module.
 type decl struct {
-	addr  string // local.x, principal.x, namespace.payments.mutex.ledger
-	head  hcl.Range
-	block *block       // nil for a local and an implied namespace
-	attrs []*attribute // every expression that is evaluated for it
-	node  *nodeDecl    // set when it declares znodes
+	addr   string // local.x, principal.x, namespace.payments.mutex.ledger
+	number int    // in the order of declaration
+	head   hcl.Range
+	block  *block       // nil for a local and an implied namespace
+	attrs  []*attribute // every expression that is evaluated for it
+	node   *nodeDecl    // set when it declares znodes
 	// inside is what it waits for besides what its expressions refer to: the namespace and the ensemble it is in.
 	inside []*decl
-	child  *module // what a module block calls; nil when it could not be read, which has been reported
+	child  *declarations // what a module block calls; nil when it could not be read, which has been reported
 	// intent is set on moved, import and removed blocks.
 	intent *intention
 	// forEach is the argument of a block without a node; nodeDecl has its own.
 	forEach *attribute
 
-	value    cty.Value
-	failed   bool // its value is missing, and the reason has been reported
-	doomed   bool // before the evaluation began, for every instance of the module
-	evaluate func(*decl)
-
-	scope *hcl.EvalContext // built on first use, see scope.go
+	broken   bool        // it cannot have a value, and the reason has been reported
+	evaluate func(scope) // nil: there is nothing to evaluate, or somebody else does
 }
 
 func (d *decl) isModule() bool { return d.block != nil && d.block.typ.name == "module" }
@@ -46,15 +43,13 @@ type nodeDecl struct {
 	children []*nodeDecl
 	// ensembles are the ensemble arguments that apply, on nodes at the top.
 	ensembles []*attribute
-	// instances by the instance they are in; the key is nil at the top.
-	instances map[*instance][]*instance
 }
 
 func (n *nodeDecl) attr(name string) *attribute {
 	if n.block == nil {
 		return nil
 	}
-	return n.block.attrs[name]
+	return n.block.arg(name)
 }
 
 // repeated reports whether each is defined for what is inside the node.
@@ -75,57 +70,57 @@ func (n *nodeDecl) top() *nodeDecl {
 }
 
 // collect turns the blocks of all files into declarations.
-func (m *module) collect(root *block) {
+func (r *reading) collect(root *block) {
 	for _, b := range root.blocks {
 		switch name := b.typ.name; {
 		case name == "locktree":
-			if m.settings == nil {
-				m.settings = m.declare(&decl{addr: name, block: b, head: b.head, evaluate: func(*decl) {}}, b.attrs["stack"])
+			if r.settings == nil {
+				r.settings = r.declare(&decl{addr: name, block: b, head: b.head}, b.arg("stack"))
 			}
 		case name == "variable":
-			m.name("var", b, m.evaluateVariable)
+			r.name("var", b, nil)
 		case name == "locals":
-			for _, a := range b.sorted() {
-				d := m.declare(&decl{addr: "local." + a.name, head: a.nameRange, evaluate: m.evaluateLocal}, a)
-				m.unique("local", a.name, d)
+			for _, a := range b.args {
+				d := r.declare(&decl{addr: "local." + a.name, head: a.nameRange, evaluate: scope.evaluateLocal}, a)
+				r.unique("local", a.name, d)
 			}
 		case name == "principal":
-			m.name("principal", b, m.evaluatePrincipal, b.sorted()...)
+			r.name("principal", b, scope.evaluatePrincipal, b.args...)
 		case name == "acl":
-			m.name("acl", b, m.evaluateACL, b.all()...)
+			r.name("acl", b, scope.evaluateACL, b.all()...)
 		case name == "ensemble":
-			m.name("ensemble", b, m.evaluateEnsemble, b.all()...)
+			r.name("ensemble", b, scope.evaluateEnsemble, b.all()...)
 		case name == "output":
-			d := m.name("output", b, m.evaluateOutput, b.sorted()...)
-			m.outputs = append(m.outputs, d)
+			d := r.name("output", b, scope.evaluateOutput, b.args...)
+			r.outputs = append(r.outputs, d)
 		case name == "moved":
-			m.collectMoved(b)
+			r.collectMoved(b)
 		case name == "removed":
-			m.collectRemoved(b)
+			r.collectRemoved(b)
 		case name == "import":
-			m.collectImport(b)
+			r.collectImport(b)
 		case name == "check":
-			m.name("check", b, m.evaluateCheck, b.all()...)
+			r.name("check", b, scope.evaluateCheck, b.all()...)
 		case name == "module":
-			m.collectCall(b)
+			r.collectCall(b)
 		case b.typ.kind != nil:
-			m.collectNode(b, nil)
+			r.collectNode(b, nil)
 		}
 	}
 	// After the loop: only now it is known how many ensembles there are, and whether a later block of the same label path
 	// names one.
-	for _, n := range m.nodes {
-		m.chooseEnsemble(n.decl, len(n.ensembles) > 0)
+	for _, n := range r.nodes {
+		r.chooseEnsemble(n.decl, len(n.ensembles) > 0)
 	}
-	for _, name := range m.names["module"] {
-		d := m.named["module"][name]
-		m.chooseEnsemble(d, d.block.attrs["ensemble"] != nil)
+	for _, name := range r.names["module"] {
+		d := r.named["module"][name]
+		r.chooseEnsemble(d, d.block.arg("ensemble") != nil)
 	}
 }
 
 // all are the arguments of the block and of the blocks in it that declare nothing.
 func (b *block) all() []*attribute {
-	out := b.sorted()
+	out := slices.Clone(b.args)
 	for _, n := range b.blocks {
 		if n.typ.kind == nil {
 			out = append(out, n.all()...)
@@ -134,50 +129,50 @@ func (b *block) all() []*attribute {
 	return out
 }
 
-func (m *module) declare(d *decl, attrs ...*attribute) *decl {
+func (r *reading) declare(d *decl, attrs ...*attribute) *decl {
 	for _, a := range attrs {
 		if a != nil {
 			d.attrs = append(d.attrs, a)
 		}
 	}
-	d.value = cty.DynamicVal // fits everywhere, should anybody look before the evaluation
-	m.all = append(m.all, d)
+	d.number = len(r.all)
+	r.all = append(r.all, d)
 	return d
 }
 
 // name declares a block that is found by its first label.
-func (m *module) name(root string, b *block, evaluate func(*decl), attrs ...*attribute) *decl {
-	d := m.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head, evaluate: evaluate}, attrs...)
-	m.checkLabel(b, b.name())
-	m.unique(root, b.name(), d)
+func (r *reading) name(root string, b *block, evaluate func(scope), attrs ...*attribute) *decl {
+	d := r.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head, evaluate: evaluate}, attrs...)
+	r.checkLabel(b, b.name())
+	r.unique(root, b.name(), d)
 	return d
 }
 
-func (m *module) unique(root, name string, d *decl) {
-	if m.named[root] == nil {
-		m.named[root] = map[string]*decl{}
+func (r *reading) unique(root, name string, d *decl) {
+	if r.named[root] == nil {
+		r.named[root] = map[string]*decl{}
 	}
-	if first := m.named[root][name]; first != nil {
-		m.duplicate(d, first) // references go on meaning the first one, and both are checked
+	if first := r.named[root][name]; first != nil {
+		r.duplicate(d, first) // references go on meaning the first one, and both are checked
 		return
 	}
-	m.named[root][name] = d
-	m.names[root] = append(m.names[root], name)
+	r.named[root][name] = d
+	r.names[root] = append(r.names[root], name)
 }
 
-func (m *module) duplicate(d, first *decl) {
-	m.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, m.where(first.head))
+func (r *reading) duplicate(d, first *decl) {
+	r.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, r.where(first.head))
 }
 
 // checkLabel refuses labels, and parts of label paths, that no reference could spell.
-func (m *module) checkLabel(b *block, name string) bool {
+func (r *reading) checkLabel(b *block, name string) bool {
 	ok := hclsyntax.ValidIdentifier(name)
 	if !ok {
 		next := ""
 		if b.typ.kind != nil {
 			next = " The znode may have another name: set name = ..."
 		}
-		m.errorf(b.labelAt(), "Invalid name", "No reference could name %q: a name consists of letters, digits, _ and -, and starts with a letter or _.%s", name, next)
+		r.errorf(b.labelAt(), "Invalid name", "No reference could name %q: a name consists of letters, digits, _ and -, and starts with a letter or _.%s", name, next)
 	}
 	return ok
 }
@@ -195,31 +190,31 @@ const maxLabelPath = 32
 // collectNode declares a node block and those inside it. The label path of
 // namespace "a/b" is short for namespace "b" inside namespace "a", and creates
 // "a" unless that is declared as well.
-func (m *module) collectNode(b *block, outer *nodeDecl) {
+func (r *reading) collectNode(b *block, outer *nodeDecl) {
 	label, parent := b.name(), outer
 	if b.typ.kind.Container && strings.Contains(label, "/") {
 		parts := strings.Split(label, "/")
 		if len(parts) > maxLabelPath {
-			m.errorf(b.labelAt(), "Invalid name", "The path has %d parts; at most %d are allowed in one label.", len(parts), maxLabelPath)
+			r.errorf(b.labelAt(), "Invalid name", "The path has %d parts; at most %d are allowed in one label.", len(parts), maxLabelPath)
 			return
 		}
 		for _, part := range parts[:len(parts)-1] {
-			if !m.checkLabel(b, part) {
+			if !r.checkLabel(b, part) {
 				return
 			}
 			outside := parent
-			if parent = m.index[nodeKey{outside, kind.Namespace.Name, part}]; parent == nil {
-				parent = m.addNode(kind.Namespace, part, outside, b.head)
+			if parent = r.index[nodeKey{outside, kind.Namespace.Name, part}]; parent == nil {
+				parent = r.addNode(kind.Namespace, part, outside, b.head)
 			}
 		}
 		label = parts[len(parts)-1]
-		if !m.checkLabel(b, label) {
+		if !r.checkLabel(b, label) {
 			return
 		}
 	} else {
-		m.checkLabel(b, label)
+		r.checkLabel(b, label)
 	}
-	n := m.addNode(b.typ.kind, label, parent, b.head)
+	n := r.addNode(b.typ.kind, label, parent, b.head)
 	if n == nil {
 		return
 	}
@@ -229,23 +224,23 @@ func (m *module) collectNode(b *block, outer *nodeDecl) {
 			n.attrs = append(n.attrs, a)
 		}
 	}
-	m.takeEnsemble(n, outer)
+	r.takeEnsemble(n, outer)
 	for _, c := range b.blocks {
 		if c.typ.kind != nil {
-			m.collectNode(c, n)
+			r.collectNode(c, n)
 		}
 	}
 }
 
 // takeEnsemble hands the ensemble argument of a block at the top of a file to the
 // node at the top of the tree, which is an implied one for a label path.
-func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
+func (r *reading) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 	a := n.attr("ensemble")
 	if a == nil {
 		return
 	}
 	if outer != nil {
-		m.errorf(a.nameRange, "Ensemble inside a namespace",
+		r.errorf(a.nameRange, "Ensemble inside a namespace",
 			"Everything in a namespace belongs to its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
 		return
 	}
@@ -258,43 +253,43 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 
 // addNode returns the new declaration, the implied one that it makes explicit, or
 // nil when the address is taken.
-func (m *module) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.Range) *nodeDecl {
+func (r *reading) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.Range) *nodeDecl {
 	key := nodeKey{parent, k.Name, label}
-	if n := m.index[key]; n != nil {
+	if n := r.index[key]; n != nil {
 		if n.block == nil {
 			n.head = head
 			return n
 		}
-		m.duplicate(&decl{addr: n.addr, head: head}, n.decl)
+		r.duplicate(&decl{addr: n.addr, head: head}, n.decl)
 		return nil
 	}
-	n := &nodeDecl{kind: k, label: label, parent: parent, instances: map[*instance][]*instance{}}
-	d := &decl{addr: k.Name + "." + label, head: head, node: n, evaluate: m.evaluateNode}
+	n := &nodeDecl{kind: k, label: label, parent: parent}
+	d := &decl{addr: k.Name + "." + label, head: head, node: n, evaluate: scope.evaluateNode}
 	n.decl = d
 	if parent != nil {
 		d.addr = parent.addr + "." + d.addr
 		d.inside = []*decl{parent.decl}
 		parent.children = append(parent.children, n)
 	} else {
-		m.nodes = append(m.nodes, n)
+		r.nodes = append(r.nodes, n)
 	}
-	m.index[key] = n
-	m.declare(d)
+	r.index[key] = n
+	r.declare(d)
 	return n
 }
 
 // chooseEnsemble adds what a declaration at the top waits for because its paths
 // start with the ensemble's root. In a module that is called, the caller has
 // waited already.
-func (m *module) chooseEnsemble(d *decl, chosen bool) {
-	names := m.names["ensemble"]
+func (r *reading) chooseEnsemble(d *decl, chosen bool) {
+	names := r.names["ensemble"]
 	switch {
-	case chosen || m.parent != nil:
+	case chosen || r.outer != nil:
 	case len(names) == 1:
-		d.inside = append(d.inside, m.named["ensemble"][names[0]])
+		d.inside = append(d.inside, r.named["ensemble"][names[0]])
 	case len(names) > 1 && d.node != nil:
-		m.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must name one: add ensemble = ensemble.%s%s",
+		r.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must name one: add ensemble = ensemble.%s%s",
 			d.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))
-		d.failed = true
+		d.broken = true
 	}
 }

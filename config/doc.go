@@ -15,25 +15,24 @@
 //
 // # How a configuration is evaluated
 //
-//  1. Files become bodies (source), and bodies become blocks by the tables of the language (language, schema, block).
-//     required_version is read before all that, so that a file of a newer version fails for that reason
-//     alone (load).
-//  2. Blocks become declarations (declaration, call, intent).
-//  3. A static pass resolves every reference of every expression before anything is evaluated (reference), because the
+//  1. A directory is read once, whatever the number of module blocks that call it. Files become bodies (source), and bodies
+//     become blocks by the tables of the language (language, schema, block). required_version is read before all that, so
+//     that a file of a newer version fails for that reason alone. Blocks become declarations (declarations, declaration, call, intent).
+//  2. A static pass resolves every reference of every expression before anything is evaluated (reference), because the
 //     list of names that exist explains a misspelt one best. A depth-first search over the references orders the
-//     declarations and reports cycles (graph).
-//  4. Each declaration is evaluated once, in that order, with exactly the values that it refers to (scope, evaluate,
-//     and a file for most types of block: variable, policy, ensemble, node, assert, output).
-//  5. Rules between declarations are checked, and the trees are built (check, intentcheck).
+//     declarations and reports cycles (graph). From here on the declarations of a directory never change.
+//  3. An evaluation is made for the configuration, and one for each instance of a module (evaluation). It evaluates each
+//     declaration once, in that order, with exactly the values that it refers to (scope, evaluate, and a file for most
+//     types of block: variable, policy, ensemble, node, assert, output), and keeps what it has come to.
+//  4. Rules between declarations are checked, and the trees are built (check, intentcheck).
 //
-// load.go calls these steps, and module.go holds what they share. Nothing is ever unknown: all values of this language
-// are known before an apply.
+// load.go calls these steps. Nothing is ever unknown: all values of this language are known before an apply.
 //
-// A declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers to it
-// reports nothing more, so each error is reported once. Load verifies that no failure was silent (explained in load.go).
+// The result of a declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers
+// to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (explained in
+// evaluation.go).
 //
-// A module is another directory, read once, and evaluated in the same way for each instance of its block. The block is
-// one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
+// A module block is one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //
 // moved, import and removed blocks name addresses, which are parsed and never evaluated. With outputs they
 // become the [plan.Intent] of each ensemble's tree. Checks are evaluated into warnings and [Config.Checks].

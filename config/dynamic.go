@@ -53,8 +53,8 @@ func (t *blockType) typeOf(raw *hcl.Block, r *report) *blockType {
 // bindIterator tells the arguments of content which name is theirs.
 func (b *block) bindIterator(r *report) {
 	name := b.typ.of.name
-	if a := b.attrs["iterator"]; a != nil {
-		delete(b.attrs, "iterator") // a name, and nothing to evaluate
+	if a := b.arg("iterator"); a != nil {
+		b.args = slices.DeleteFunc(b.args, func(other *attribute) bool { return other == a }) // a name, and nothing to evaluate
 		given := hcl.ExprAsKeyword(a.expr)
 		switch {
 		case !hclsyntax.ValidIdentifier(given):
@@ -66,7 +66,7 @@ func (b *block) bindIterator(r *report) {
 		}
 	}
 	for _, content := range b.blocks {
-		for _, a := range content.attrs {
+		for _, a := range content.args {
 			a.iterator = name
 		}
 	}
@@ -80,25 +80,25 @@ type nestedBlock struct {
 }
 
 // expandNested returns the blocks of a type that are in b, dynamic ones expanded.
-func (m *module) expandNested(s scope, b *block, name string) []nestedBlock {
+func (s scope) expandNested(b *block, name string) []nestedBlock {
 	var out []nestedBlock
 	for _, n := range b.blocks {
 		switch {
 		case n.typ.name == name:
 			out = append(out, nestedBlock{n, s})
 		case n.typ.of != nil && n.typ.of.name == name:
-			out = append(out, m.expandDynamic(s, n)...)
+			out = append(out, s.expandDynamic(n)...)
 		}
 	}
 	return out
 }
 
-func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
-	a := n.attrs["for_each"]
+func (s scope) expandDynamic(n *block) []nestedBlock {
+	a := n.arg("for_each")
 	content := n.nested("content")
 	v, ok := s.value(a)
 	if !ok || len(content) == 0 {
-		s.d.failed = true // complete reports what is missing
+		s.fail() // complete reports what is missing
 		return nil
 	}
 	// Only a mark of the whole is one of its length; what the elements carry goes with them. A set has all its
@@ -115,7 +115,7 @@ func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
 		s.wrong(a, "Wrong type", "for_each of a dynamic block must be a list, a set or a map.")
 		return nil
 	}
-	if !m.count(v.LengthInt(), s.d) {
+	if !s.count(v.LengthInt()) {
 		return nil
 	}
 	var out []nestedBlock

@@ -15,36 +15,35 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func (m *module) evaluateEnsemble(d *decl) {
-	s := m.scope(d)
-	b := d.block
+func (s scope) evaluateEnsemble() {
+	b := s.d.block
 	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
-	m.evaluateServers(s, b.attrs["servers"], e)
-	if root, ok := s.text(b.attrs["root"]); ok {
+	s.evaluateServers(b.arg("servers"), e)
+	if root, ok := s.text(b.arg("root")); ok {
 		if err := kind.ValidatePath(root); err != nil {
-			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
+			s.wrong(b.arg("root"), "Illegal path", sentence(err.Error()))
 			root = "/" // or every node below would be reported as well
 		}
 		e.Root = root
 	}
-	e.SessionTimeout = s.duration(b.attrs["session_timeout"], 100*time.Millisecond, time.Hour)
-	e.ConnectTimeout = s.duration(b.attrs["connect_timeout"], time.Millisecond, time.Hour)
+	e.SessionTimeout = s.duration(b.arg("session_timeout"), 100*time.Millisecond, time.Hour)
+	e.ConnectTimeout = s.duration(b.arg("connect_timeout"), time.Millisecond, time.Hour)
 	for _, t := range b.nested("tls") {
-		e.TLS = m.evaluateTLS(s, t)
+		e.TLS = s.evaluateTLS(t)
 	}
 	for _, a := range b.nested("auth") {
-		m.evaluateAuth(s, a, e)
+		s.evaluateAuth(a, e)
 	}
 	// All or nothing: an identity of the environment beside one of the file would also get all rights on each
 	// node without an acl (ownACL), and only where that environment is set.
 	if len(b.nested("auth")) == 0 {
-		m.authOfEnvironment(s, e)
+		s.authOfEnvironment(e)
 	}
-	e.access = m.evaluateAccess(s, b)
-	if len(m.names["ensemble"]) == 1 {
-		m.ensemble = e
+	e.access = s.evaluateAccess(b)
+	if len(s.names["ensemble"]) == 1 {
+		s.home = e
 	}
-	d.value = cty.CapsuleVal(ensembleType, e)
+	s.r.value = cty.CapsuleVal(ensembleType, e)
 }
 
 // The environment of the Terraform provider for ZooKeeper fills in what an
@@ -57,9 +56,9 @@ const (
 
 // getenv returns the last of several settings, which is what a child process
 // would see.
-func (m *module) getenv(name string) string {
+func (l *loading) getenv(name string) string {
 	value := ""
-	for _, e := range m.opts.Environ {
+	for _, e := range l.opts.Environ {
 		if k, v, ok := strings.Cut(e, "="); ok && k == name {
 			value = v
 		}
@@ -69,30 +68,30 @@ func (m *module) getenv(name string) string {
 
 // serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
 // missing.
-func (m *module) serversOfEnvironment(s scope, e *Ensemble) {
-	list := m.getenv(serversVariable)
+func (s scope) serversOfEnvironment(e *Ensemble) {
+	list := s.getenv(serversVariable)
 	if list == "" {
 		return
 	}
 	for server := range strings.SplitSeq(list, ",") {
 		server = strings.TrimSpace(server)
 		if err := checkServer(server); err != nil {
-			m.errorf(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
-			s.d.failed = true
+			s.errorf(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
+			s.fail()
 			return
 		}
 		e.Servers = append(e.Servers, server)
 	}
 }
 
-func (m *module) authOfEnvironment(s scope, e *Ensemble) {
-	user, password := m.getenv(usernameVariable), m.getenv(passwordVariable)
+func (s scope) authOfEnvironment(e *Ensemble) {
+	user, password := s.getenv(usernameVariable), s.getenv(passwordVariable)
 	if user == "" {
 		return
 	}
 	if password == "" || strings.Contains(user, ":") {
-		m.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s must hold its password.", e.Name, usernameVariable, passwordVariable)
-		s.d.failed = true
+		s.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s must hold its password.", e.Name, usernameVariable, passwordVariable)
+		s.fail()
 		return
 	}
 	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
@@ -100,11 +99,11 @@ func (m *module) authOfEnvironment(s scope, e *Ensemble) {
 
 const maxServers = 100
 
-func (m *module) evaluateServers(s scope, a *attribute, e *Ensemble) {
+func (s scope) evaluateServers(a *attribute, e *Ensemble) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
-		if !s.d.failed { // absent, or null
-			m.serversOfEnvironment(s, e)
+		if !s.r.failed { // absent, or null
+			s.serversOfEnvironment(e)
 		}
 		return
 	}
@@ -161,47 +160,47 @@ func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
 	return 0
 }
 
-func (m *module) evaluateTLS(s scope, b *block) *TLS {
+func (s scope) evaluateTLS(b *block) *TLS {
 	t := &TLS{}
 	for name, to := range map[string]*string{"ca_file": &t.CAFile, "cert_file": &t.CertFile, "key_file": &t.KeyFile} {
-		if path, ok := s.text(b.attrs[name]); ok && path != "" {
+		if path, ok := s.text(b.arg(name)); ok && path != "" {
 			if !filepath.IsAbs(path) {
-				path = filepath.Join(m.files.dir, path)
+				path = filepath.Join(s.files.dir, path)
 			}
 			*to = path
 		}
 	}
-	t.ServerName, _ = s.text(b.attrs["server_name"])
+	t.ServerName, _ = s.text(b.arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
-	set := func(name, path string) bool { a := b.attrs[name]; return path != "" || a != nil && a.bad }
+	set := func(name, path string) bool { a := b.arg(name); return path != "" || a != nil && s.isBad(a) }
 	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
-		m.errorf(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
-		s.d.failed = true
+		s.errorf(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
+		s.fail()
 	}
 	return t
 }
 
-func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
+func (s scope) evaluateAuth(b *block, e *Ensemble) {
 	if scheme := b.name(); scheme != "digest" {
-		m.errorf(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q, only with digest. Set a client certificate in the tls block.", scheme)
-		s.d.failed = true
+		s.errorf(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q, only with digest. Set a client certificate in the tls block.", scheme)
+		s.fail()
 		return
 	}
-	user, ok := s.text(b.attrs["username"]) // access lists show it, digest:USER
-	password, okPassword := s.secret(b.attrs["password"])
+	user, ok := s.text(b.arg("username")) // access lists show it, digest:USER
+	password, okPassword := s.secret(b.arg("password"))
 	if !ok || !okPassword {
-		s.d.failed = true
+		s.fail()
 		return
 	}
 	switch {
 	case user == "" || strings.Contains(user, ":"):
-		s.wrong(b.attrs["username"], "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
+		s.wrong(b.arg("username"), "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	case password == "":
-		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
+		s.wrong(b.arg("password"), "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
 	// Not by its type: "a${"b"}" needs no reference and no function, too.
-	if _, diags := b.attrs["password"].expr.Value(&hcl.EvalContext{}); !diags.HasErrors() {
-		m.add(warningAt(b.head, "Password in the configuration",
+	if _, diags := b.arg("password").expr.Value(&hcl.EvalContext{}); !diags.HasErrors() {
+		s.add(warningAt(b.head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
 	}
 	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
@@ -213,10 +212,10 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 // name a path and need no configuration; nothing is declared on it.
 func FromEnvironment(environ []string) (*Ensemble, error) {
 	r := &report{}
-	m := newModule(&sources{files: map[string]*hcl.File{}, report: r}, Options{Environ: environ})
-	e, s := &Ensemble{Name: "environment", Root: "/"}, scope{m: m, d: &decl{}}
-	m.serversOfEnvironment(s, e)
-	m.authOfEnvironment(s, e)
+	e := &Ensemble{Name: "environment", Root: "/"}
+	s := scope{evaluation: &evaluation{loading: &loading{report: r, opts: Options{Environ: environ}}}, r: &result{}}
+	s.serversOfEnvironment(e)
+	s.authOfEnvironment(e)
 	if r.diags.HasErrors() {
 		var texts []string
 		for _, d := range r.sorted() {

@@ -16,9 +16,9 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// evaluate is expr.Value with diagnostics that say what to type next and quote nothing sensitive. src is the text of
+// compute is expr.Value with diagnostics that say what to type next and quote nothing sensitive. src is the text of
 // the expression.
-func evaluate(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value, diags hcl.Diagnostics) {
+func compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value, diags hcl.Diagnostics) {
 	if json.IsJSONExpression(expr) {
 		defer func() {
 			if recover() != nil { // hcl/json takes the text of a key without looking at its marks

@@ -28,4 +28,4 @@ var DigestID = digestID
 func (c *Console) Value(src string) (cty.Value, bool) { return c.value(src) }
 
 // Wrong reports whether the configuration has errors.
-func (c *Console) Wrong() bool { return c.m.diags.HasErrors() }
+func (c *Console) Wrong() bool { return c.diags.HasErrors() }

@@ -33,9 +33,9 @@ var pure = map[string]function.Function{
 }
 
 // functionsOf is every function an expression in this module can call.
-func (m *module) functionsOf() map[string]function.Function {
+func (d *declarations) functionsOf(environ []string) map[string]function.Function {
 	table := maps.Clone(pure)
-	table["env"], table["file"] = m.env(), m.file()
+	table["env"], table["file"] = env(environ), d.file()
 	return table
 }
 

@@ -55,9 +55,9 @@ var znodePath = function.New(&function.Spec{
 
 // env reads the environment given to Load. Most such values are secrets, so they are marked unless nonsensitive() takes the
 // mark off.
-func (m *module) env() function.Function {
+func env(environ []string) function.Function {
 	values := map[string]string{}
-	for _, e := range m.opts.Environ {
+	for _, e := range environ {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			values[name] = value
 		}
@@ -82,11 +82,11 @@ func (m *module) env() function.Function {
 // inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
 // directory. It refuses what leads out of there, and the file system refuses symbolic links that do (see directories): a
 // configuration must not depend on, or leak, what lies around it.
-func (m *module) inside(name string) (string, error) {
-	base := filepath.FromSlash(m.path)
+func (d *declarations) inside(name string) (string, error) {
+	base := filepath.FromSlash(d.path)
 	if filepath.IsAbs(name) {
 		var err error
-		if base, err = filepath.Abs(m.files.dir); err != nil {
+		if base, err = filepath.Abs(d.files.dir); err != nil {
 			return "", err
 		}
 	}
@@ -103,12 +103,12 @@ func (m *module) inside(name string) (string, error) {
 
 var errOutside = errors.New("only files in the directory of the module can be read: copy it there, and write \"${path.module}/NAME\"")
 
-func (m *module) read(name string) (string, error) {
-	inside, err := m.inside(name)
+func (d *declarations) read(name string) (string, error) {
+	inside, err := d.inside(name)
 	if err != nil {
 		return "", err
 	}
-	src, err := readLimited(m.files.fsys, inside, maxReadBytes)
+	src, err := readLimited(d.files.fsys, inside, maxReadBytes)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
@@ -118,9 +118,9 @@ func (m *module) read(name string) (string, error) {
 	return string(src), nil
 }
 
-func (m *module) file() function.Function {
+func (d *declarations) file() function.Function {
 	return text([]string{"path"}, cty.String, func(args []string) (cty.Value, error) {
-		src, err := m.read(args[0])
+		src, err := d.read(args[0])
 		return cty.StringVal(src), err
 	})
 }

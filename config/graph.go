@@ -34,7 +34,7 @@ func (d *decl) edges() []edge {
 
 // ordering sorts declarations by a depth-first search.
 type ordering struct {
-	*module
+	*reading
 	sorted []*decl
 	path   []edge        // the declarations under visit, each with the reason to visit the next one
 	place  map[*decl]int // where on the path, counted from 1; -1 for what is sorted
@@ -42,10 +42,10 @@ type ordering struct {
 }
 
 // order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of
-// a cycle are marked failed. Of cycles that share a declaration one is reported.
-func (m *module) order() []*decl {
-	o := &ordering{module: m, place: map[*decl]int{}, cyclic: map[*decl]bool{}}
-	for _, d := range m.all {
+// a cycle are marked broken. Of cycles that share a declaration one is reported.
+func (r *reading) order() []*decl {
+	o := &ordering{reading: r, place: map[*decl]int{}, cyclic: map[*decl]bool{}}
+	for _, d := range r.all {
 		if o.place[d] == 0 {
 			o.visit(d)
 		}
@@ -78,7 +78,7 @@ func (o *ordering) cycle(steps []edge) {
 	known, module := false, false
 	for _, s := range steps {
 		known = known || o.cyclic[s.to]
-		s.to.failed, o.cyclic[s.to] = true, true
+		s.to.broken, o.cyclic[s.to] = true, true
 		module = module || s.to.isModule()
 	}
 	if known {

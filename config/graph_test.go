@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -17,7 +16,7 @@ import (
 func TestOrderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "declarations")
-		m := newModule(&sources{report: &report{}}, Options{})
+		m := &reading{declarations: &declarations{}, reader: &reader{report: &report{}}}
 		for i := range n {
 			m.declare(&decl{addr: fmt.Sprint("local.", i), head: fileStart(fmt.Sprint(i))})
 		}
@@ -39,9 +38,9 @@ func TestOrderAgainstBruteForce(t *testing.T) {
 		order := m.order()
 		require.Len(t, order, n)
 		for _, d := range m.all {
-			require.True(t, reach[d][d] || !d.failed, "%s: on no cycle", d.addr)
+			require.True(t, reach[d][d] || !d.broken, "%s: on no cycle", d.addr)
 			if reach[d][d] {
-				require.True(t, slices.ContainsFunc(m.all, func(e *decl) bool { return e.failed && reach[d][e] && reach[e][d] }))
+				require.True(t, slices.ContainsFunc(m.all, func(e *decl) bool { return e.broken && reach[d][e] && reach[e][d] }))
 			}
 			for _, to := range d.inside {
 				if !reach[to][d] {
@@ -55,20 +54,18 @@ func TestOrderAgainstBruteForce(t *testing.T) {
 
 // Nothing is left out of a configuration without a message, whatever was forgotten.
 func TestWhatFailsInSilenceIsAnError(t *testing.T) {
-	for _, fail := range []func(m *module){
-		func(m *module) { m.named["local"]["a"].failed = true },
-		func(m *module) { m.instances[0].failed = true },
+	for _, fail := range []func(e *evaluation){
+		func(e *evaluation) { e.of(e.named["local"]["a"]).failed = true },
+		func(e *evaluation) { e.instances[0].failed = true },
 	} {
-		files := &sources{fsys: fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}, dir: ".",
-			files: map[string]*hcl.File{}, report: &report{}}
-		m := newModule(files, Options{})
-		require.True(t, m.prepare())
-		m.readInputs()
-		m.run()
-		fail(m)
+		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
+		b := newBuild(files, ".", Options{}, nil)
+		b.run(&Config{})
+		require.False(t, b.diags.HasErrors())
+		fail(b.root)
 		c := &Config{}
-		m.finish(c)
-		require.Contains(t, fmt.Sprint(m.sorted().Errs()), "no reason was given")
+		b.root.finish(c)
+		require.Contains(t, fmt.Sprint(b.sorted().Errs()), "no reason was given")
 		require.Empty(t, c.Ensembles)
 	}
 }

@@ -50,17 +50,17 @@ type intents struct {
 }
 
 // intend declares a block that has no name.
-func (m *module) intend(b *block, evaluate func(*decl), attrs ...*attribute) *decl {
-	d := m.declare(&decl{addr: b.typ.name, block: b, head: b.head, evaluate: evaluate}, attrs...)
+func (r *reading) intend(b *block, evaluate func(scope), attrs ...*attribute) *decl {
+	d := r.declare(&decl{addr: b.typ.name, block: b, head: b.head, evaluate: evaluate}, attrs...)
 	d.intent = &intention{}
 	return d
 }
 
-func (m *module) collectMoved(b *block) {
-	from, to := b.attrs["from"], b.attrs["to"]
-	d := m.intend(b, m.evaluateMoved)
+func (r *reading) collectMoved(b *block) {
+	from, to := b.arg("from"), b.arg("to")
+	d := r.intend(b, scope.evaluateMoved)
 	if from == nil || to == nil {
-		d.failed = true // complete reports it
+		d.broken = true // complete reports it
 		return
 	}
 	// A text that starts with a slash is no address, which tells them apart in JSON, where both are texts.
@@ -68,134 +68,133 @@ func (m *module) collectMoved(b *block) {
 	toPath, _ := constantText(to.expr)
 	isPath := strings.HasPrefix(fromPath, "/")
 	if isPath != strings.HasPrefix(toPath, "/") {
-		m.errorf(b.head, "A path and an address", "from and to must both be addresses of declarations, or both be paths of znodes, which start with a slash. "+
+		r.errorf(b.head, "A path and an address", "from and to must both be addresses of declarations, or both be paths of znodes, which start with a slash. "+
 			"A node whose name changes under the same address needs no moved block.")
-		d.failed = true
+		d.broken = true
 		return
 	}
 	if isPath {
 		d.intent.fromPath, d.intent.toPath = fromPath, toPath
-		d.failed = !m.legalPath(from, fromPath) || !m.legalPath(to, toPath)
+		d.broken = !r.legalPath(from, fromPath) || !r.legalPath(to, toPath)
 		return
 	}
 	var ok, okTo bool
-	d.intent.from, ok = m.parseAddress(from, false)
-	d.intent.to, okTo = m.parseAddress(to, false)
-	d.failed = !ok || !okTo
+	d.intent.from, ok = r.parseAddress(from, false)
+	d.intent.to, okTo = r.parseAddress(to, false)
+	d.broken = !ok || !okTo
 }
 
-func (m *module) legalPath(a *attribute, path string) bool {
+func (r *reading) legalPath(a *attribute, path string) bool {
 	err := kind.ValidatePath(path)
 	if err != nil {
-		m.errorf(a.expr.Range(), "Illegal path", "%s", sentence(err.Error()))
+		r.errorf(a.expr.Range(), "Illegal path", "%s", sentence(err.Error()))
 	}
 	return err == nil
 }
 
-func (m *module) evaluateMoved(d *decl) {
-	if d.failed {
+func (s scope) evaluateMoved() {
+	d := s.d
+	if s.r.failed {
 		return
 	}
 	in := d.intent
 	if in.fromPath != "" {
-		m.pathMoves = append(m.pathMoves, &pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: m.where(d.head)}, d})
+		s.pathMoves = append(s.pathMoves, &pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: s.where(d.head)}, d})
 		return
 	}
 	if in.from.last() != in.to.last() {
-		m.errorf(d.block.attrs["to"].expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.last(), in.to.last())
+		s.errorf(d.block.arg("to").expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.last(), in.to.last())
 		return
 	}
 	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
-	item := &moveItem{Move: plan.Move{From: plan.Addr(m.prefix + in.from.String()), To: plan.Addr(m.prefix + in.to.String()), One: one, Origin: m.where(d.head)}, d: d}
+	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix + in.from.String()), To: plan.Addr(s.prefix + in.to.String()), One: one, Origin: s.where(d.head)}, d: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
-	item.place, item.lost, _ = m.lookup(in.to)
-	m.moves = append(m.moves, item)
+	item.place, item.lost, _ = s.lookup(in.to)
+	s.moves = append(s.moves, item)
 }
 
-func (m *module) collectRemoved(b *block) {
-	d := m.intend(b, m.evaluateRemoved)
+func (r *reading) collectRemoved(b *block) {
+	d := r.intend(b, scope.evaluateRemoved)
 	for _, l := range b.nested("lifecycle") {
-		d.attrs = append(d.attrs, l.sorted()...)
+		d.attrs = append(d.attrs, l.args...)
 	}
-	from := b.attrs["from"]
+	from := b.arg("from")
 	if from == nil {
-		d.failed = true
+		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.from, ok = m.parseAddress(from, false); !ok {
-		d.failed = true
+	if d.intent.from, ok = r.parseAddress(from, false); !ok {
+		d.broken = true
 	}
 }
 
-func (m *module) evaluateRemoved(d *decl) {
-	if d.failed {
+func (s scope) evaluateRemoved() {
+	d := s.d
+	if s.r.failed {
 		return
 	}
-	s := m.scope(d)
-	r := plan.Removal{From: plan.Addr(m.prefix + d.intent.from.String()), Destroy: true, Origin: m.where(d.head)}
+	r := plan.Removal{From: plan.Addr(s.prefix + d.intent.from.String()), Destroy: true, Origin: s.where(d.head)}
 	for _, l := range d.block.nested("lifecycle") {
-		if v, ok := s.shown(l.attrs["destroy"], cty.Bool); ok { // not yes: absent and null mean true here
+		if v, ok := s.shown(l.arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}
-	m.removals = append(m.removals, &removalItem{r, d})
+	s.removals = append(s.removals, &removalItem{r, d})
 }
 
 // collectImport declares an import block. The keys of its address may be
 // computed: with for_each they have to differ.
-func (m *module) collectImport(b *block) {
-	d := m.intend(b, m.evaluateImport)
-	d.forEach = b.attrs["for_each"]
+func (r *reading) collectImport(b *block) {
+	d := r.intend(b, scope.evaluateImport)
+	d.forEach = b.arg("for_each")
 	for _, name := range []string{"for_each", "path"} {
-		if a := b.attrs[name]; a != nil {
+		if a := b.arg(name); a != nil {
 			d.attrs = append(d.attrs, a)
 		}
 	}
-	to := b.attrs["to"]
-	if to == nil || b.attrs["path"] == nil {
-		d.failed = true
+	to := b.arg("to")
+	if to == nil || b.arg("path") == nil {
+		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.to, ok = m.parseAddress(to, true); !ok {
-		d.failed = true
+	if d.intent.to, ok = r.parseAddress(to, true); !ok {
+		d.broken = true
 		return
 	}
-	for _, s := range d.intent.to {
-		if s.computed != nil {
-			d.attrs = append(d.attrs, s.computed)
+	for _, st := range d.intent.to {
+		if st.computed != nil {
+			d.attrs = append(d.attrs, st.computed)
 		}
 	}
 	if d.intent.to.last() == "module" {
-		m.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
-		d.failed = true
+		r.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
+		d.broken = true
 	}
 }
 
-func (m *module) evaluateImport(d *decl) {
-	if d.failed {
+func (s scope) evaluateImport() {
+	d := s.d
+	if s.r.failed {
 		return
 	}
-	s := m.scope(d)
 	if d.forEach == nil {
-		m.importOne(d, s)
+		s.importOne()
 		return
 	}
-	elements, ok := m.forEach(d.forEach, s)
-	if !ok {
-		return
-	}
-	if !m.count(len(elements), d) {
+	elements, ok := s.forEach(d.forEach)
+	if !ok || !s.count(len(elements)) {
 		return
 	}
 	for _, el := range elements {
-		m.importOne(d, s.each(el, "import["+strconv.Quote(el.key)+"]"))
+		s.each(el, "import["+strconv.Quote(el.key)+"]").importOne()
 	}
 }
 
-func (m *module) importOne(d *decl, s scope) {
+func (s scope) importOne() {
+	d := s.d
 	to := append(address(nil), d.intent.to...)
 	for i, st := range to {
 		if st.computed == nil {
@@ -203,14 +202,14 @@ func (m *module) importOne(d *decl, s scope) {
 		}
 		key, ok := s.text(st.computed)
 		if !ok {
-			if !d.failed {
+			if !s.r.failed {
 				s.wrong(st.computed, "Wrong type", "A key of an address cannot be null.")
 			}
 			return
 		}
 		to[i].key = key
 	}
-	a := d.block.attrs["path"]
+	a := d.block.arg("path")
 	path, ok := s.text(a)
 	if !ok {
 		return
@@ -219,12 +218,12 @@ func (m *module) importOne(d *decl, s scope) {
 		s.wrong(a, "Illegal path", sentence(err.Error()))
 		return
 	}
-	if _, lost, found := m.lookup(to); !found {
+	if _, lost, found := s.lookup(to); !found {
 		if lost != "" {
-			m.errorf(d.block.attrs["to"].expr.Range(), "Unknown address", "%s", lost)
+			s.errorf(d.block.arg("to").expr.Range(), "Unknown address", "%s", lost)
 		}
-		d.failed = true
+		s.fail()
 		return
 	}
-	m.imports = append(m.imports, &importItem{plan.Import{To: plan.Addr(to.String()), Path: path, Origin: m.where(d.head)}, d, s})
+	s.imports = append(s.imports, &importItem{plan.Import{To: plan.Addr(to.String()), Path: path, Origin: s.where(d.head)}, d, s})
 }

@@ -24,9 +24,9 @@ type declared struct {
 	sound bool
 }
 
-func (m *module) declared() *declared {
+func (e *evaluation) declared() *declared {
 	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*Ensemble]map[string]*instance{}}
-	for _, i := range m.instances {
+	for _, i := range e.instances {
 		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
 		if i.key != "" || i.decl.attr("for_each") != nil {
 			d.addrs[i.addr.Base()] = i
@@ -36,7 +36,7 @@ func (m *module) declared() *declared {
 		}
 		d.paths[i.ensemble][i.path] = i
 	}
-	for _, c := range m.moduleAddrs {
+	for _, c := range e.moduleAddrs {
 		d.addrs[c.instance], d.addrs[c.block], d.exact[c.instance] = nil, nil, true
 	}
 	for addr := range d.addrs {
@@ -46,23 +46,23 @@ func (m *module) declared() *declared {
 }
 
 // checkIntents is about what only shows when every node is known.
-func (m *module) checkIntents() {
-	if len(m.moves)+len(m.pathMoves)+len(m.imports)+len(m.removals) == 0 {
+func (e *evaluation) checkIntents() {
+	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) == 0 {
 		return
 	}
-	have := m.declared()
-	have.sound = !m.diags.HasErrors()
+	have := e.declared()
+	have.sound = !e.diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.
-	if m.checkMoves(have) {
-		m.checkRemovals(have)
+	if e.checkMoves(have) {
+		e.checkRemovals(have)
 	}
-	m.checkPathMoves(have)
-	m.checkImports(have)
+	e.checkPathMoves(have)
+	e.checkImports(have)
 }
 
 // once reports what starts or ends where another one of its kind does.
 type once struct {
-	*module
+	*evaluation
 	from, to map[string]*decl
 }
 
@@ -80,88 +80,88 @@ func (o once) claim(from, to string, d *decl) bool {
 }
 
 // checkMoves returns false when following the moves would make no sense.
-func (m *module) checkMoves(have *declared) bool {
-	single, sound := once{m, map[string]*decl{}, map[string]*decl{}}, true
+func (e *evaluation) checkMoves(have *declared) bool {
+	single, sound := once{e, map[string]*decl{}, map[string]*decl{}}, true
 	next, all := map[plan.Addr]*moveItem{}, plan.Intent{}
-	for _, v := range m.moves {
+	for _, v := range e.moves {
 		sound = single.claim(string(v.From), string(v.To), v.d) && sound
 		next[v.From] = v
 		all.Moves = append(all.Moves, v.Move)
 	}
-	if !sound || m.checkMoveCycles(next) {
+	if !sound || e.checkMoveCycles(next) {
 		return false
 	}
-	for _, r := range m.removals {
+	for _, r := range e.removals {
 		if _, still := have.addrs[r.From]; !still {
 			all.Removals = append(all.Removals, r.Removal)
 		}
 	}
-	for _, v := range m.moves {
+	for _, v := range e.moves {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
-			m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, m.declaredAt(have.addrs[v.From]))
+			e.errorf(v.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
 		}
 		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
 			continue
 		}
 		if end := all.Rename(v.To); end == v.To {
-			m.checkTarget(v, have)
+			e.checkTarget(v, have)
 		} else if all.Removed(end) == nil {
-			m.checkEnd(v, end, have)
+			e.checkEnd(v, end, have)
 		}
 	}
 	return true
 }
 
 // checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
-func (m *module) checkEnd(v *moveItem, end plan.Addr, have *declared) {
+func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
 		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {
-		m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
+		e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
 	}
 }
 
-func (m *module) declaredAt(i *instance) string {
+func (e *evaluation) declaredAt(i *instance) string {
 	if i == nil {
 		return ""
 	}
-	return " at " + m.where(i.decl.head)
+	return " at " + e.where(i.decl.head)
 }
 
 // checkTarget reports a move to what is not there. A misspelt one would delete a
 // lock and create another.
-func (m *module) checkTarget(v *moveItem, have *declared) {
-	at := v.d.block.attrs["to"].expr.Range()
+func (e *evaluation) checkTarget(v *moveItem, have *declared) {
+	at := v.d.block.arg("to").expr.Range()
 	last := v.d.intent.to[len(v.d.intent.to)-1]
 	switch {
 	case v.lost != "":
-		m.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
+		e.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
 	case v.place.decl() == nil || !have.sound:
 	case v.One && !last.keyed && v.place.repeated():
-		m.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
+		e.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
 	case v.place.repeated() && !last.keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
-			m.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
+			e.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
 		}
 	}
 }
 
 // checkMoveCycles reports moves that lead back to where they start, or into themselves.
-func (m *module) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
+func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
 	done := map[*moveItem]bool{}
-	for _, first := range m.moves {
+	for _, first := range e.moves {
 		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			text += fmt.Sprintf(" moves to %s (%s)", v.To, m.where(v.d.head))
+			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.where(v.d.head))
 			if v.To == first.From || strings.HasPrefix(string(v.To), string(v.From)+".") {
-				m.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
+				e.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
 			text += ", which"
@@ -170,28 +170,28 @@ func (m *module) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
 	return found
 }
 
-func (m *module) checkRemovals(have *declared) {
+func (e *evaluation) checkRemovals(have *declared) {
 	first := map[plan.Addr]*removalItem{}
-	for _, r := range m.removals {
+	for _, r := range e.removals {
 		if other := first[r.From]; other != nil {
-			m.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, m.where(other.d.head))
+			e.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.where(other.d.head))
 			continue
 		}
 		first[r.From] = r
 		if i, still := have.addrs[r.From]; still {
-			m.errorf(r.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, m.declaredAt(i))
+			e.errorf(r.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
 		}
 	}
-	for _, v := range m.moves {
+	for _, v := range e.moves {
 		if r := first[v.From]; r != nil {
-			m.errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, m.where(v.d.head))
+			e.errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.where(v.d.head))
 		}
 	}
 }
 
-func (m *module) checkPathMoves(have *declared) {
-	single := once{m, map[string]*decl{}, map[string]*decl{}}
-	for _, v := range m.pathMoves {
+func (e *evaluation) checkPathMoves(have *declared) {
+	single := once{e, map[string]*decl{}, map[string]*decl{}}
+	for _, v := range e.pathMoves {
 		if !single.claim(v.From, v.To, v.d) {
 			continue
 		}
@@ -202,34 +202,34 @@ func (m *module) checkPathMoves(have *declared) {
 			}
 			known = true
 			if i := paths[v.From]; i != nil {
-				m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still the path of %s%s, so it did not move.", v.From, i.addr, m.declaredAt(i))
+				e.errorf(v.d.block.arg("from").expr.Range(), "Still declared", "%s is still the path of %s%s, so it did not move.", v.From, i.addr, e.declaredAt(i))
 			}
 		}
 		if !known && have.sound {
-			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown path", "No declared node has the path %s. Write the whole path, with the ensemble's root.", v.To)
+			e.errorf(v.d.block.arg("to").expr.Range(), "Unknown path", "No declared node has the path %s. Write the whole path, with the ensemble's root.", v.To)
 		}
 	}
 }
 
-func (m *module) checkImports(have *declared) {
+func (e *evaluation) checkImports(have *declared) {
 	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
-	for _, v := range m.imports {
-		path := v.d.block.attrs["path"]
+	for _, v := range e.imports {
+		path := v.d.block.arg("path")
 		i := have.nodes[v.To]
 		if !have.sound && (i == nil || i.ensemble == nil) {
 			continue
 		}
 		if i == nil {
-			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
+			e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			m.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, m.where(first.d.head), v.Path)
+			e.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.where(first.d.head), v.Path)
 			continue
 		}
 		w := spot{i.ensemble, v.Path}
 		if first := paths[w]; first != nil {
-			m.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, m.where(first.d.head))
+			e.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.where(first.d.head))
 			continue
 		}
 		addrs[v.To], paths[w] = v, v
@@ -237,7 +237,7 @@ func (m *module) checkImports(have *declared) {
 		records := kind.JoinPath(i.ensemble.Root, reserved)
 		switch other := have.paths[i.ensemble][v.Path]; {
 		case other != nil && other != i:
-			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, m.declaredAt(other)))
+			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, e.declaredAt(other)))
 		case kind.Below(v.Path, records):
 			v.s.wrong(path, "Reserved name", records+" is where locktree keeps its own records.")
 		}
@@ -246,21 +246,21 @@ func (m *module) checkImports(have *declared) {
 
 // intentOf is what concerns an ensemble. Addresses are those of the whole
 // configuration, so moves and removals concern all.
-func (m *module) intentOf(e *Ensemble, have *declared) plan.Intent {
+func (e *evaluation) intentOf(on *Ensemble, have *declared) plan.Intent {
 	var out plan.Intent
-	for _, v := range m.moves {
+	for _, v := range e.moves {
 		out.Moves = append(out.Moves, v.Move)
 	}
-	for _, v := range m.removals {
+	for _, v := range e.removals {
 		out.Removals = append(out.Removals, v.Removal)
 	}
-	for _, v := range m.pathMoves {
-		if have.paths[e][v.To] != nil {
+	for _, v := range e.pathMoves {
+		if have.paths[on][v.To] != nil {
 			out.PathMoves = append(out.PathMoves, v.PathMove)
 		}
 	}
-	for _, v := range m.imports {
-		if have.nodes[v.To].ensemble == e {
+	for _, v := range e.imports {
+		if have.nodes[v.To].ensemble == on {
 			out.Imports = append(out.Imports, v.Import)
 		}
 	}

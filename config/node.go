@@ -19,6 +19,7 @@ type instance struct {
 	parent   *instance // nil at the top
 	key      string    // of for_each
 	each     *element  // of the nearest for_each around; nil when there is none
+	inside   siblings  // nil until there is one
 	addr     plan.Addr
 	name     string
 	path     string // "" when it is not known
@@ -33,45 +34,34 @@ type instance struct {
 
 // evaluateNode expands and evaluates a node block for every instance of the
 // namespace it is in.
-func (m *module) evaluateNode(d *decl) {
-	n := d.node
+func (s scope) evaluateNode() {
+	n := s.d.node
 	if n.parent == nil {
-		m.expand(n, nil, m.ensembleOf(n))
+		s.expand(nil, s.ensembleOf(n))
 		return
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
 	// that. But references to it must not be reported as missing.
-	if n.parent.failed {
-		n.failed = true
+	if s.of(n.parent.decl).failed {
+		s.fail()
 	}
-	for _, at := range n.parent.all() {
-		m.expand(n, at, at.ensemble)
+	for _, at := range s.instancesOf(n.parent) {
+		s.expand(at, at.ensemble)
 	}
-}
-
-// all are the instances in the order of the configuration and of their keys.
-func (n *nodeDecl) all() []*instance {
-	if n.parent == nil {
-		return n.instances[nil]
-	}
-	var out []*instance
-	for _, at := range n.parent.all() {
-		out = append(out, n.instances[at]...)
-	}
-	return out
 }
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
-func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
+func (s scope) ensembleOf(n *nodeDecl) *Ensemble {
 	if len(n.ensembles) == 0 {
-		n.failed = n.failed || m.ensemble == nil
-		if m.ensemble == nil && m.parent != nil && m.severalEnsembles() {
-			m.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", m.prefix, n.addr)
+		if s.home == nil {
+			s.fail()
 		}
-		return m.ensemble
+		if s.home == nil && s.outer != nil && s.severalEnsembles() {
+			s.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
+		}
+		return s.home
 	}
 	var chosen *Ensemble
-	s := m.scope(n.decl)
 	for _, a := range n.ensembles {
 		switch e := s.ensemble(a); {
 		case e != nil && chosen != nil && chosen != e:
@@ -84,23 +74,23 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 }
 
 // expand makes the instances of a block inside one instance of its parent.
-func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
-	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(m.prefix + n.kind.Name + "." + n.label)}
+func (s scope) expand(at *instance, e *Ensemble) {
+	n := s.d.node
+	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(s.prefix + n.kind.Name + "." + n.label)}
 	if at != nil {
 		proto.addr = at.addr.Child(n.kind.Name, n.label)
 		proto.each, proto.broken = at.each, at.broken
 	}
-	s := m.instanceScope(&proto)
 	if n.attr("for_each") == nil {
-		m.instantiate(n, at, proto)
+		s.instantiate(proto)
 		return
 	}
-	elements, ok := m.forEach(n.attr("for_each"), s)
+	elements, ok := s.ofInstance(&proto).forEach(n.attr("for_each"))
 	if !ok {
 		// proto has no element, or that of the namespace around. Arguments that refer to each wait (scope.waits).
-		n.failed = true
+		s.fail()
 		proto.broken = true
-		m.instantiate(n, at, proto)
+		s.instantiate(proto)
 		return
 	}
 	for e := range elements {
@@ -108,14 +98,13 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 		i.each = &elements[e]
 		i.key = i.each.key
 		i.addr = proto.addr.Instance(i.key)
-		if !m.instantiate(n, at, i) {
+		if !s.instantiate(i) {
 			return
 		}
 	}
 }
 
-func (m *module) instanceScope(i *instance) scope {
-	s := m.scope(i.decl.decl)
+func (s scope) ofInstance(i *instance) scope {
 	s.broken = i.broken
 	if i.each != nil {
 		return s.each(*i.each, string(i.addr))
@@ -129,7 +118,7 @@ type element struct {
 }
 
 // forEach evaluates an argument for_each, in the order of its keys.
-func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
+func (s scope) forEach(a *attribute) ([]element, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
@@ -164,13 +153,21 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 	return out, true
 }
 
+// count counts what a block expands to, and returns false when that is too much.
+func (s scope) count(n int) bool {
+	if s.expanded += n; s.expanded > maxNodes {
+		s.errorf(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules, imports and dynamic blocks. Split it into several stacks.", maxNodes)
+		s.fail()
+	}
+	return s.expanded <= maxNodes
+}
+
 // instantiate evaluates one instance. It returns false when there are too many.
-func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
-	if !m.count(1, n.decl) {
+func (s scope) instantiate(i instance) bool {
+	if !s.count(1) {
 		return false
 	}
-	inst := &i
-	s := m.instanceScope(inst)
+	n, inst := s.d.node, &i
 	inst.name = n.label
 	if n.attr("for_each") != nil {
 		inst.name += "-" + inst.key
@@ -178,10 +175,14 @@ func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	inst.params = n.kind.New()
 	inst.inherit()
 	if n.block != nil {
-		m.evaluateInstance(inst, s)
+		s.ofInstance(inst).evaluateInstance(inst)
 	}
-	m.place(inst)
-	n.instances[at] = append(n.instances[at], inst)
+	s.place(inst)
+	if i.parent != nil && i.parent.inside == nil {
+		i.parent.inside = siblings{}
+	}
+	in := s.within(i.parent)
+	in[n] = append(in[n], inst)
 	return true
 }
 
@@ -203,16 +204,16 @@ func (i *instance) inherit() {
 	}
 }
 
-func (m *module) evaluateInstance(i *instance, s scope) {
+func (s scope) evaluateInstance(i *instance) {
 	b := i.decl.block
-	if a := b.attrs["name"]; a != nil {
+	if a := b.arg("name"); a != nil {
 		name, ok := s.text(a)
 		if ok {
 			i.name = name
 		}
-		i.nameless = !ok && (a.bad || s.d.failed)
+		i.nameless = !ok && (s.isBad(a) || s.r.failed)
 	}
-	if a := b.attrs["acl"]; a != nil {
+	if a := b.arg("acl"); a != nil {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.policy = policyValue(v); i.policy == nil {
 				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME.")
@@ -220,15 +221,15 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 		}
 	}
 	for _, l := range b.nested("lifecycle") {
-		i.protect = s.yes(l.attrs["prevent_destroy"])
+		i.protect = s.yes(l.arg("prevent_destroy"))
 	}
 	for _, f := range i.params.Fields() {
-		m.setField(s, b.attrs[f.Name], f)
+		s.setField(b.arg(f.Name), f)
 	}
 }
 
 // setField stores an argument as the parameter of that name.
-func (m *module) setField(s scope, a *attribute, f kind.Field) {
+func (s scope) setField(a *attribute, f kind.Field) {
 	if f.Inherit {
 		if v, ok := s.value(a); ok && isNull(v) {
 			_ = f.Set(f.Default) // nothing, whatever the namespace says; a default keeps to its rule
@@ -269,7 +270,7 @@ func (m *module) setField(s scope, a *attribute, f kind.Field) {
 const reserved = ".locktree"
 
 // place gives the instance its path.
-func (m *module) place(i *instance) {
+func (s scope) place(i *instance) {
 	parent := ""
 	switch {
 	case i.broken || i.nameless:
@@ -297,10 +298,11 @@ func (m *module) place(i *instance) {
 		if i.decl.attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		m.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", sentence(err.Error()), i.addr, next)
+		s.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", sentence(err.Error()), i.addr, next)
 	}
 	if err != nil || parent == "" {
-		i.path, i.decl.failed = "", true
+		i.path = ""
+		s.fail()
 	}
 }
 

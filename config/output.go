@@ -12,22 +12,22 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-func (m *module) evaluateLocal(d *decl) {
-	if v, ok := m.scope(d).value(d.attrs[0]); ok {
-		d.value = v
+func (s scope) evaluateLocal() {
+	if v, ok := s.value(s.d.attrs[0]); ok {
+		s.r.value = v
 	}
 }
 
 // evaluateOutput leaves the value in the declaration; encodeOutputs turns it
 // into what a plan stores.
-func (m *module) evaluateOutput(d *decl) {
-	s := m.scope(d)
-	hidden := s.yes(d.block.attrs["sensitive"])
-	s.text(d.block.attrs["description"])
-	a := d.block.attrs["value"]
+func (s scope) evaluateOutput() {
+	d := s.d
+	hidden := s.yes(d.block.arg("sensitive"))
+	s.text(d.block.arg("description"))
+	a := d.block.arg("value")
 	v, ok := s.value(a)
 	if !ok {
-		d.failed = true
+		s.fail()
 		return
 	}
 	if v.ContainsMarked() && !hidden {
@@ -35,14 +35,14 @@ func (m *module) evaluateOutput(d *decl) {
 			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.block.name()))
 		return
 	}
-	if m.parent == nil && containsCapsule(v.Type()) {
+	if s.outer == nil && containsCapsule(v.Type()) {
 		s.wrong(a, "Wrong type", "An acl or an ensemble cannot be an output. Output its name instead.")
 		return
 	}
 	if hidden {
 		v = v.Mark(sensitive)
 	}
-	d.value = v
+	s.r.value = v
 }
 
 func containsCapsule(ty cty.Type) bool {
@@ -63,17 +63,18 @@ func containsCapsule(ty cty.Type) bool {
 	return false
 }
 
-func (m *module) encodeOutputs() []plan.Output {
-	out := make([]plan.Output, 0, len(m.outputs))
-	for _, d := range m.outputs {
-		o := plan.Output{Name: d.block.name(), Sensitive: d.value.IsMarked(), From: nodesOf(d)}
+func (e *evaluation) encodeOutputs() []plan.Output {
+	out := make([]plan.Output, 0, len(e.outputs))
+	for _, d := range e.outputs {
+		v := e.of(d).value
+		o := plan.Output{Name: d.block.name(), Sensitive: v.IsMarked(), From: nodesOf(d)}
 		if !o.Sensitive {
 			var err error
-			if o.Type, err = ctyjson.MarshalType(d.value.Type()); err == nil {
-				o.Value, err = ctyjson.Marshal(d.value, d.value.Type())
+			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {
+				o.Value, err = ctyjson.Marshal(v, v.Type())
 			}
 			if err != nil {
-				m.errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.name(), err)
+				e.errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.name(), err)
 				continue
 			}
 		}
@@ -86,11 +87,15 @@ func (m *module) encodeOutputs() []plan.Output {
 // nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
 // is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
 func nodesOf(output *decl) []plan.Addr {
-	found, seen := map[plan.Addr]bool{}, map[*decl]bool{}
+	type at struct {
+		d      *decl
+		prefix string // a directory may be called more than once
+	}
+	found, seen := map[plan.Addr]bool{}, map[at]bool{}
 	var visit func(d *decl, prefix string)
 	visit = func(d *decl, prefix string) {
 		switch {
-		case seen[d]:
+		case seen[at{d, prefix}]:
 			return
 		case d.node != nil:
 			found[plan.Addr(prefix+d.addr)] = true
@@ -102,7 +107,7 @@ func nodesOf(output *decl) []plan.Addr {
 				}
 			}
 		}
-		seen[d] = true
+		seen[at{d, prefix}] = true
 		for _, e := range d.edges() {
 			visit(e.to, prefix)
 		}

@@ -60,19 +60,19 @@ func (s scope) ensemble(a *attribute) *Ensemble {
 // principalType is what principal.NAME is.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
 
-func (m *module) evaluatePrincipal(d *decl) {
-	s := m.scope(d)
-	schemeAttr, idAttr := d.block.attrs["scheme"], d.block.attrs["id"]
+func (s scope) evaluatePrincipal() {
+	d := s.d
+	schemeAttr, idAttr := d.block.arg("scheme"), d.block.arg("id")
 	scheme, ok := s.text(schemeAttr)
 	if !ok {
-		d.failed = true
+		s.fail()
 		return
 	}
 	// The mark stays on: an id made by digest() must not get into an output.
 	id, ok := s.as(idAttr, cty.String)
 	switch {
 	case ok:
-	case d.failed:
+	case s.r.failed:
 		return
 	case scheme == "world":
 		id = cty.StringVal("anyone")
@@ -90,8 +90,8 @@ func (m *module) evaluatePrincipal(d *decl) {
 		}
 		// The line of a digest may hold a password where its hash belongs.
 		if at == nil || at == idAttr && scheme == "digest" {
-			d.failed = true
-			m.errorf(d.head, summary, "%s", sentence(err.Error()))
+			s.fail()
+			s.errorf(d.head, summary, "%s", sentence(err.Error()))
 			return
 		}
 		s.wrong(at, summary, sentence(err.Error()))
@@ -100,10 +100,10 @@ func (m *module) evaluatePrincipal(d *decl) {
 	// A file usually ends in a newline, which is no part of an id.
 	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
 	if scheme == "x509" && fromTheTop(splitSubject(plain.AsString(), ",")) {
-		m.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+		s.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
-	d.value = cty.ObjectVal(map[string]cty.Value{
+	s.r.value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": plain.WithMarks(marks),
 	})
 }
@@ -199,37 +199,37 @@ var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 // square, and 40,000 entries took 18 s.
 const maxEntries = 1000
 
-func (m *module) evaluateACL(d *decl) {
-	s := m.scope(d)
+func (s scope) evaluateACL() {
+	d := s.d
 	p := &policy{
 		name:       d.block.name(),
-		allowWorld: s.yes(d.block.attrs["allow_world"]), allowLockout: s.yes(d.block.attrs["allow_lockout"]),
+		allowWorld: s.yes(d.block.arg("allow_world")), allowLockout: s.yes(d.block.arg("allow_lockout")),
 		namespace: []kind.ACL{}, lock: []kind.ACL{}, contender: []kind.ACL{},
 	}
-	grants := m.expandNested(s, d.block, "grant")
-	if len(grants) == 0 && !d.failed {
-		m.errorf(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
-		d.failed = true
+	grants := s.expandNested(d.block, "grant")
+	if len(grants) == 0 && !s.r.failed {
+		s.errorf(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
+		s.fail()
 	}
 	for _, g := range grants {
-		m.evaluateGrant(g.s, g.block, p)
+		g.s.evaluateGrant(g.block, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
-		m.errorf(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
-		d.failed = true
+		s.errorf(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
+		s.fail()
 		return
 	}
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
-	if !d.failed && len(p.namespace) == 0 {
-		m.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are c or d, which namespaces never grant, so nobody could use a namespace with this acl. Grant \"lock\" or \"admin\".")
-		d.failed = true
+	if !s.r.failed && len(p.namespace) == 0 {
+		s.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are c or d, which namespaces never grant, so nobody could use a namespace with this acl. Grant \"lock\" or \"admin\".")
+		s.fail()
 	}
-	d.value = cty.CapsuleVal(policyType, p)
+	s.r.value = cty.CapsuleVal(policyType, p)
 }
 
-func (m *module) evaluateGrant(s scope, g *block, p *policy) {
-	to, allow := g.attrs["to"], g.attrs["allow"]
+func (s scope) evaluateGrant(g *block, p *policy) {
+	to, allow := g.arg("to"), g.arg("allow")
 	word, okAllow := s.text(allow)
 	var perms kind.RolePerms
 	if okAllow {
@@ -248,7 +248,7 @@ func (m *module) evaluateGrant(s scope, g *block, p *policy) {
 		_, ok = s.wrong(to, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
 	}
 	if !ok || !okAllow {
-		s.d.failed = true
+		s.fail()
 		return
 	}
 	for _, a := range who {
@@ -343,23 +343,23 @@ func digestID(user, password string) string {
 
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
-func (m *module) evaluateAccess(s scope, b *block) *plan.Access {
-	admins := s.declaredTo(b.attrs["admins"], kind.RoleAdmin)
-	readers := s.declaredTo(b.attrs["readers"], kind.RoleObserve)
-	if s.d.failed || admins == nil && readers == nil {
+func (s scope) evaluateAccess(b *block) *plan.Access {
+	admins := s.declaredTo(b.arg("admins"), kind.RoleAdmin)
+	readers := s.declaredTo(b.arg("readers"), kind.RoleObserve)
+	if s.r.failed || admins == nil && readers == nil {
 		return nil
 	}
 	if len(admins) == 0 {
-		at := b.attrs["admins"]
+		at := b.arg("admins")
 		if at == nil || admins == nil {
-			at = b.attrs["readers"]
+			at = b.arg("readers")
 		}
 		s.wrong(at, "No administrators", "Nobody could apply this stack any more. List its administrators: admins = [principal.NAME].")
 		return nil
 	}
 	for _, a := range admins {
 		if plan.Everybody(a) {
-			s.wrong(b.attrs["admins"], "Everybody would be an administrator", fmt.Sprintf(
+			s.wrong(b.arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
 				"%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", plan.Identity{Scheme: a.Scheme, ID: a.ID}))
 			return nil
 		}
@@ -369,8 +369,8 @@ func (m *module) evaluateAccess(s scope, b *block) *plan.Access {
 		return slices.ContainsFunc(admins, func(a kind.ACL) bool { return a.Scheme == r.Scheme && a.ID == r.ID })
 	})
 	if n := max(len(admins), len(readers)); n > maxEntries/2 {
-		m.errorf(b.head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
-		s.d.failed = true
+		s.errorf(b.head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
+		s.fail()
 		return nil
 	}
 	return &plan.Access{Admins: admins, Readers: readers}

@@ -14,22 +14,28 @@ import (
 
 // resolve is the static pass: it checks every reference of every expression
 // before anything is evaluated, and records what refers to what.
-func (m *module) resolve() {
-	for _, d := range m.all {
+func (r *reading) resolve() {
+	for _, d := range r.all {
 		for _, a := range d.attrs {
-			r := resolver{m, d, a}
+			in := resolver{r.declarations, r.report, d, a}
 			for _, t := range a.expr.Variables() {
-				if !r.traversal(t) {
-					a.bad, d.failed = true, true
+				if !in.traversal(t) {
+					a.unresolved, d.broken = true, true
 				}
 			}
+		}
+	}
+	for _, name := range r.names["var"] {
+		for _, rule := range r.variables[name].rules {
+			rule.broken = !r.resolveRule(rule, name)
 		}
 	}
 }
 
 // resolver resolves the references of one argument.
 type resolver struct {
-	*module
+	*declarations
+	*report
 	d *decl
 	a *attribute
 }
@@ -37,7 +43,7 @@ type resolver struct {
 // unknown reports a name that does not exist, unless its declaration may be among
 // those that could not be read.
 func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
-	if !r.incomplete {
+	if !r.declarations.incomplete {
 		r.errorf(t.SourceRange(), "Unknown reference", format, args...)
 	}
 	return false
@@ -214,7 +220,7 @@ func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) boo
 	if in != nil {
 		where, prefix = "in "+in.addr, in.addr+"."
 	}
-	if why := (place{node: in, in: r.module}).noNode(k, label, where, prefix); why != "" {
+	if why := (place{node: in, in: r.declarations}).noNode(k, label, where, prefix); why != "" {
 		r.errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
 	return false
@@ -231,7 +237,7 @@ func (r resolver) dependKind(in *nodeDecl, k string) {
 	if in != nil {
 		r.depend(in.decl)
 	}
-	for _, n := range (place{node: in, in: r.module}).siblings() {
+	for _, n := range (place{node: in, in: r.declarations}).siblings() {
 		if n.kind.Name == k {
 			r.dependAll(n)
 		}

@@ -136,7 +136,7 @@ type AttributeSchema struct {
 // Schema returns the language. The result is a new one at each call.
 func Schema() *LanguageSchema {
 	s := &LanguageSchema{Format: schemaFormat}
-	s.Functions = slices.Sorted(maps.Keys(newModule(&sources{report: &report{}}, Options{}).functionsOf()))
+	s.Functions = slices.Sorted(maps.Keys(new(declarations).functionsOf(nil)))
 	for _, t := range language.blocks {
 		b := t.describe()
 		b.Module = childLanguage.nested(t.name) != nil

@@ -19,30 +19,39 @@ type mark string
 // sensitive marks a value that must not be shown.
 const sensitive mark = "sensitive"
 
-// scope evaluates the arguments of one declaration, or of one instance of it.
+// scope evaluates one declaration, or one instance of it.
 type scope struct {
-	m      *module
+	*evaluation
 	d      *decl
+	r      *result
 	ctx    *hcl.EvalContext
 	broken bool   // each is not known, because for_each was wrong
-	where  string // which instance, for diagnostics; ""
+	which  string // which instance, for diagnostics; ""
 }
 
-// scopeOf builds the context of a declaration: exactly the values its
-// expressions refer to, so that nothing that is not evaluated yet can be seen.
-// path.module, as path.root, is relative to the directory of the configuration and not to the
-// working directory, so that a plan does not depend on where it is made.
-func (m *module) scopeOf(d *decl) *hcl.EvalContext {
-	if d.scope != nil {
-		return d.scope
-	}
+// scope is that of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
+// not evaluated yet can be seen.
+func (e *evaluation) scope(d *decl) scope {
+	return scope{evaluation: e, d: d, r: e.of(d), ctx: e.contextOf(d.attrs)}
+}
+
+// apart is the scope of expressions that no declaration in the graph has; their result is their own.
+func (e *evaluation) apart(d *decl) scope {
+	return scope{evaluation: e, d: d, r: &result{cty.DynamicVal, d.broken}, ctx: e.contextOf(d.attrs)}
+}
+
+func (s scope) fail() { s.r.failed = true }
+
+// contextOf holds what the expressions refer to. path.module, as path.root, is relative to the directory of the configuration
+// and not to the working directory, so that a plan does not depend on where it is made.
+func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {
 	values := map[string]map[string]cty.Value{}
 	seen := map[*decl]bool{}
 	var nodes []*nodeDecl
-	for _, a := range d.attrs {
+	for _, a := range attrs {
 		for _, dep := range a.deps {
 			switch {
-			case dep.failed || seen[dep]:
+			case e.of(dep).failed || seen[dep]:
 				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
 				// The other arguments of the declaration are, and their errors found.
 			case dep.node != nil:
@@ -52,21 +61,18 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 				if values[root] == nil {
 					values[root] = map[string]cty.Value{}
 				}
-				values[root][name] = dep.value
+				values[root][name] = e.of(dep).value
 			}
 			seen[dep] = true
 		}
 	}
-	variables := nodeValues(nodes)
-	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(m.path), "root": cty.StringVal(".")})
+	variables := e.nodeValues(nodes)
+	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(e.path), "root": cty.StringVal(".")})
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
-	d.scope = &hcl.EvalContext{Variables: variables, Functions: m.functions}
-	return d.scope
+	return &hcl.EvalContext{Variables: variables, Functions: e.functions}
 }
-
-func (m *module) scope(d *decl) scope { return scope{m: m, d: d, ctx: m.scopeOf(d)} }
 
 // value evaluates an argument. It returns false when there is none, or when it
 // or something it refers to is wrong; then the declaration is marked failed, and
@@ -76,39 +82,46 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	if s.waits(a) {
-		s.d.failed = true
+		s.fail()
 		return cty.NilVal, false
 	}
-	v, diags := s.evaluate(a)
+	v, diags := s.result(a)
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
-	s.m.add(diags...)
+	s.add(diags...)
 	if diags.HasErrors() {
-		a.bad = !a.each // every other instance would repeat it
-		s.d.failed = true
+		s.spoil(a)
 		return cty.NilVal, false
 	}
 	return v, true
 }
 
-func (s scope) evaluate(a *attribute) (cty.Value, hcl.Diagnostics) {
-	return evaluate(a.expr, s.ctx, s.m.files.text(a.expr.Range()))
+func (s scope) result(a *attribute) (cty.Value, hcl.Diagnostics) {
+	return compute(a.expr, s.ctx, s.files.text(a.expr.Range()))
+}
+
+// spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
+func (s scope) spoil(a *attribute) {
+	s.fail()
+	if !a.each {
+		s.bad[a] = true
+	}
 }
 
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
 func (s scope) waits(a *attribute) bool {
-	return a.bad || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return d.failed })
+	return s.isBad(a) || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return s.of(d).failed })
 }
 
 // about says which instance an error was found in, where there are several.
 func (s scope) about(a *attribute) string {
 	switch {
-	case s.where != "" && a.each:
-		return " This is about " + s.where + "."
-	case s.m.parent != nil:
-		return " This is about " + strings.TrimSuffix(s.m.prefix, ".") + "."
+	case s.which != "" && a.each:
+		return " This is about " + s.which + "."
+	case s.outer != nil:
+		return " This is about " + strings.TrimSuffix(s.prefix, ".") + "."
 	}
 	return ""
 }
@@ -116,11 +129,10 @@ func (s scope) about(a *attribute) string {
 // wrong reports an error in an argument's value. The context makes the view
 // show the values that went into it, marked ones left out.
 func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
-	s.d.failed = true
-	a.bad = !a.each // what does not depend on the element is wrong for all of them, and said once
+	s.spoil(a)
 	r := a.expr.Range()
 	detail += s.about(a)
-	s.m.add(&hcl.Diagnostic{
+	s.add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
 		Expression: a.expr, EvalContext: s.ctx,
 	})
@@ -228,7 +240,7 @@ func fieldType(f kind.Field) cty.Type {
 
 // nodeValues are the objects namespace, mutex, ... that hold exactly the given
 // declarations, and what leads to them.
-func nodeValues(nodes []*nodeDecl) map[string]cty.Value {
+func (e *evaluation) nodeValues(nodes []*nodeDecl) map[string]cty.Value {
 	wanted := map[*nodeDecl]bool{}
 	children := map[*nodeDecl][]*nodeDecl{}
 	for _, n := range nodes {
@@ -237,10 +249,10 @@ func nodeValues(nodes []*nodeDecl) map[string]cty.Value {
 			children[n.parent] = append(children[n.parent], n)
 		}
 	}
-	return childValues(children, nil, nil)
+	return childValues(children, nil, e.top)
 }
 
-func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at *instance) map[string]cty.Value {
+func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at siblings) map[string]cty.Value {
 	byKind := map[string]map[string]cty.Value{}
 	for _, n := range children[in] {
 		if byKind[n.kind.Name] == nil {
@@ -258,10 +270,10 @@ func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at *instance)
 // nodeValue is one block as a reference sees it: an object, or with for_each an
 // object of objects by key. An object and not a map, since what is inside
 // may differ from key to key.
-func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at *instance) cty.Value {
+func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at siblings) cty.Value {
 	byKey := map[string]cty.Value{}
-	for _, i := range n.instances[at] {
-		attrs := childValues(children, n, i)
+	for _, i := range at[n] {
+		attrs := childValues(children, n, i.inside)
 		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
 		for _, f := range i.params.Fields() {
 			attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string

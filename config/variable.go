@@ -18,84 +18,90 @@ type variable struct {
 	defaults  *typeexpr.Defaults
 	sensitive bool
 	nullable  bool
-	broken    bool      // its declaration is wrong
-	rejected  bool      // by a validation rule
-	at        hcl.Range // what to show when the value is wrong
+	fallback  *given  // its default; nil without one
+	rules     []*decl // one for each validation block
 }
 
-// evaluateVariable gives a variable its value: the input of the highest
-// precedence, or the default.
-func (m *module) evaluateVariable(d *decl) {
-	v := m.variables[d.block.name()]
-	if v.broken {
-		d.failed = true
-		return
-	}
-	fallback, ok := cty.NilVal, true
-	if a := d.block.attrs["default"]; a != nil {
-		at := d.head
-		if !v.sensitive {
-			at = a.expr.Range()
+// given is a value for a variable, and what to show when it is wrong.
+type given struct {
+	value cty.Value
+	at    hcl.Range
+}
+
+// evaluateVariables gives the variables their values, and checks their rules when all of them have one, because a rule may refer
+// to another variable.
+func (e *evaluation) evaluateVariables() {
+	values := map[*variable]*given{}
+	for _, name := range e.names["var"] {
+		v := e.variables[name]
+		if v.broken {
+			continue
 		}
-		// No scope: a default is a constant, so that it can be read without
-		// evaluating anything.
-		var diags hcl.Diagnostics
-		if fallback, diags = a.expr.Value(nil); diags.HasErrors() {
-			m.errorf(a.expr.Range(), "Not a constant", "default must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.")
-			ok = false
+		if values[v] = e.valueOf(v); values[v] == nil {
+			e.of(v.decl).failed = true
 		} else {
-			fallback, ok = m.fitting(v, fallback, at, "the default")
+			e.of(v.decl).value = values[v].value
 		}
 	}
-	in, given := m.inputs[d.block.name()]
+	var rejected []*variable
+	for _, name := range e.names["var"] {
+		v := e.variables[name]
+		if values[v] == nil {
+			continue
+		}
+		for _, rule := range v.rules {
+			if !e.keeps(v, rule, values[v].at) {
+				rejected = append(rejected, v)
+			}
+		}
+	}
+	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
+	// already, the order of declarations would decide how many errors are shown.
+	for _, v := range rejected {
+		e.of(v.decl).failed = true
+	}
+}
+
+// valueOf is the input of the highest precedence, or the default; nil when there is none, which has been reported.
+func (e *evaluation) valueOf(v *variable) *given {
+	in, set := e.inputs[v.block.name()]
 	switch {
-	case !ok || in.failed:
-		d.failed = true
-	case given && !(isNull(in.value) && !v.nullable && fallback != cty.NilVal): // which takes the default, as in Terraform
-		at := d.head
+	case in.failed:
+		return nil
+	case set && !(isNull(in.value) && !v.nullable && v.fallback != nil): // which takes the default, as in Terraform
+		at := v.head
 		if !v.sensitive && in.rng != nil {
 			at = *in.rng
 		}
-		if d.value, ok = m.fitting(v, in.value, at, in.from); !ok {
-			d.failed = true
-		}
-	case fallback != cty.NilVal:
-		d.value = fallback
-	default:
-		m.noValue(v)
+		return v.fitting(in.value, at, in.from, e.report)
+	case v.fallback == nil:
+		v.noValue(e.report)
 	}
-}
-
-func (m *module) isVariable(d *decl) bool {
-	v := m.variables[d.block.name()]
-	return v != nil && v.decl == d
+	return v.fallback
 }
 
 // fitting is a value of the variable's type. at is where to point when it is wrong.
-func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) (cty.Value, bool) {
-	name := v.block.name()
+func (v *variable) fitting(raw cty.Value, at hcl.Range, from string, r *report) *given {
 	value, err := v.convert(raw)
 	if err != nil {
-		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s. Change the value, or the type.", name, from, conversionError(err, v.sensitive || raw.ContainsMarked()))
-		return cty.NilVal, false
+		r.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s. Change the value, or the type.", v.block.name(), from, conversionError(err, v.sensitive || raw.ContainsMarked()))
+		return nil
 	}
 	if v.sensitive {
 		value = value.Mark(sensitive)
 	}
-	v.at = at
-	return value, true
+	return &given{value, at}
 }
 
 // noValue says where to give a value. Everybody on the machine can read the command line of a running program: nothing
 // sensitive belongs on it.
-func (m *module) noValue(v *variable) {
+func (v *variable) noValue(r *report) {
 	name := v.block.name()
 	use := fmt.Sprintf("Use -var '%s=...', a *%s file, or the environment variable %s%s.", name, inputSuffix, envPrefix, name)
 	if v.sensitive {
 		use = fmt.Sprintf("It is sensitive: use the environment variable %s%s, or -var-file=- and write %s = ... to standard input.", envPrefix, name, name)
 	}
-	m.errorf(v.head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
-	v.failed = true
+	r.errorf(v.head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
 }
 
 // convert applies the type's optional() defaults first: they may supply what the
@@ -113,22 +119,42 @@ func (v *variable) convert(raw cty.Value) (cty.Value, error) {
 	return convert.Convert(raw, v.typ)
 }
 
-// declareVariables reads the arguments of variable blocks that say what a value
-// must be. They are constants.
-func (m *module) declareVariables() {
-	for _, name := range m.names["var"] {
-		d := m.named["var"][name]
+// declareVariables reads what variable blocks say. All of it is constant.
+func (r *reading) declareVariables() {
+	for _, name := range r.names["var"] {
+		d := r.named["var"][name]
 		v := &variable{decl: d, typ: cty.DynamicPseudoType, nullable: true}
-		if a := d.block.attrs["type"]; a != nil {
-			v.broken = !m.readType(v, a.expr)
+		if a := d.block.arg("type"); a != nil && !r.readType(v, a.expr) {
+			d.broken = true
 		}
-		v.sensitive = m.constantBool(d.block.attrs["sensitive"], false)
-		v.nullable = m.constantBool(d.block.attrs["nullable"], true)
-		m.variables[name] = v
+		v.sensitive = r.constantBool(d.block.arg("sensitive"), false)
+		v.nullable = r.constantBool(d.block.arg("nullable"), true)
+		if a := d.block.arg("default"); a != nil && !d.broken {
+			v.fallback = r.fallback(v, a.expr)
+			d.broken = v.fallback == nil
+		}
+		for _, b := range d.block.blocks {
+			v.rules = append(v.rules, &decl{addr: d.addr, head: b.head, block: b, attrs: b.all()})
+		}
+		r.variables[name] = v
 	}
 }
 
-func (m *module) readType(v *variable, expr hcl.Expression) bool {
+// fallback is the default. It has no scope: it is a constant, so that it can be read without evaluating anything.
+func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
+	value, diags := expr.Value(nil)
+	if diags.HasErrors() {
+		r.errorf(expr.Range(), "Not a constant", "default must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.")
+		return nil
+	}
+	at := v.head
+	if !v.sensitive {
+		at = expr.Range()
+	}
+	return v.fitting(value, at, "the default", r.report)
+}
+
+func (r *reading) readType(v *variable, expr hcl.Expression) bool {
 	switch hcl.ExprAsKeyword(expr) { // Terraform's shorthands
 	case "list":
 		v.typ = cty.List(cty.DynamicPseudoType)
@@ -138,14 +164,14 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 		return true
 	}
 	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	m.add(advised(diags)...)
+	r.add(advised(diags)...)
 	if !diags.HasErrors() {
 		v.typ, v.defaults = ty, defaults
 	}
 	return !diags.HasErrors()
 }
 
-func (m *module) constantBool(a *attribute, def bool) bool {
+func (r *reading) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
@@ -155,51 +181,40 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 			return c.True()
 		}
 	}
-	m.errorf(a.expr.Range(), "Wrong type", "%s must be written as true or false: it cannot depend on other values.", a.name)
+	r.errorf(a.expr.Range(), "Wrong type", "%s must be written as true or false: it cannot depend on other values.", a.name)
 	return def
 }
 
-// validate checks the validation rules when all these variables have their values, because a rule may refer to another
-// variable.
-func (m *module) validate(variables []*variable) {
-	for _, v := range variables {
-		for _, b := range v.block.blocks {
-			if !v.failed && !m.checkRules(v, b) {
-				v.rejected = true
-			}
-		}
-	}
-	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
-	// already, the order of declarations would decide how many errors are shown.
-	for _, v := range variables {
-		v.failed = v.failed || v.rejected
-	}
-}
-
-// checkRules evaluates one validation block, or a dynamic one.
-func (m *module) checkRules(v *variable, b *block) bool {
-	rd := &decl{addr: v.addr, head: b.head, attrs: b.all()}
-	for _, a := range rd.attrs {
+// resolveRule resolves the references of a validation block, or a dynamic one.
+func (r *reading) resolveRule(rule *decl, name string) bool {
+	for _, a := range rule.attrs {
 		for _, t := range a.expr.Variables() {
 			if root := t.RootName(); root != "var" && root != a.iterator {
-				m.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", v.block.name())
+				r.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
 				return false
 			}
-			if !(resolver{m, rd, a}).traversal(t) {
+			if !(resolver{r.declarations, r.report, rule, a}).traversal(t) {
 				return false
 			}
 		}
 	}
-	good := true
-	for _, rule := range m.expandNested(m.scope(rd), &block{blocks: []*block{b}}, "validation") {
-		good = m.checkRule(v, rule.block, rule.s) && good
-	}
-	return good && !rd.failed
+	return true
 }
 
-// checkRule evaluates one rule.
-func (m *module) checkRule(v *variable, rule *block, s scope) bool {
-	condition := rule.attrs["condition"]
+// keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
+func (e *evaluation) keeps(v *variable, rule *decl, at hcl.Range) bool {
+	if rule.broken {
+		return false
+	}
+	good, all := true, e.apart(rule)
+	for _, one := range all.expandNested(&block{blocks: []*block{rule.block}}, "validation") {
+		good = one.s.keepsRule(v, one.block, at) && good
+	}
+	return good && !all.r.failed
+}
+
+func (s scope) keepsRule(v *variable, rule *block, at hcl.Range) bool {
+	condition := rule.arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
 		return false
@@ -208,12 +223,12 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 		return true
 	}
 	text := "The value breaks a rule of its declaration."
-	if message, ok := s.as(rule.attrs["error_message"], cty.String); ok && !message.IsMarked() {
+	if message, ok := s.as(rule.arg("error_message"), cty.String); ok && !message.IsMarked() {
 		text = message.AsString()
 	}
-	m.add(&hcl.Diagnostic{
-		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &v.at,
-		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), m.where(rule.head)),
+	s.add(&hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &at,
+		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), s.where(rule.head)),
 		Expression: condition.expr, EvalContext: s.ctx,
 	})
 	return false

@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
+// the directory, and never change then: what is found out about one of them in an instance is in an evaluation.
+type declarations struct {
+	files    *sources
+	path     string // from the configuration's directory; "." for that itself
+	settings *decl  // the locktree block
+
+	// named are the declarations a reference ROOT.NAME finds.
+	named   map[string]map[string]*decl
+	names   map[string][]string // the names by root, in order of declaration
+	nodes   []*nodeDecl         // at the top
+	outputs []*decl
+	all     []*decl // in order of declaration
+	steps   []*decl // in order of evaluation
+
+	variables map[string]*variable
+	index     map[nodeKey]*nodeDecl
+	functions map[string]function.Function
+	// incomplete: blocks of unknown types were left out, so a name that is not
+	// there may belong to an error that has been reported.
+	incomplete bool
+	// calls are the module blocks here and in what they call; depth is how far they lead.
+	calls, depth int
+}
+
+// nodeKey finds a node block among its siblings without walking them: a
+// namespace of 100,000 locks would take their square otherwise.
+type nodeKey struct {
+	parent      *nodeDecl
+	kind, label string
+}
+
+// roots of references that find a declaration by its second word.
+var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
+
+// reader reads the directories of one Load, each once.
+type reader struct {
+	*report
+	opts Options
+	// open opens a directory by its path from the configuration's.
+	open    func(dir string) (fs.FS, error)
+	known   map[string]*declarations // by path; nil when a directory holds nothing that could be evaluated
+	refused bool                     // that there are too many modules has been reported
+}
+
+// reading makes the declarations of one directory.
+type reading struct {
+	*declarations
+	*reader
+	outer *reading // has the module block that made us read this; nil: it is the configuration itself
+}
+
+// directory reads the files and does everything that needs no values. It returns nil when there is nothing that could be evaluated.
+//
+// collect reads the modules that are called, down to the last one, so that resolve knows
+// the outputs there are. complete reports only: collect has to cope with what is missing. order needs the
+// references that resolve finds.
+func (r *reader) directory(files *sources, dir string, outer *reading) *declarations {
+	d := &reading{reader: r, outer: outer, declarations: &declarations{
+		files: files, path: dir, named: map[string]map[string]*decl{}, names: map[string][]string{},
+		index: map[nodeKey]*nodeDecl{}, variables: map[string]*variable{},
+	}}
+	root := d.decodeFiles()
+	if root == nil {
+		return nil
+	}
+	d.collect(root)
+	root.complete(r.report)
+	d.functions = d.functionsOf(r.opts.Environ)
+	d.declareVariables()
+	d.resolve()
+	d.steps = d.order()
+	return d.declarations
+}
+
+// called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
+func (r *reading) called(dir string, at hcl.Expression) *declarations {
+	depth := 0
+	// By the path alone: a module may call the configuration once more under another name for its directory, such as
+	// "../" and its name, which then calls itself by that name.
+	for up := r; up != nil; up = up.outer {
+		if up.path == dir {
+			r.errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
+			return nil
+		}
+		depth++
+	}
+	child, known := r.known[dir]
+	if !known && depth <= maxCallDepth {
+		fsys, err := r.open(dir)
+		if err == nil {
+			_, err = fs.Stat(fsys, ".")
+		}
+		if err != nil {
+			r.errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(plainError(err), "."))
+			return nil
+		}
+		child = r.directory(r.files.in(fsys, dir), dir, r)
+		r.known[dir] = child
+	}
+	r.calls++
+	if child != nil {
+		r.calls += child.calls
+		r.depth = max(r.depth, child.depth+1)
+		depth += child.depth
+	}
+	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
+	// 2,000 calls could be as many levels.
+	if depth > maxCallDepth || r.calls > maxCalls {
+		if !r.refused {
+			r.errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
+		}
+		r.refused = true
+		return nil
+	}
+	return child
+}
+
+// chain is how this module came to be called, from the given directory on.
+func (r *reading) chain(from string) string {
+	text := r.path
+	for at := r; at.path != from && at.outer != nil; at = at.outer {
+		text = at.outer.path + " calls " + text
+		if at.outer.path == from {
+			break
+		}
+	}
+	return text + " calls " + from
+}
+
+// language is that of the files in this directory.
+func (r *reading) language() *blockType {
+	if r.outer != nil {
+		return childLanguage
+	}
+	return language
+}
+
+// decodeFiles reads every file into one block; nil when going on would only report consequences of the errors so far.
+func (r *reading) decodeFiles() *block {
+	// Errors of the tables are reported only when there are no syntax errors: a block that did not parse is missing, and
+	// references to it would be reported as unknown.
+	decoding := &report{dir: r.dir}
+	root := &block{typ: r.language()}
+	before, empty := r.errors(), true
+	var version *hcl.Diagnostic
+	for _, name := range r.files.list() {
+		body := r.files.parse(name)
+		if body == nil {
+			continue
+		}
+		empty = false
+		if version == nil {
+			version = r.checkVersion(body)
+		}
+		root.blocks = append(root.blocks, decodeBody(body, root.typ, decoding).blocks...)
+	}
+	if version != nil && r.outer == nil {
+		// What a newer version's language looks like to this program is beside the
+		// point, so a wrong version is the only error. For a module it is one among others: the report holds those of all
+		// modules.
+		r.diags = nil
+	}
+	if version != nil {
+		r.add(version)
+	}
+	if empty || version != nil || r.errors() > before {
+		return nil
+	}
+	r.add(decoding.diags...)
+	r.declarations.incomplete = decoding.incomplete
+	return root
+}
+
+// checkVersion looks for required_version in a body and nothing else, so that it
+// works on a file whose language this program does not know. The diagnostics of the
+// two bodies are dropped for that reason: when the version fits, decodeBody finds the same
+// errors.
+func (r *reading) checkVersion(body hcl.Body) *hcl.Diagnostic {
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
+	for _, b := range content.Blocks {
+		inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "required_version"}}})
+		if a := inner.Attributes["required_version"]; a != nil {
+			if d := r.checkConstraint(a); d != nil {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reading) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
+	text, ok := constantText(a.Expr)
+	if !ok {
+		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
+	}
+	want, err := version.NewConstraint(text)
+	if err != nil {
+		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
+	}
+	have, err := version.NewVersion(r.opts.Version)
+	if err != nil {
+		return nil // a build without a version
+	}
+	// A pre-release of 1.2.0 speaks the language of 1.2.0.
+	if want.Check(have.Core()) {
+		return nil
+	}
+	return errorAt(a.Expr.Range(), "Unsupported locktree version", fmt.Sprintf(
+		"This configuration requires locktree %s; this is %s. Install a version that fits, or change required_version.", want, have))
+}
