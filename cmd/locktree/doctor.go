@@ -102,7 +102,7 @@ func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Co
 		return nil, err
 	case err != nil:
 		return []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: err.Error(),
-			Why: "programs that are given this server lose time on it, and the ensemble may stand one failure fewer", Next: "see that it runs, or take it out of the list"}}, nil
+			Why: "clients that try this server lose time, and the ensemble tolerates one failure fewer", Next: "check that it is running, or remove it from the list"}}, nil
 	}
 	defer client.Close()
 	return inspect.Check(ctx, client)

@@ -55,7 +55,7 @@ func TestServeKeepsTheConfigurationWhileItsFilesHaveErrors(t *testing.T) {
 	good := fingerprint.FindString(s.until("drift", "No changes. Your locks match the configuration."))
 	file := filepath.Join(dir, "locks.locktree.hcl")
 	rewrite(t, file, `mutex "ledger" {`, `mutexes "ledger" {`)
-	require.Contains(t, s.until("", "it cannot be read again, and the one of"), "locks.locktree.hcl:")
+	require.Contains(t, s.until("", "it cannot be read again, so the one of"), "locks.locktree.hcl:")
 	require.Equal(t, good, fingerprint.FindString(s.until("drift", "it cannot be read again:")))
 	s.until("metrics", "locktree_config_last_reload_successful 0\n")
 	require.Contains(t, s.said(), "The configuration was read again and is not used: ")
@@ -65,7 +65,7 @@ func TestServeKeepsTheConfigurationWhileItsFilesHaveErrors(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, "the locks are looked at as before")
 	rewrite(t, file, `mutexes "ledger" {`, `mutex "ledger" {`)
 	s.until("metrics", "locktree_config_last_reload_successful 1\n")
-	require.Contains(t, s.said(), "The configuration was read again and is in force.")
+	require.Contains(t, s.said(), "The configuration was read again and is active.")
 }
 
 // Servers and credentials come from files of variables, which are replaced while the page is served.

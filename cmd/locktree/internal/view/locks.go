@@ -58,7 +58,7 @@ func (l Locks) text(h *Human) {
 		}
 		h.out.printf("%s%s.\n", tally(e.Locks), notSeen(0, len(e.Closed())))
 		if text := Unasked(e.Snapshot); text != "" && len(e.Locks) > 0 {
-			h.out.printf("Where clients connect from, and who is cut off, is not known of all. %s\n", text)
+			h.out.printf("It is not known of all clients whether, and from where, they are connected. %s\n", text)
 		}
 		h.deadlocks(e.Waits)
 	}

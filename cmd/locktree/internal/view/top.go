@@ -38,13 +38,13 @@ func (t Top) text(h *Human) {
 			warn("Cannot be read: " + clean(FirstFew(closed)))
 		}
 		if e.Cut {
-			warn("Some nodes below " + clean(e.Path) + " are not looked at: there are too many, or their paths are too long. Give a longer path.")
+			warn("Some nodes below " + clean(e.Path) + " are not read: there are too many, or their paths are too long. Give a longer path.")
 		}
 		if e.Pending > 0 {
-			lines = append(lines, Plural(e.Pending, "node")+" not looked at this time: what is shown of them is older, or nothing.")
+			lines = append(lines, Plural(e.Pending, "node")+" not read this time: what is shown of them is older, or missing.")
 		}
 		if text := Unasked(e.Snapshot); text != "" && len(rows) > 0 {
-			lines = append(lines, "Who is cut off is not known of all. "+text)
+			lines = append(lines, "It is not known of all clients whether they are connected. "+text)
 		}
 		for _, line := range deadlockLines(e.Waits) {
 			warn(line)

@@ -217,7 +217,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	b.mu.Unlock()
 	if err != nil {
-		plain(w, http.StatusInternalServerError, "the page could not be made: "+clip(err.Error())+"\n")
+		plain(w, http.StatusInternalServerError, "the page could not be rendered: "+clip(err.Error())+"\n")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -339,7 +339,7 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	b.mu.Unlock()
 	if full {
 		w.Header().Set("Retry-After", "30")
-		plain(w, http.StatusServiceUnavailable, "too many streams; the page works without one\n")
+		plain(w, http.StatusServiceUnavailable, "too many event streams; the page works without one\n")
 		return
 	}
 	defer func() {

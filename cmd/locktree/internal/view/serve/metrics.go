@@ -66,12 +66,12 @@ func (b *Board) exposition() []byte {
 		return b.metrics
 	}
 	f := &families{byName: map[string]*family{}}
-	f.add("locktree_build_info", "gauge", "The program that serves this.", 1, "version", b.opts.Version)
+	f.add("locktree_build_info", "gauge", "Version of the program that serves this; the value is always 1.", 1, "version", b.opts.Version)
 	if s := b.source; !s.Read.IsZero() {
-		f.add("locktree_config_last_reload_successful", "gauge", "Whether what is in use is what the files of the configuration said when they were last read.", number(s.Error == ""))
-		f.add("locktree_config_last_reload_success_timestamp_seconds", "gauge", "When the configuration that is in use was read.", seconds(s.Read))
+		f.add("locktree_config_last_reload_successful", "gauge", "1 if the last reload of the configuration succeeded.", number(s.Error == ""))
+		f.add("locktree_config_last_reload_success_timestamp_seconds", "gauge", "Time at which the active configuration was read.", seconds(s.Read))
 		if s.Path != "" {
-			f.add("locktree_config_info", "gauge", "The configuration that is in use: always 1.", 1, "path", s.Path, "fingerprint", s.Fingerprint)
+			f.add("locktree_config_info", "gauge", "Path and fingerprint of the active configuration; the value is always 1.", 1, "path", s.Path, "fingerprint", s.Fingerprint)
 		}
 	}
 	for i := range b.ensembles {
@@ -90,28 +90,28 @@ func (b *Board) exposition() []byte {
 
 func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	en := []string{"ensemble", e.Name}
-	f.add("locktree_up", "gauge", "Whether the last look at the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
-	f.add("locktree_scan_errors_total", "counter", "Looks that failed.", float64(e.failures), en...)
+	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
+	f.add("locktree_scan_errors_total", "counter", "Scans that failed.", float64(e.failures), en...)
 	if e.Drift != nil {
 		c := e.Drift.Summary()
 		for i, n := range []int{c.Add, c.Change, c.Destroy} {
-			f.add("locktree_drift_changes", "gauge", "Changes that would put the configuration in force.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
+			f.add("locktree_drift_changes", "gauge", "Changes that an apply would make.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
 		}
-		f.add("locktree_apply_incomplete", "gauge", "Whether an apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in.", number(unfinished(e.Drift)), en...)
+		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new.", number(unfinished(e.Drift)), en...)
 	}
 	if e.Compare { // from the beginning: an alert sees the age of what there is
 		checked := 0.0
 		if e.Drift != nil {
 			checked = seconds(e.DriftAt)
 		}
-		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked; 0 as long as that has not succeeded.", checked, en...)
+		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", checked, en...)
 	}
 	if e.Checkup != nil {
 		value := map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}
 		together := view.CheckupServer{Conditions: e.Checkup.Together}
 		for _, server := range append(slices.Clip(e.Checkup.Servers), together) {
 			for _, k := range server.Conditions {
-				f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not; of the servers together where none is named.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
+				f.add("locktree_condition", "gauge", "A condition that locks depend on: 1 holds, 0.5 unsure, 0 fails. Without a server it is about all servers together.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
 			}
 		}
 		count := map[inspect.Verdict]int{}
@@ -119,31 +119,31 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 			count[k.Verdict]++
 		}
 		for _, v := range []inspect.Verdict{inspect.VerdictUnsure, inspect.VerdictFails} { // a series for each lock would be too many
-			f.add("locktree_lock_conditions", "gauge", "Conditions of single locks that do not hold for certain.", float64(count[v]), append(en, "verdict", v.String())...)
+			f.add("locktree_lock_conditions", "gauge", "Conditions of single locks that fail or are unsure.", float64(count[v]), append(en, "verdict", v.String())...)
 		}
 	}
 	snap := e.Snapshot
 	if snap == nil {
 		return
 	}
-	f.add("locktree_snapshot_age_seconds", "gauge", "The age of what is told here.", now.Sub(snap.At).Seconds(), en...)
-	f.add("locktree_scan_duration_seconds", "gauge", "How long the last look took.", snap.Took.Seconds(), en...)
-	f.add("locktree_scan_reads", "gauge", "Requests of the last look.", float64(snap.Cost.Reads), en...)
-	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last look.", float64(snap.Cost.WordBytes), en...)
-	f.add("locktree_scan_pending", "gauge", "Nodes whose turn to be read has not come yet.", float64(snap.Pending), en...)
+	f.add("locktree_snapshot_age_seconds", "gauge", "Seconds since the snapshot was taken.", now.Sub(snap.At).Seconds(), en...)
+	f.add("locktree_scan_duration_seconds", "gauge", "Duration of the last scan.", snap.Took.Seconds(), en...)
+	f.add("locktree_scan_reads", "gauge", "Requests of the last scan.", float64(snap.Cost.Reads), en...)
+	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last scan.", float64(snap.Cost.WordBytes), en...)
+	f.add("locktree_scan_pending", "gauge", "Nodes that were left for a later scan.", float64(snap.Pending), en...)
 	closed := len(view.LocksOf{Snapshot: snap}.Closed())
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
-	f.add("locktree_missing_locks", "gauge", "Locks that are declared and not there.", float64(len(snap.Unread)-closed), en...)
-	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: cycles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
-	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
+	f.add("locktree_missing_locks", "gauge", "Declared locks that do not exist.", float64(len(snap.Unread)-closed), en...)
+	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
+	f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.",
 		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter
-	f.add("locktree_locks", "gauge", "Locks that are looked at.", float64(len(snap.Locks)), en...)
+	f.add("locktree_locks", "gauge", "Locks in the snapshot.", float64(len(snap.Locks)), en...)
 	largest := 0
 	for _, s := range snap.Sessions {
 		largest = max(largest, s.Bytes)
 	}
-	f.add("locktree_sessions", "gauge", "Client sessions that are known.", float64(len(snap.Sessions)), en...)
-	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the session with the most (ZOOKEEPER-4306).", float64(largest), en...)
+	f.add("locktree_sessions", "gauge", "Client sessions in the snapshot.", float64(len(snap.Sessions)), en...)
+	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the largest session (ZOOKEEPER-4306).", float64(largest), en...)
 	b.lockMetrics(f, e)
 }
 
@@ -161,29 +161,29 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 			continue
 		}
 		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
-		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; permits, of a semaphore.", float64(len(in.Holders)), l...)
+		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
 		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(parties(in, in.Waiters))), l...)
-		f.add("locktree_lock_oldest_hold_seconds", "gauge", "For how long the oldest holder has been there.", oldest(in.Holders, snap.At).Seconds(), l...)
-		f.add("locktree_lock_oldest_wait_seconds", "gauge", "For how long the oldest waiter has been there.", oldest(in.Waiters, snap.At).Seconds(), l...)
+		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known.", oldest(in.Holders, snap.At).Seconds(), l...)
+		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came.", oldest(in.Waiters, snap.At).Seconds(), l...)
 		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time
-			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock that two looks in a row showed.", float64(n.granted), l...)
-			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as looks in a row showed.", float64(n.lost), l...)
+			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock, as seen by comparing consecutive scans.", float64(n.granted), l...)
+			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as seen by comparing consecutive scans.", float64(n.lost), l...)
 		}
-		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are no contenders.", float64(len(in.Junk)), l...)
+		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
-			f.add("locktree_lock_permits", "gauge", "Permits as declared.", float64(in.Kind.Permits(in.Payload.Params)), l...)
+			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)
 		}
 		if limits := in.Payload.Limits(); limits != (kind.Limits{}) {
-			f.add("locktree_lock_info", "gauge", "Who answers for the lock and where it says what to do, as declared: always 1.", 1, append(slices.Clip(l), "owner", limits.Owner, "runbook", limits.Runbook)...)
+			f.add("locktree_lock_info", "gauge", "Declared owner and runbook of the lock; the value is always 1.", 1, append(slices.Clip(l), "owner", limits.Owner, "runbook", limits.Runbook)...)
 			if most := limits.Hold(); most > 0 {
-				f.add("locktree_lock_max_hold_seconds", "gauge", "For how long somebody should hold the lock at most, as declared.", most.Seconds(), l...)
+				f.add("locktree_lock_max_hold_seconds", "gauge", "Declared limit for holding the lock.", most.Seconds(), l...)
 			}
 			if most := limits.Wait(); most > 0 {
-				f.add("locktree_lock_max_wait_seconds", "gauge", "For how long somebody should wait for the lock at most, as declared.", most.Seconds(), l...)
+				f.add("locktree_lock_max_wait_seconds", "gauge", "Declared limit for waiting for the lock.", most.Seconds(), l...)
 			}
 		}
 		if in.Kind.Kept {
-			f.add("locktree_lock_kept", "gauge", "1 for locks that somebody should hold at all times.", 1, l...)
+			f.add("locktree_lock_kept", "gauge", "1 for locks that should always be held.", 1, l...)
 		}
 	}
 }

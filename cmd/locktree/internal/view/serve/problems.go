@@ -32,7 +32,7 @@ const (
 func (b *Board) problems(now time.Time) (out []Problem) {
 	var watch []Problem
 	if s := b.source; s.Error != "" {
-		out = append(out, Problem{Bad: true, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, and the one of %s stays in use: %s",
+		out = append(out, Problem{Bad: true, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s",
 			when(s.Failed, now), when(s.Read, now), clip(s.Error)), Command: "locktree validate"})
 	}
 	for i := range b.ensembles {
@@ -92,16 +92,16 @@ func (p *problemsOf) connection() {
 	case p.e.Snapshot == nil:
 		p.add(false, "starting", "", "The first look is under way.", "")
 	case p.e.Error != "":
-		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case !p.b.fresh(p.e, p.now):
-		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s; no answer since.", clock(p.e.Snapshot.At)), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
 	}
 }
 
 // unasked names servers that did not answer. What they do not allow is their configuration, and no news.
 func (p *problemsOf) unasked() {
 	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u inspect.Unasked) bool { return !u.Forbids }) {
-		p.add(false, "server without an answer", "", "Who is cut off is not known of all. "+clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
+		p.add(false, "server without an answer", "", "It is not known of all clients whether they are connected. "+clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
 
@@ -160,10 +160,10 @@ func (p *problemsOf) locks() {
 		}
 		p.limits(in)
 		if len(in.Junk) > 0 {
-			p.add(false, "foreign node", in.Path, "It contains nodes that are no contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
+			p.add(false, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
-			p.add(false, "container", in.Path, "Another program made its node, which may be a container: the servers delete it soon after the last program left.",
+			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left.",
 				"locktree import -wait-idle=10m "+shellWord(in.Payload.Owner.Addr)+" "+shellWord(in.Path))
 		}
 		n += len(p.found) - size
@@ -200,13 +200,13 @@ func (p *problemsOf) unread() {
 			return
 		}
 		if u.Missing() {
-			p.add(true, "missing", u.Path, "It is declared, and not there.", "locktree plan")
+			p.add(true, "missing", u.Path, "It is declared and does not exist.", "locktree plan")
 			continue
 		}
 		p.add(true, "unreadable", u.Path, clip(u.Err.Error()), "locktree doctor")
 	}
 	if p.e.Snapshot.Cut {
-		p.add(false, "cut", "", "Some nodes below "+p.e.Prefix+" are not looked at: there are too many, or their paths are too long. Choose a longer -prefix.", "")
+		p.add(false, "cut", "", "Some nodes below "+p.e.Prefix+" are not read: there are too many, or their paths are too long. Choose a longer -prefix.", "")
 	}
 }
 
@@ -238,7 +238,7 @@ func (p *problemsOf) drift() {
 		return
 	}
 	if unfinished(d) {
-		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
 	if c := d.Summary(); c != (plan.Counts{}) || !d.Applyable() {
 		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",

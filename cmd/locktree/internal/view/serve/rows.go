@@ -215,7 +215,7 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 		p.Notes = append(p.Notes, "reader")
 	}
 	if c.Revoked {
-		p.Notes = append(p.Notes, "asked to step back")
+		p.Notes = append(p.Notes, "asked to release")
 	}
 	if c.Session == 0 {
 		p.Notes = append(p.Notes, "belongs to no session: it stays until somebody deletes it")

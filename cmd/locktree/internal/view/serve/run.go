@@ -255,7 +255,7 @@ func (s *Service) reread(ctx context.Context) {
 	if err != nil {
 		said := view.Brief(err)
 		if said != s.source.Error {
-			s.Say(fmt.Sprintf("The configuration was read again and is not used: %s. The one of %s stays in force.", said, s.source.Read.UTC().Format(time.RFC3339)))
+			s.Say(fmt.Sprintf("The configuration was read again and is not used: %s. The one of %s stays active.", said, s.source.Read.UTC().Format(time.RFC3339)))
 		}
 		if s.source.Error == "" {
 			s.source.Failed = time.Now()
@@ -265,7 +265,7 @@ func (s *Service) reread(ctx context.Context) {
 		return
 	}
 	if s.source.Error != "" {
-		s.Say("The configuration was read again and is in force.")
+		s.Say("The configuration was read again and is active.")
 	}
 	s.door.Store(setup.Door)
 	if s.adopt(ctx, setup); changing {

@@ -132,7 +132,7 @@ func TestWhatIsOldIsSaidToBe(t *testing.T) {
 	b.shows("main", "None. Show all")
 	s.srv.RefuseDials(true)
 	s.srv.Disconnect(0)
-	b.shows(".banner", "▲ main is stale. What is shown is of ")
+	b.shows(".banner", "▲ main is stale. Last updated at ")
 	s.srv.RefuseDials(false)
 	b.until(".banner", "")
 
