@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
 	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
 	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
-	to := flags.String("out", "", "`directory` for page.md, its charts, results.md and results.json; none are written without it")
-	publish := flags.String("publish", "", "`directory` for RESULTS.md and its charts, where the run is neither quick nor of some systems only")
+	to := flags.String("out", "", "`directory` for page.md, results.md and results.json; none are written without it")
+	publish := flags.String("publish", "", "`directory` for RESULTS.md, where the run is neither quick nor of some systems only")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

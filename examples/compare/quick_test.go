@@ -45,7 +45,7 @@ func TestTheQuickForm(t *testing.T) {
 	counted(t, &r.Claims)
 	page, err := os.ReadFile(filepath.Join(out, "page.md"))
 	require.NoError(t, err)
-	for _, part := range []string{"## Claims", "## The articles' ranking", "## Experiments", "![Waiters woken by one release](charts/herd.svg)", "## When not to use ZooKeeper locks, or this"} {
+	for _, part := range []string{"## What ran", "## Speed", "## Experiments"} {
 		require.Contains(t, string(page), part)
 	}
 	host, err := os.Hostname()
@@ -111,7 +111,6 @@ func counted(t *testing.T, r *claims.Results) {
 			require.Less(t, i.PerTTL, 0.5*float64(i.Kept), "%s: a session is kept alive, not each of its locks", i.System)
 		}
 	}
-	require.NotEmpty(t, r.Verdicts())
 }
 
 // A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.

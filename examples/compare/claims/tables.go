@@ -72,7 +72,12 @@ func herdTable(all []Release) string {
 }
 
 func fairTable(all []Fair) string {
-	ours, _ := find(all, func(f Fair) bool { return f.System == drivers.Ours && f.Missing == "" })
+	var ours Fair
+	for _, f := range all {
+		if f.System == drivers.Ours && f.Missing == "" {
+			ours = f
+		}
+	}
 	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | from release to grant, locktree = 1 |", all, func(f Fair) (string, string, []string) {
 		requests, handover := "–", "–"
 		if f.Requests >= 0 {
@@ -126,12 +131,12 @@ func pausedTable(all []Pause) string {
 
 func killedTable(all []Killed) string {
 	return table("| | the next has the lock after, in times to live |", all, func(k Killed) (string, string, []string) {
-		return k.System, k.Missing, []string{k.Does()}
+		return k.System, k.Missing, []string{k.does()}
 	})
 }
 
-// Does is when the lock was free, in times to live.
-func (k Killed) Does() string {
+// does is when the lock was free, in times to live.
+func (k Killed) does() string {
 	switch lives := k.After.Seconds() / k.TTL.Seconds(); {
 	case !k.Released:
 		return fmt.Sprintf("never: nobody has it after %.0f", lives)

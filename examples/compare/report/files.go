@@ -42,8 +42,7 @@ func (r *Report) Fit() {
 	})
 }
 
-// WriteTo writes all there is below dir: the page under that name, with its charts, the page with absolute figures, and
-// every sample.
+// WriteTo writes all there is below dir: the page under that name, the page with absolute figures, and every sample.
 func (r *Report) WriteTo(dir, page string) error {
 	if err := r.publish(dir, page); err != nil {
 		return err
@@ -58,13 +57,8 @@ func (r *Report) WriteTo(dir, page string) error {
 func (r *Report) Publish(dir string) error { return r.publish(dir, "RESULTS.md") }
 
 func (r *Report) publish(dir, page string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "charts"), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
-	}
-	for _, c := range r.Charts() {
-		if err := write(filepath.Join(dir, "charts", c.File), c.Write); err != nil {
-			return err
-		}
 	}
 	return write(filepath.Join(dir, page), func(w io.Writer) error { Page(w, r); return nil })
 }

@@ -44,7 +44,7 @@ func Markdown(w io.Writer, r *Report) { r.page(w, true) }
 func Page(w io.Writer, r *Report) { r.page(w, false) }
 
 func (r *Report) page(w io.Writer, absolute bool) {
-	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\n")
+	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\nWhat these figures say about what is said of lock services: [CLAIMS.md](CLAIMS.md).\n\n")
 	r.Machine.write(w)
 	fmt.Fprintf(w, "\nRounds: %d. In each, the systems take turns in a different order; a sample is %.2g s of a load that has warmed up.\n",
 		r.Results.Rounds, r.Plan.Seconds)
@@ -52,8 +52,6 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		fmt.Fprint(w, "\n**Fewer than ten: the speeds are rough. Counts are not.**\n\n")
 	}
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
-	r.verdicts(w)
-	r.ranking(w)
 	if absolute {
 		r.targets(w)
 	}
@@ -61,7 +59,6 @@ func (r *Report) page(w io.Writer, absolute bool) {
 	r.grounds(w)
 	fmt.Fprintf(w, "\n%s\n", notHere)
 	fmt.Fprint(w, "\n## Speed\n")
-	r.pictures(w, absolute, "alone.svg", "contended.svg")
 	for _, work := range r.Workloads {
 		rows := Rows(r.Results.Samples, work, r.Systems)
 		away := "loopback"
@@ -84,9 +81,7 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		notes(w, rows, work)
 	}
 	fmt.Fprint(w, "\n## Experiments\n")
-	r.pictures(w, absolute, "herd.svg", "fair.svg", "killed.svg")
 	r.Claims.Write(w)
-	fmt.Fprint(w, "\n", strings.TrimSpace(whenNot), "\n")
 }
 
 // most is in how many rounds there were figures.
@@ -95,29 +90,6 @@ func most(rows []Row) (n int) {
 		n = max(n, row.PerSecond.N)
 	}
 	return n
-}
-
-func (r *Report) verdicts(w io.Writer) {
-	all := r.Claims.Verdicts()
-	if v, measured := r.durability(); measured {
-		all = slices.Insert(all, 0, v)
-	}
-	if len(all) == 0 {
-		return
-	}
-	fmt.Fprint(w, "## Claims\n\n| claim | measured | holds? |\n|---|---|---|\n")
-	for _, v := range all {
-		fmt.Fprintf(w, "| %s | %s | %s |\n", v.Claim, v.Measured, v.Holds)
-	}
-}
-
-// pictures are those that are there, of the page that is published: the other is read in a terminal.
-func (r *Report) pictures(w io.Writer, absolute bool, files ...string) {
-	for _, c := range r.Charts() {
-		if !absolute && slices.Contains(files, c.File) {
-			fmt.Fprintf(w, "\n![%s](charts/%s)\n", c.Title, c.File)
-		}
-	}
 }
 
 func (r *Report) grounds(w io.Writer) {

@@ -5,11 +5,8 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"flag"
-	"image/color"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,57 +130,6 @@ func TestEveryTargetIsOfWhatIsMeasured(t *testing.T) {
 		require.True(t, Targeted(g.workload, drivers.Ours))
 	}
 	require.False(t, Targeted(bench.Crowd, "curator"))
-}
-
-// The order is that of the articles only where every lock of a family is before every lock of the next.
-func TestARankingHoldsForWholeFamilies(t *testing.T) {
-	c := contest{systems: [families][]string{{"redis"}, {"zk1", "zk2"}, {"db1", "db2"}}}
-	for holds, speeds := range map[string]map[string]float64{
-		"yes": {"redis": 9, "zk1": 2, "zk2": 1, "db1": 0.5},
-		"no: ZooKeeper is not before every database":                                         {"redis": 9, "zk1": 2, "zk2": 1, "db1": 0.5, "db2": 1.5},
-		"no: the cache is not before every database; ZooKeeper is not before every database": {"redis": 9, "zk1": 2, "db1": 10},
-		"no: the cache is not before ZooKeeper":                                              {"redis": 1, "zk1": 2, "db1": 0.5},
-		"–":                                                                                  {"redis": 1, "zk1": 2},
-	} {
-		_, got := c.result(speeds)
-		require.Equal(t, holds, got)
-	}
-	measured, _ := c.result(map[string]float64{"redis": 9, "zk1": 1, "db1": 10})
-	require.Equal(t, "db1 10.00, redis 9.00, zk1 1.00", measured)
-}
-
-// A chart has a background of its own, and its own text on that can be read.
-func TestChartsReadOnLightAndDark(t *testing.T) {
-	all := example().Charts()
-	require.Len(t, all, 4)
-	for _, c := range all {
-		var b bytes.Buffer
-		require.NoError(t, c.Write(&b))
-		require.NoError(t, xml.Unmarshal(b.Bytes(), new(struct{})), c.File)
-		require.Contains(t, b.String(), "fill:#FAFAF7", "%s has a background", c.File)
-		require.Contains(t, b.String(), c.Title)
-	}
-	for _, c := range []color.RGBA{ink, ours, others} {
-		require.Greater(t, contrast(c, paper), 4.5)
-	}
-}
-
-// contrast is that of WCAG 2.
-func contrast(a, b color.RGBA) float64 {
-	luminance := func(c color.RGBA) (sum float64) {
-		for part, weight := range map[uint8]float64{0: 0.2126, 1: 0.7152, 2: 0.0722} {
-			v := float64([]uint8{c.R, c.G, c.B}[part]) / 255
-			if v <= 0.03928 {
-				v /= 12.92
-			} else {
-				v = math.Pow((v+0.055)/1.055, 2.4)
-			}
-			sum += weight * v
-		}
-		return sum
-	}
-	x, y := luminance(a)+0.05, luminance(b)+0.05
-	return max(x/y, y/x)
 }
 
 // A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.

@@ -27,31 +27,3 @@ do better. Consul is missing because Debian 12 has no Consul server.
 manual does not recommend it. PostgreSQL's row locks (SELECT … FOR UPDATE) end with their transaction, as the advisory lock of a
 transaction does. *etcd* checks only every 100 ms what a watch that begins at an earlier revision has missed, and the waiters for
 its mutex use such a watch: where locks are kept for a shorter time than that, this delay determines its contended figures.`
-
-const whenNot = `
-## When not to use ZooKeeper locks, or this
-
-- **What the lock protects is in one database.** Use its transactions, row locks or conditional writes. An advisory lock on a
-  direct connection is free as soon as its holder dies, deadlocks are found for you, and there is no second system to run.
-- **A double grant costs only extra work.** With a Redis lock you risk filling a cache twice or sending a mail twice, and the
-  tables of speed show what you gain. Do not pay for consensus that nothing depends on.
-- **The store itself can refuse stale writes.** A compare-and-set, a unique index or an idempotency key needs no lock. And if the
-  store can check nothing, no lock that expires keeps a paused holder from writing: the table of paused holders shows what each did.
-- **The lock must be free as soon as its holder dies.** A session outlives its holder by its time to live, usually tens of seconds,
-  and nobody works meanwhile. A database sees a connection end at once. With a shorter time to live, every long pause ends a session.
-- **A process must not lose all its locks at once.** They share one session: when it ends, all of them end.
-- **You do not run ZooKeeper yet.** Three servers, their disks and their upgrades are a high price for a few locks. Kubernetes
-  already has leases and etcd.
-- **You need thousands of grants a second of one lock.** Each grant takes several writes to a majority's disks. Partition the
-  work, give it one owner by an election, or put it in a queue.
-- **The work under the lock is shorter than its grant.** A lock in memory is granted in a fraction of the time, as every table of speed
-  shows. If the lock is there for speed, it costs more than it saves.
-- **The program must go on while a majority of the servers is unavailable.** Nothing is granted then, and holders lose their locks.
-- **You need locks of a few milliseconds across regions.** A grant takes a round trip to the leader and one from it to a majority.
-- **You need one lock per row, for millions of rows.** Each is a node in the memory of every server. Lock groups of rows instead.
-- **You write Java or Python.** Curator and kazoo are the libraries that people know there. locktree contends with both for the
-  same locks; it does not replace them.
-- **You need a lock in Go today that nobody has to review.** locktree is young, and its interfaces may change. Many more programs use
-  etcd's package concurrency, and go-zookeeper's Lock is a file of 160 lines that you can read. But it has no token, and only the
-  session's events tell its holder of a loss.
-`
