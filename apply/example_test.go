@@ -28,11 +28,7 @@ func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.P
 		return nil, diags
 	}
 	e := cfg.Ensembles[0]
-	dial := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout}
-	for _, a := range e.Auth {
-		dial.Auth = append(dial.Auth, recipes.Auth{Scheme: a.Scheme, Credentials: recipes.Secret(a.Username + ":" + string(a.Password))})
-	}
-	client, err := recipes.Dial(ctx, dial)
+	client, err := e.Dial(ctx, recipes.Config{}) // with its identities and its encryption
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,8 @@ func dump(c *config.Config, origins bool) string {
 			fmt.Fprintf(&b, " tls %+v", *e.TLS)
 		}
 		for _, a := range e.Auth {
-			fmt.Fprintf(&b, " auth %s:%s:%s", a.Scheme, a.Username, a.Password)
+			user, _, _ := strings.Cut(string(a.Credentials), ":")
+			fmt.Fprintf(&b, " auth %s:%s:%s", a.Scheme, user, a.Credentials)
 		}
 		b.WriteString("\n")
 		for _, n := range e.Tree.Nodes {

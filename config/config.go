@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 )
 
 // Options are the inputs of [Load] besides the directory.
@@ -61,7 +62,7 @@ type Ensemble struct {
 	// SessionTimeout and ConnectTimeout are zero when not declared.
 	SessionTimeout, ConnectTimeout time.Duration
 	TLS                            *TLS // nil: plain TCP
-	Auth                           []Auth
+	Auth                           []recipes.Auth // of the scheme digest: "user:password"
 	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
 	// in its Intent what the configuration says besides them.
 	Tree *plan.Tree
@@ -77,11 +78,4 @@ type TLS struct {
 	CAFile            string // "": the system's certificate authorities
 	CertFile, KeyFile string // both or neither
 	ServerName        string // "": the host name of each server
-}
-
-// Auth is one identity to add to a session.
-type Auth struct {
-	Scheme   string // "digest"
-	Username string
-	Password Secret
 }

@@ -1,7 +1,7 @@
 // Package config reads the configuration language: HCL in, one desired [plan.Tree] per ensemble out.
 //
 // [Load] reads a directory; its result is what [plan.Diff] compares with the ensemble. [Format] is the layout of files,
-// [OpenConsole] evaluates single expressions, [Schema] describes the language as data, [Config.Generate] writes
+// [Ensemble.Dial] connects as an ensemble block says, encryption and identities included. [OpenConsole] evaluates single expressions, [Schema] describes the language as data, [Config.Generate] writes
 // configuration for znodes that exist. "locktree schema" describes the language for people; the README has an example.
 //
 // # What Load promises

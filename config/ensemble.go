@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -94,7 +95,7 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 		s.fail()
 		return
 	}
-	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
+	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)})
 }
 
 const maxServers = 100
@@ -203,7 +204,7 @@ func (s scope) evaluateAuth(b *block, e *Ensemble) {
 		s.add(warningAt(b.head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
 	}
-	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
+	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)})
 }
 
 // FromEnvironment returns the ensemble that the environment alone describes, as an

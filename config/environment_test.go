@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
 )
 
 const bareEnsemble = `
@@ -21,14 +22,14 @@ func TestEnsembleFromTheEnvironment(t *testing.T) {
 	require.Empty(t, diags)
 	e := c.Ensembles[0]
 	require.Equal(t, []string{"zk1:1", "zk2:2"}, e.Servers)
-	require.Equal(t, []config.Auth{{Scheme: "digest", Username: "ann", Password: "CANARYlong"}}, e.Auth)
+	require.Equal(t, []recipes.Auth{{Scheme: "digest", Credentials: "ann:CANARYlong"}}, e.Auth)
 	require.Equal(t, config.DigestID("ann", "CANARYlong"), e.Tree.Nodes[0].ACL[0].ID)
 
 	declared := "locktree { stack = \"s\" }\nensemble \"main\" {\n servers = [\"mine:1\"]\n auth \"digest\" {\n username = \"me\"\n password = env(\"P\")\n }\n}\nmutex \"a\" {}\n"
 	c, diags = loadText(declared, config.Options{Environ: []string{"ZOOKEEPER_SERVERS=zk1:1", "ZOOKEEPER_USERNAME=ann", "ZOOKEEPER_PASSWORD=x", "P=own"}})
 	require.Empty(t, diags)
 	require.Equal(t, []string{"mine:1"}, c.Ensembles[0].Servers)
-	require.Equal(t, []config.Auth{{Scheme: "digest", Username: "me", Password: "own"}}, c.Ensembles[0].Auth)
+	require.Equal(t, []recipes.Auth{{Scheme: "digest", Credentials: "me:own"}}, c.Ensembles[0].Auth)
 }
 
 // Who only validates needs no servers; what stands in the environment wrongly is

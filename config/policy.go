@@ -330,7 +330,8 @@ func (e *Ensemble) ownACL() []kind.ACL {
 	}
 	var list []kind.ACL
 	for _, a := range e.Auth {
-		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(a.Username, string(a.Password)), Perms: kind.PermAll})
+		user, password, _ := strings.Cut(string(a.Credentials), ":")
+		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(user, password), Perms: kind.PermAll})
 	}
 	return kind.NormalizeACL(list)
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"log/slog"
-	"os"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -32,76 +31,27 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 // have filled can be looked at and emptied. Memory is used as a reply arrives.
 const maxReply = 128 << 20
 
+// clientConfig is what to dial an ensemble with. The environment fills what its block leaves open.
 func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
-	cfg := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger(), MaxReply: maxReply}
-	if len(cfg.Servers) == 0 {
-		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Set one of them, for example to \"zk1:2181,zk2:2181\".", e.Name)
-	}
-	if text := a.env.get("ZOOKEEPER_SESSION"); text != "" && cfg.SessionTimeout == 0 {
+	with := recipes.Config{Logger: a.logger(), MaxReply: maxReply}
+	if text := a.env.get("ZOOKEEPER_SESSION"); text != "" && e.SessionTimeout == 0 {
 		seconds, err := strconv.Atoi(text)
 		if err != nil || seconds < 1 {
-			return cfg, view.Failf("Bad session timeout", "The environment variable ZOOKEEPER_SESSION is %q: it must be a number of seconds.", text)
+			return with, view.Failf("Bad session timeout", "The environment variable ZOOKEEPER_SESSION is %q: it must be a number of seconds.", text)
 		}
-		cfg.SessionTimeout = time.Duration(seconds) * time.Second
+		with.SessionTimeout = time.Duration(seconds) * time.Second
 	}
-	for _, auth := range e.Auth {
-		cfg.Auth = append(cfg.Auth, recipes.Auth{Scheme: auth.Scheme, Credentials: recipes.Secret(auth.Username + ":" + string(auth.Password))})
-	}
-	var err error
-	cfg.GetTLS, err = a.followTLS(e)
-	return cfg, err
-}
-
-// followTLS reads the files of an ensemble's TLS now, and again for each connection, so that a command that lasts, such as exec,
-// goes on when certificates and authorities were replaced. While the files cannot be read or do not fit together, what they said
-// before is used. It returns nil for a plain connection.
-func (a *app) followTLS(e *config.Ensemble) (func() (*tls.Config, error), error) {
-	first, err := a.tlsConfig(e)
-	if first == nil {
-		return nil, err
-	}
-	var last atomic.Pointer[tls.Config]
-	last.Store(first)
-	return func() (*tls.Config, error) {
-		now, err := a.tlsConfig(e)
-		if err == nil {
-			last.Store(now)
-		} else if log := a.logger(); log != nil {
-			log.Warn("the certificates cannot be read again, so those read before are used", "error", err)
-		}
-		return last.Load(), nil
-	}, nil
-}
-
-// tlsConfig is nil for a plain connection. The server's certificate is always verified:
-// a lock from an impostor is no lock.
-func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
-	t := a.tlsOf(e)
 	if isTrue(a.env.get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
-		return nil, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
+		return with, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
 	}
-	if t == nil {
-		return nil, nil
+	here := *e
+	here.TLS = a.tlsOf(e)
+	cfg, err := here.ClientConfig(with)
+	var wrong *hcl.Diagnostic
+	if errors.As(err, &wrong) {
+		err = view.Failf(wrong.Summary, "%s", wrong.Detail)
 	}
-	out := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, view.Failf("Cannot read the certificate authority", "%v. It is named by ca_file of the tls block, or ZOOKEEPER_TLS_CA_FILE.", err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, view.Failf("Cannot read the certificate authority", "%s holds no PEM certificate, which begins with -----BEGIN CERTIFICATE-----. It is named by ca_file of the tls block, or ZOOKEEPER_TLS_CA_FILE.", t.CAFile)
-		}
-	}
-	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v. They are named by cert_file and key_file of the tls block, or ZOOKEEPER_TLS_CERT_FILE and ZOOKEEPER_TLS_KEY_FILE.", t.CertFile, t.KeyFile, err)
-		}
-		out.Certificates = []tls.Certificate{pair}
-	}
-	return out, nil
+	return cfg, err
 }
 
 // tlsOf are the files of an ensemble's TLS; nil for a plain connection.
@@ -113,6 +63,9 @@ func (a *app) tlsOf(e *config.Ensemble) *config.TLS {
 }
 
 func tlsFiles(t *config.TLS) []string {
+	if t == nil {
+		return nil
+	}
 	return slices.DeleteFunc([]string{t.CAFile, t.CertFile, t.KeyFile}, func(name string) bool { return name == "" })
 }
 

@@ -29,7 +29,7 @@ func appWith(env ...string) *app {
 // The environment fills what the configuration leaves open, and nothing else.
 func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
 	a := appWith("ZOOKEEPER_SESSION=30")
-	e := &config.Ensemble{Servers: []string{"mine:1"}, Auth: []config.Auth{{Scheme: "digest", Username: "me", Password: "CANARY"}}}
+	e := &config.Ensemble{Servers: []string{"mine:1"}, Auth: []recipes.Auth{{Scheme: "digest", Credentials: "me:CANARY"}}}
 	cfg, err := a.clientConfig(e)
 	require.NoError(t, err)
 	require.Equal(t, []string{"mine:1"}, cfg.Servers)

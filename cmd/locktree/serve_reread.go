@@ -121,10 +121,8 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		if t := s.tlsOf(e); t != nil {
-			for _, name := range tlsFiles(t) {
-				names[name] = true
-			}
+		for _, name := range tlsFiles(s.tlsOf(e)) {
+			names[name] = true
 		}
 	}
 	if s.webConfig != "" {
@@ -150,7 +148,7 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %v %v\n", e.Servers, e.SessionTimeout, e.ConnectTimeout)
 	for _, a := range e.Auth {
-		fmt.Fprintf(h, "%q %q %q\n", a.Scheme, a.Username, string(a.Password))
+		fmt.Fprintf(h, "%q %q\n", a.Scheme, string(a.Credentials))
 	}
 	if t := s.tlsOf(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
