@@ -123,7 +123,9 @@ func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error)
 }
 
 // sessionWithin is how long a command waits for another session.
-func sessionWithin(e *config.Ensemble) time.Duration { return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second) }
+func sessionWithin(e *config.Ensemble) time.Duration {
+	return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second)
+}
 
 // diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
@@ -173,6 +175,9 @@ func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 // plan reads and compares in one go. Plans beside an error are of the ensembles that could be read; they are no whole plan.
 func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
 	trees, err := s.read(ctx)
+	if len(trees) == 0 {
+		return nil, err
+	}
 	plans := s.diff(trees, opts)
 	for _, p := range plans {
 		if err != nil { // an address may be one of the others'

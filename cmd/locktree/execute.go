@@ -67,7 +67,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, pla
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		x := f.executor(s.clients[i], f.Destroy)
-		x.Events = func(event apply.Event) { a.steps().Tell(view.Event{Ensemble: e.Name, Event: event}) }
+		x.Events = func(event apply.Event) { a.show(view.Event{Ensemble: e.Name, Event: event}) }
 		defer x.Unlock(ctx)
 		var err error
 		if locked, err = x.Lock(locked, e.Tree); err != nil {
@@ -77,7 +77,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, pla
 	}
 	made, err := plans(locked)
 	if err == nil {
-		a.steps().Tell(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+		a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 		err = a.approval(locked, f, made)
 	}
 	switch {
@@ -124,7 +124,9 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		}
 		x, progress := all[i], a.progress(p.Ensemble)
 		x.Events = progress.event
+		a.underWay <- struct{}{} // from here on an interrupt waits for it, see await; after one, nothing begins
 		result, err := x.Run(ctx, p)
+		<-a.underWay
 		progress.stop()
 		if err != nil {
 			err = denied(ctx, x.Client, err)
@@ -139,7 +141,7 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		done.Counts = view.Sum(done.Counts, result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)
 	}
-	a.steps().Tell(done)
+	a.show(done)
 	return nil
 }
 
@@ -155,14 +157,12 @@ func (f *applyFlags) executor(c *recipes.Client, destroy bool) *apply.Executor {
 // stillEvery is how often an apply says what it is still about, as Terraform does.
 const stillEvery = 10 * time.Second
 
-// progress is one apply on one ensemble. It shows the events, and what is still under way if nothing ends for a while. Once
-// something has begun, interrupts wait for it.
+// progress is one apply on one ensemble. It shows the events, and what is still under way if nothing ends for a while.
 type progress struct {
 	*app
 	ensemble string
 	stopped  chan struct{}
 	over     sync.WaitGroup
-	begun    bool // something is under way
 
 	mu   sync.Mutex
 	open map[plan.Addr]view.Ongoing // a transaction may have many thousands
@@ -174,12 +174,9 @@ func (a *app) progress(ensemble string) *progress {
 	return p
 }
 
-// stop ends the watch and lets interrupts through. Nothing is shown afterwards.
+// stop ends the watch. Nothing is shown afterwards.
 func (p *progress) stop() {
-	if p.begun {
-		p.changing.Store(false)
-		<-p.underWay
-	}
+	p.changing.Store(false)
 	close(p.stopped)
 	p.over.Wait()
 }
@@ -187,11 +184,7 @@ func (p *progress) stop() {
 func (p *progress) event(e apply.Event) {
 	switch e.(type) {
 	case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
-		if !p.begun {
-			p.begun = true
-			p.underWay <- struct{}{}
-			p.changing.Store(true)
-		}
+		p.changing.Store(true)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +198,7 @@ func (p *progress) event(e apply.Event) {
 	case apply.Failed:
 		delete(p.open, e.Addr)
 	}
-	p.steps().Tell(view.Event{Ensemble: p.ensemble, Event: e})
+	p.show(view.Event{Ensemble: p.ensemble, Event: e})
 }
 
 func (p *progress) watch() {
@@ -220,7 +213,7 @@ func (p *progress) watch() {
 			long := slices.SortedFunc(maps.Values(p.open), func(a, b view.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
 			long = slices.DeleteFunc(long, func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second })
 			if len(long) > 0 {
-				p.steps().Tell(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
+				p.show(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
 		}

@@ -148,7 +148,7 @@ func TestStillNamesAFew(t *testing.T) {
 	for i := range open {
 		open[i] = view.Ongoing{Started: apply.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
 	}
-	v.Tell(view.Still{Ensemble: "main", Open: open, Now: start.Add(70 * time.Second)})
+	v.Show(view.Still{Ensemble: "main", Open: open, Now: start.Add(70 * time.Second)})
 	require.Equal(t, 5, strings.Count(out.String(), "mutex.a: Still destroying... [1m10s elapsed]\n"))
 	require.Contains(t, out.String(), "995 more changes are under way\n")
 }

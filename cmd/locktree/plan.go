@@ -68,7 +68,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 			}
 			shown.SavedTo = f.out
 		}
-		a.steps().Tell(shown)
+		a.show(shown)
 		switch {
 		case err != nil:
 			return err

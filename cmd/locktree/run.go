@@ -28,7 +28,7 @@ type app struct {
 	compact bool // the verb's -compact-warnings
 
 	underWay  chan struct{}           // holds one while an interrupt must wait, see await
-	changing  atomic.Bool             // an apply is, meanwhile
+	changing  atomic.Bool             // an apply has begun to write: what is said at an interrupt
 	interrupt context.CancelCauseFunc // interrupts the command
 	// dialClient is recipes.Dial; a test looks at what the verbs ask it for.
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
@@ -223,8 +223,4 @@ func (a *app) view() view.Output {
 	return a.v
 }
 
-// show is for commands without -json, and those whose -json is one document.
-func (a *app) show(r view.Report) { a.view().(view.Reports).Show(r) }
-
-// steps is the output of commands whose -json is a stream.
-func (a *app) steps() view.Steps { return a.view().(view.Steps) }
+func (a *app) show(r view.Result) { a.view().Show(r) }

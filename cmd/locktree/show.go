@@ -61,7 +61,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	if err != nil {
 		return err
 	}
-	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	a.show(view.Saved{Plan: view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()}})
 	return nil
 }
 

@@ -301,7 +301,7 @@ func accessJSON(ensemble string, changes []plan.AccessChange) []fields {
 }
 
 // plannedAccess is the one message about the tool's own nodes of an ensemble.
-func (s *stream) plannedAccess(p *plan.Plan) {
+func (s *machine) plannedAccess(p *plan.Plan) {
 	if len(p.Access) > 0 || p.NotesAccess() {
 		addr := plan.EnsembleAddr(p.Ensemble)
 		s.send("info", "planned_change", string(addr)+": Plan to update",

@@ -93,7 +93,7 @@ func next(k inspect.Condition) string {
 }
 
 // Checkup writes what doctor found out.
-func (c Checkup) document(string) any {
+func (c Checkup) json(m *machine) {
 	list := func(ks []inspect.Condition) []fields {
 		out := []fields{}
 		for _, k := range ks {
@@ -109,6 +109,6 @@ func (c Checkup) document(string) any {
 		}
 		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "conditions": list(e.Together), "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
 	}
-	return fields{"format_version": "1.0", "ensembles": ensembles,
-		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)}
+	m.document(fields{"format_version": "1.0", "ensembles": ensembles,
+		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)})
 }

@@ -37,11 +37,8 @@ func NewHuman(out, err Stream) *Human {
 	return &Human{notices: notices{err}, out: out}
 }
 
-// Show implements [Reports].
-func (h *Human) Show(r Report) { r.text(h) }
-
-// Tell implements [Steps].
-func (h *Human) Tell(s Step) { s.text(h) }
+// Show implements [Output].
+func (h *Human) Show(r Result) { r.text(h) }
 
 func (v Version) text(h *Human) {
 	h.out.printf("locktree v%s\non %s\n", v.Version, v.Platform)

@@ -20,10 +20,10 @@ import (
 func TestPlanStream(t *testing.T) {
 	var out bytes.Buffer
 	v := view.NewStream(&out, "1.2.3", clock)
-	v.Tell(view.Plan{Plans: []*plan.Plan{richPlan()}, Files: sources(), SavedTo: "p.bin"})
+	v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}, Files: sources(), SavedTo: "p.bin"})
 	golden(t, "plan.jsonl", out.String())
 	out.Reset()
-	view.NewStream(&out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{movedPlan()}})
+	view.NewStream(&out, "1.2.3", clock).Show(view.Plan{Plans: []*plan.Plan{movedPlan()}})
 	golden(t, "plan_moves.jsonl", out.String())
 }
 
@@ -51,7 +51,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 
 func TestPlanDocument(t *testing.T) {
 	var out bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{richPlan()}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{richPlan()}}})
 	golden(t, "plan.json", out.String())
 }
 

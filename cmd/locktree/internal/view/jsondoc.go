@@ -16,25 +16,6 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// documents is the -json of commands with one document. Errors before the document are written for people.
-type documents struct {
-	notices
-	out     io.Writer
-	version string
-}
-
-// NewDocuments returns the output of commands whose -json is one document on out;
-// diagnostics that are no part of it go to err.
-func NewDocuments(out io.Writer, err Stream, version string) Reports {
-	serialize(&err)
-	return &documents{notices: notices{err}, out: out, version: version}
-}
-
-// Show implements [Reports].
-func (d *documents) Show(r Report) {
-	writeJSON(d.out, "  ", r.document(d.version))
-}
-
 func writeJSON(w io.Writer, indent string, v any) {
 	enc := json.NewEncoder(visibleJSON{w})
 	enc.SetEscapeHTML(false)
@@ -42,29 +23,29 @@ func writeJSON(w io.Writer, indent string, v any) {
 	_ = enc.Encode(v) // standard output keeps the error of a write, and the command reports it
 }
 
-func (v Version) document(string) any {
-	return fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat}
+func (v Version) json(m *machine) {
+	m.document(fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat})
 }
 
 // Validation writes Terraform's validate -json.
-func (v Validation) document(string) any {
+func (v Validation) json(m *machine) {
 	errors := 0
 	for _, one := range v.Diagnostics {
 		if one.Severity == hcl.DiagError {
 			errors++
 		}
 	}
-	return struct {
+	m.document(struct {
 		FormatVersion string           `json:"format_version"`
 		Valid         bool             `json:"valid"`
 		ErrorCount    int              `json:"error_count"`
 		WarningCount  int              `json:"warning_count"`
 		Diagnostics   []diagnosticJSON `json:"diagnostics"`
-	}{"1.0", errors == 0, errors, len(v.Diagnostics) - errors, diagnosticsJSON(v.Diagnostics, v.Files)}
+	}{"1.0", errors == 0, errors, len(v.Diagnostics) - errors, diagnosticsJSON(v.Diagnostics, v.Files)})
 }
 
 // Outputs writes the object of Terraform's output -json.
-func (outputs Outputs) document(string) any { return outputsJSON(outputs) }
+func (outputs Outputs) json(m *machine) { m.document(outputsJSON(outputs)) }
 
 func outputsJSON(outputs []plan.Output) fields {
 	out := fields{}
@@ -87,7 +68,7 @@ func outputJSON(o *plan.Output) fields {
 }
 
 // Live writes the trees in the form of Terraform's show -json of a state.
-func (trees Live) document(version string) any {
+func (trees Live) json(m *machine) {
 	var resources []fields
 	for _, tree := range trees {
 		for _, n := range tree.Nodes {
@@ -99,11 +80,11 @@ func (trees Live) document(version string) any {
 			resources = append(resources, f)
 		}
 	}
-	return fields{"format_version": "1.0", "locktree_version": version, "terraform_version": version, "values": fields{"outputs": outputsJSON(StoredOutputs(trees)), "root_module": modulesJSON(resources)}}
+	m.document(fields{"format_version": "1.0", "locktree_version": m.version, "terraform_version": m.version, "values": fields{"outputs": outputsJSON(StoredOutputs(trees)), "root_module": modulesJSON(resources)}})
 }
 
 // Status writes who holds and who waits.
-func (s Status) document(string) any {
+func (s Status) json(m *machine) {
 	ensembles := []fields{}
 	for i, tree := range s.Trees {
 		locks := []fields{}
@@ -129,7 +110,7 @@ func (s Status) document(string) any {
 	for _, u := range s.Lost {
 		ensembles = append(ensembles, fields{"ensemble": u.Ensemble, "servers": u.Servers, "error": Brief(u.Err)})
 	}
-	return statusJSON(s.NowMs, ensembles)
+	m.document(statusJSON(s.NowMs, ensembles))
 }
 
 // statusJSON says when the locks were looked at: "locktree serve" gives one document to many readers.

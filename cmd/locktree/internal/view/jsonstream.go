@@ -18,9 +18,9 @@ import (
 // the minor number, an incompatible change the major one.
 const uiVersion = "1.3"
 
-// stream is plan, apply and destroy -json: one JSON object a line, in the types
-// and field names of Terraform's machine-readable UI.
-type stream struct {
+// machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
+// machine-readable UI.
+type machine struct {
 	out     io.Writer
 	version string
 	now     func() time.Time
@@ -29,20 +29,46 @@ type stream struct {
 	begun bool
 }
 
-// NewStream returns the output of commands whose -json is a stream of messages.
-// now is the clock of "@timestamp".
-func NewStream(out io.Writer, version string, now func() time.Time) Steps {
-	return &stream{out: out, version: version, now: now}
+// documents is the -json of commands with one document. What is no part of it is written for people.
+type documents struct {
+	machine
+	notices
 }
 
-// Tell implements [Steps].
-func (s *stream) Tell(step Step) { step.messages(s) }
+// stream is the -json of commands that tell what they do.
+type stream struct{ machine }
+
+// NewDocuments returns the output of commands whose -json is one document on out;
+// diagnostics that are no part of it go to err.
+func NewDocuments(out io.Writer, err Stream, version string) Output {
+	serialize(&err)
+	return &documents{machine{out: out, version: version, now: time.Now}, notices{err}}
+}
+
+// NewStream returns the output of commands whose -json is a stream of messages.
+// now is the clock of "@timestamp".
+func NewStream(out io.Writer, version string, now func() time.Time) Output {
+	return &stream{machine{out: out, version: version, now: now}}
+}
+
+// Show implements [Output].
+func (m *machine) Show(r Result) { r.json(m) }
+
+// Message implements [Output].
+func (s *stream) Message(text string) { s.message(text) }
+
+// Diagnostics implements [Output].
+func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	s.diagnostics(diags, files)
+}
+
+func (m *machine) document(v any) { writeJSON(m.out, "  ", v) }
 
 type fields map[string]any
 
 // send writes one message, after the version. encoding/json sorts the keys, so "@level"
 // comes first and equal messages are equal lines.
-func (s *stream) send(level, kind, message string, more fields) {
+func (s *machine) send(level, kind, message string, more fields) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.begun {
@@ -52,17 +78,15 @@ func (s *stream) send(level, kind, message string, more fields) {
 	s.write(level, kind, message, more)
 }
 
-func (s *stream) write(level, kind, message string, more fields) {
+func (s *machine) write(level, kind, message string, more fields) {
 	m := fields{"@level": level, "@message": message, "@module": "locktree.ui", "@timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"), "type": kind}
 	maps.Copy(m, more)
 	writeJSON(s.out, "", m)
 }
 
-// Message implements [Output].
-func (s *stream) Message(text string) { s.send("info", "log", text, nil) }
+func (s *machine) message(text string) { s.send("info", "log", text, nil) }
 
-// Diagnostics implements [Output].
-func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+func (s *machine) diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
 	for i, j := range diagnosticsJSON(diags, files) {
 		level := j.Severity
 		if diags[i].Severity == hcl.DiagWarning {
@@ -72,7 +96,7 @@ func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 	}
 }
 
-func (p Plan) messages(s *stream) {
+func (p Plan) json(s *machine) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
 			change := fields{"resource": resource(one.Ensemble, d.Addr), "action": driftAction(d)}
@@ -90,13 +114,13 @@ func (p Plan) messages(s *stream) {
 	}
 	s.changeSummary(SummaryLine(total(p.Plans)), total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)
-	s.Diagnostics(problems(p), p.Files)
+	s.diagnostics(problems(p), p.Files)
 	if p.SavedTo != "" {
-		s.Message("Saved the plan to: " + p.SavedTo)
+		s.message("Saved the plan to: " + p.SavedTo)
 	}
 }
 
-func (s *stream) planned(ensemble string, c *plan.Change) {
+func (s *machine) planned(ensemble string, c *plan.Change) {
 	action := c.Action.String()
 	switch {
 	case c.Action == plan.NoOp && !moved(c):
@@ -128,11 +152,11 @@ func resource(ensemble string, addr plan.Addr) fields {
 	return f
 }
 
-func (s *stream) changeSummary(text string, c plan.Counts, operation string) {
+func (s *machine) changeSummary(text string, c plan.Counts, operation string) {
 	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": c.Import, "remove": c.Destroy, "forget": c.Forget, "operation": operation}})
 }
 
-func (s *stream) plannedOutputs(plans []*plan.Plan) {
+func (s *machine) plannedOutputs(plans []*plan.Plan) {
 	out := fields{}
 	for _, p := range plans {
 		for _, o := range p.Outputs {
@@ -147,7 +171,7 @@ func (s *stream) plannedOutputs(plans []*plan.Plan) {
 	}
 }
 
-func (e Event) messages(s *stream) {
+func (e Event) json(s *machine) {
 	ensemble := e.Ensemble
 	switch e := e.Event.(type) {
 	case apply.LockWaiting:
@@ -174,7 +198,7 @@ func (e Event) messages(s *stream) {
 	}
 }
 
-func (still Still) messages(s *stream) {
+func (still Still) json(s *machine) {
 	for _, o := range still.Open {
 		kind, h := "apply_progress", hook(still.Ensemble, o.Addr, o.Path, o.Action)
 		if o.Drains {
@@ -195,13 +219,13 @@ func hook(ensemble string, addr plan.Addr, path string, a plan.Action) fields {
 	return fields{"resource": hookResource(ensemble, addr), "action": a.String(), "id_key": "path", "id_value": path}
 }
 
-func (a Applied) messages(s *stream) {
+func (a Applied) json(s *machine) {
 	s.changeSummary(a.line(), a.Counts, a.Operation)
 	if len(a.Outputs) > 0 {
 		s.outputs(outputsJSON(a.Outputs))
 	}
 }
 
-func (s *stream) outputs(out fields) {
+func (s *machine) outputs(out fields) {
 	s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), fields{"outputs": out})
 }

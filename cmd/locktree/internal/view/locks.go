@@ -147,7 +147,7 @@ func process(c recipes.Contender) string {
 	return fmt.Sprintf("%s/%d", clean(c.Host), c.PID)
 }
 
-func (l Locks) document(string) any {
+func (l Locks) json(m *machine) {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
 		f := fields{"ensemble": e.Ensemble, "servers": e.Addresses, "path": e.Path}
@@ -166,7 +166,7 @@ func (l Locks) document(string) any {
 	if s := l.Source; s != nil {
 		out["configuration"] = fields{"path": s.Path, "fingerprint": s.Fingerprint, "read": s.Read.UTC().Format(time.RFC3339Nano), "error": s.Error}
 	}
-	return out
+	m.document(out)
 }
 
 // looked is what a look found.

@@ -142,9 +142,9 @@ func TestNoViewShowsDigests(t *testing.T) {
 	var doc, lines, errs bytes.Buffer
 	human, out, err := capture(nil)
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
-	view.NewStream(&lines, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{richPlan()}})
-	for _, v := range []view.Reports{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
-		v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}})
+	view.NewStream(&lines, "1.2.3", clock).Show(view.Plan{Plans: []*plan.Plan{richPlan()}})
+	for _, v := range []view.Output{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
+		v.Show(view.Saved{view.Plan{Plans: []*plan.Plan{richPlan()}}})
 		v.Show(view.Live{tree})
 		v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	}
@@ -181,7 +181,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
 	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
 	_, out, _ := capture(nil)
-	view.NewStream(out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{p}})
+	view.NewStream(out, "1.2.3", clock).Show(view.Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Plan writes a plan as one document, with the names of Terraform's
+// Saved writes a plan as one, with the names of Terraform's
 // show -json, so that policies and queries written for those keep working. What
 // Terraform does not have is under "live" and "transactions".
-func (p Plan) document(version string) any {
+func (p Saved) json(m *machine) {
 	var changes, planned []fields
 	transactions := []fields{}
 	access := []fields{}
@@ -36,17 +36,17 @@ func (p Plan) document(version string) any {
 		access = append(access, accessJSON(one.Ensemble, one.Access)...)
 		transactions = append(transactions, fields{"ensemble": one.Ensemble, "ops": one.Transaction.Ops, "bytes": one.Transaction.Bytes, "acl_phase": one.Transaction.ACLPhase})
 	}
-	return fields{
-		"format_version": "1.2", "locktree_version": version,
-		"terraform_version": version, // readers want one; it is the program that made the plan
+	m.document(fields{
+		"format_version": "1.2", "locktree_version": m.version,
+		"terraform_version": m.version, // readers want one; it is the program that made the plan
 		"planned_values":    fields{"outputs": outputsJSON(values), "root_module": modulesJSON(planned)},
-		"prior_state":       priorJSON(version, p.Plans),
+		"prior_state":       priorJSON(m.version, p.Plans),
 		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
 		"applyable":     !p.Failing() && Changed(p.Plans), "complete": !targeted, "errored": p.Failing(),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
-	}
+	})
 }
 
 func changeJSON(ensemble string, c *plan.Change) fields {

@@ -99,16 +99,16 @@ func TestApplyProgress(t *testing.T) {
 	human, out, err := capture(nil)
 	stream := view.NewStream(out, "1.2.3", clock)
 	for _, e := range applyEvents() {
-		human.Tell(view.Event{"main", e})
+		human.Show(view.Event{"main", e})
 	}
-	human.Tell(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
-	human.Tell(view.Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
+	human.Show(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	human.Show(view.Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
 	golden(t, "apply.txt", "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 
 	out.Reset()
 	for _, e := range applyEvents() {
-		stream.Tell(view.Event{"main", e})
+		stream.Show(view.Event{"main", e})
 	}
-	stream.Tell(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	stream.Show(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
 	golden(t, "apply.jsonl", out.String())
 }

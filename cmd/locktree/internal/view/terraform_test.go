@@ -153,7 +153,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}, Checks: checks})
+			view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}, Checks: checks}})
 			var own struct{ Applyable, Errored bool } // of newer formats than the library's
 			require.NoError(t, json.Unmarshal(out.Bytes(), &own))
 			require.Equal(t, name == "failing", own.Errored)
@@ -192,7 +192,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 	p := richPlan()
 	var out bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	require.Len(t, read.ResourceDrift, 3)
@@ -235,7 +235,7 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 		p.Changes = append(p.Changes, c)
 	}
 	var out bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	root := read.PlannedValues.RootModule
@@ -295,6 +295,6 @@ func TestModuleOfAnAddress(t *testing.T) {
 	var out bytes.Buffer
 	p := smallPlan("main")
 	p.Changes[0].Addr = `module.team["x"].mutex.a`
-	view.NewStream(&out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{p}})
+	view.NewStream(&out, "1.2.3", clock).Show(view.Plan{Plans: []*plan.Plan{p}})
 	require.Contains(t, out.String(), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
 }

@@ -1,7 +1,7 @@
 // Package view shows what the commands found: as text for people or as JSON for
 // programs. It decides nothing. Everything it shows is a field of a plan, an event,
 // a diagnostic or a small struct of this package, so that the JSON is complete and a
-// text can be tested without a command. A value implements [Report] or [Step]: it
+// text can be tested without a command. A value implements [Result]: it
 // cannot be shown in one form and forgotten in the other.
 //
 // The summary lines ("Plan: 1 to add, ...", "Apply complete! ...") and all names
@@ -24,30 +24,14 @@ type Output interface {
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
+	// Show shows what the command found or did.
+	Show(Result)
 }
 
-// Report is what a command shows whose -json is one document.
-type Report interface {
+// Result is what a command shows, with its two renderings.
+type Result interface {
 	text(*Human)
-	document(version string) any
-}
-
-// Reports is the output of such a command.
-type Reports interface {
-	Output
-	Show(Report)
-}
-
-// Step is what a command shows whose -json is a stream of messages.
-type Step interface {
-	text(*Human)
-	messages(*stream)
-}
-
-// Steps is the output of such a command.
-type Steps interface {
-	Output
-	Tell(Step)
+	json(*machine)
 }
 
 // Address in a diagnostic's Extra says which resource it is about.
@@ -99,6 +83,9 @@ type Plan struct {
 	NowMs      int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
 	NoAdvice   bool                 // the plan is applied at once: no advice about -out
 }
+
+// Saved is a plan whose -json is one document.
+type Saved struct{ Plan }
 
 // Ongoing is a change, or the draining before it, that has begun and not ended.
 type Ongoing struct {

@@ -197,7 +197,7 @@ const maxPlanText = 64 << 10
 func planText(p *plan.Plan) string {
 	var out bytes.Buffer
 	text := view.Stream{Writer: &out, Width: 100}
-	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	view.NewHuman(text, text).Show(view.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	if text := strings.TrimSpace(out.String()); len(text) <= maxPlanText {
 		return text
 	}
