@@ -46,7 +46,7 @@ func operations(by map[string]int) string {
 	return strings.Join(out, " ")
 }
 
-func TestRequestBudgetsUncontended(t *testing.T) { // DESIGN section 6: one round trip to acquire, two for the whole cycle
+func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire, two for the whole cycle
 	mutex := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock }
 	for name, b := range map[string]struct {
 		take             func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
@@ -80,7 +80,7 @@ func TestRequestBudgetsUncontended(t *testing.T) { // DESIGN section 6: one roun
 	}
 }
 
-func TestRequestBudgetsOfATryThatFails(t *testing.T) { // DESIGN section 6: one round trip, no watch left behind
+func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no watch left behind
 	for name, try := range map[string]func(*recipes.Client) error{
 		"mutex":  func(c *recipes.Client) error { _, err := c.Mutex("/m").TryLock(context.Background()); return err },
 		"writer": func(c *recipes.Client) error { _, err := c.RWMutex("/rw").TryLock(context.Background()); return err },
@@ -115,7 +115,7 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // DESIGN section 6: one 
 }
 
 func TestRequestBudgetsOfTheHandOff(t *testing.T) {
-	// DESIGN section 6: after the release commits at most one round trip, no write, and one waiter woken, however many wait; the
+	// After the release commits at most one round trip, no write, and one waiter woken, however many wait; the
 	// one behind it looks ahead. A mutex's waiter that was next needs no request; one whose name or data others decide about lists.
 	for name, b := range map[string]struct {
 		way   string

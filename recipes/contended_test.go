@@ -18,7 +18,7 @@ import (
 
 // What a cycle of lock and unlock costs the servers where eight clients want the same all the time, a millisecond away. A wait
 // of more than a moment costs two reads more, and an event: see place.brief.
-func TestRequestBudgetsOfAContendedCycle(t *testing.T) { // DESIGN section 6
+func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 	for name, b := range map[string]struct{ requests, events float64 }{
 		"mutex":     {5, 3}, // the third event is of who looks ahead
 		"writer":    {6, 2},

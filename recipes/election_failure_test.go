@@ -329,7 +329,7 @@ func TestWhoNeverLedIsNotToldThatItLeads(t *testing.T) { // case 57: Kubernetes 
 	})
 }
 
-func TestADeposedLeadersGuardedWritesAreRefused(t *testing.T) { // reliability matrix, row 50: a leader that was paused
+func TestADeposedLeadersGuardedWritesAreRefused(t *testing.T) { // failure matrix, row 50: a leader that was paused
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		require.NoError(t, l.srv.Create("/data", []byte("0")))

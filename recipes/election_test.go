@@ -92,7 +92,7 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 	})
 }
 
-func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability matrix, row 8
+func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure matrix, row 8
 	for name, c := range map[string]struct {
 		event  string // the path whose events are lost, "" = that of the leader
 		change func(t *testing.T, l *lab, leader *recipes.Lease) *recipes.Lease

@@ -84,7 +84,7 @@ func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 
 	})
 }
 
-func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // client.md 4: CreateProtected leaves two nodes
+func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // go-zookeeper: CreateProtected leaves two nodes
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
 		m := c.Mutex(l.mutex())

@@ -28,9 +28,15 @@ type lab struct {
 	seams seam.Seams // of the clients made from now on
 }
 
-// inLab runs f in a bubble, against a server 20 ms away. Whatever f leaves running hangs the bubble, which fails it.
+// hangs begins what the watchdog of a laboratory says.
+const hangs = "still waiting after a day of fake time: "
+
+// inLab runs f in a bubble, against a server 20 ms away. Whatever f leaves running hangs the bubble, which fails it. Time never
+// stands still while a client pings, so who waits for what never comes is ended after a day.
 func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
+		watchdog := time.AfterFunc(24*time.Hour, func() { panic(hangs + t.Name()) })
+		defer watchdog.Stop()
 		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}
 		f(t, l)
 	})

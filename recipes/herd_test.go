@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // reliability matrix, row 43
+func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix, row 43
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
 		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
@@ -58,7 +58,7 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // reliability ma
 	})
 }
 
-func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // reliability matrix, row 44
+func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure matrix, row 44
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
 		x, err := l.client("holder").Mutex("/m").Lock(t.Context())

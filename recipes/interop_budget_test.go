@@ -81,7 +81,7 @@ func goTogether(n int) func(*recipes.Client, string) goLock {
 	}
 }
 
-// TestInteropBudget counts what each library asks of a server for the operations of DESIGN section 6, all on the same
+// TestInteropBudget counts what each library asks of a server for the same operations, all on the same
 // in-memory server and over the same network, and compares it with the table of testdata/interop/README.md. With
 // INTEROP_README=write it writes the table instead.
 func TestInteropBudget(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The rows are those of the failure matrix this package was written against.
+// The rows are those of the failure matrix in testdata/failure-cases.md.
 
 func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 8
 	for name, c := range map[string]struct {

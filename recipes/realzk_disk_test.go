@@ -59,7 +59,7 @@ func write(t *testing.T, c *recipes.Client) error {
 	return err
 }
 
-// Row 28: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
+// Row 28 of the failure matrix: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
 func TestRealFullDisks(t *testing.T) {
 	t.Parallel()
 	net := realzk.InNetwork(t)
@@ -126,7 +126,7 @@ func TestRealFullDisks(t *testing.T) {
 	require.NoError(t, c.unlock(t))
 }
 
-// Row 35: a parent that a foreign client made as a container goes whenever nobody queues.
+// Row 35 of the failure matrix: a parent that a foreign client made as a container goes whenever nobody queues.
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,

@@ -41,7 +41,7 @@ func lostInTime(t *testing.T, x *recipes.Lease, since time.Time, timeout time.Du
 	require.False(t, x.Deadline().After(since.Add(timeout/2)), "half a session timeout after the last proof")
 }
 
-// Rows 19 to 23, 25, 26 and 29 of the failure matrix, with a network that loses packets.
+// Rows 19 to 23, 25, 26 and 29 of the failure matrix (testdata/failure-cases.md), with a network that loses packets.
 func TestRealPartitions(t *testing.T) {
 	t.Parallel()
 	net := realzk.InNetwork(t)
@@ -177,7 +177,7 @@ func TestRealPartitions(t *testing.T) {
 	})
 }
 
-// Row 40. Read-only servers are tried on an ensemble of their own: one of ZooKeeper 3.8.0 that has the mode switched on
+// Row 40 of the failure matrix. Read-only servers are tried on an ensemble of their own: one of ZooKeeper 3.8.0 that has the mode switched on
 // did not always commit again after it had lost its quorum for 24 s.
 func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func (w *wallClock) set(off time.Duration) {
 	require.NoError(w.t, os.Rename(next, w.file))
 }
 
-// Row 31: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
+// Row 31 of the failure matrix: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	wall := newWallClock(t)
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})

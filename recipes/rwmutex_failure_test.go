@@ -33,7 +33,7 @@ func TestAPlaceThatIsGoneIsALossForReaderAndWriter(t *testing.T) { // case 44: C
 	}
 }
 
-func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // reliability matrix, row 48: writer starvation
+func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failure matrix, row 48: writer starvation
 	inLab(t, func(t *testing.T, l *lab) {
 		l.rwlock()
 		read := func(who string) <-chan error {

@@ -39,7 +39,7 @@ func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
 	return leases
 }
 
-func TestAHundredReadersOfOneClientAreOneContender(t *testing.T) { // DESIGN section 6: contenders for g goroutines
+func TestAHundredReadersOfOneClientAreOneContender(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.sharing()
 		m := l.client("a").RWMutex(p)

@@ -73,7 +73,7 @@ func (l *lab) requests() map[string]int {
 	return counts
 }
 
-func TestAReaderThatYieldsNoticesAWriterWhoseEndWasNotTold(t *testing.T) { // reliability matrix, row 8
+func TestAReaderThatYieldsNoticesAWriterWhoseEndWasNotTold(t *testing.T) { // failure matrix, row 8
 	inLab(t, func(t *testing.T, l *lab) {
 		writer := l.writersFirst("/rw")
 		waiting := async(func() (*recipes.Lease, error) { return l.client("a").RWMutex("/rw").RLock(context.Background()) })

@@ -192,7 +192,7 @@ func howItFailed(out string) string {
 	switch {
 	case strings.Contains(out, "Error Trace:"), strings.Contains(out, "replay: SIM_SEED="):
 		return "assertion"
-	case strings.Contains(out, "panic: test timed out after"):
+	case strings.Contains(out, "panic: "+hangs), strings.Contains(out, "panic: test timed out after"):
 		return "hang"
 	case strings.Contains(out, "panic: deadlock: "):
 		return "deadlock"

@@ -130,7 +130,7 @@ func redated(t time.Time, d time.Duration) time.Time {
 	return t
 }
 
-func TestTheDateChangesNoDeadline(t *testing.T) { // row 30: the wall clock an hour forward or back
+func TestTheDateChangesNoDeadline(t *testing.T) { // failure matrix, row 30: the wall clock an hour forward or back
 	const T = 12 * time.Second
 	before := time.Now()
 	for _, d := range []time.Duration{time.Hour, -time.Hour} {
@@ -145,7 +145,7 @@ func TestTheDateChangesNoDeadline(t *testing.T) { // row 30: the wall clock an h
 	}
 }
 
-func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // row 32: clock rates
+func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // failure matrix, row 32: clock rates
 	const T = 16 * time.Second
 	now := time.Now()
 	for idle := time.Duration(0); idle <= T/3+T/8; idle += T / 96 {

@@ -17,9 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// What zoo_gap_test.go is for the queue, this file is for the session.
-
-func TestNeitherReadsNorPingsProlongALease(t *testing.T) { // reliability notes 0.1
+func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *Session){
 		"pings": func(context.Context, *Session) {},
 		// Answered until a heartbeat is due; behind that one they wait.

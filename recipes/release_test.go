@@ -1,0 +1,41 @@
+package recipes_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, CURATOR-678, vault #4491
+	inLab(t, func(t *testing.T, l *lab) {
+		// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
+		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= 4 }, zktest.CutBefore)
+		l.unlock(x)
+		require.Equal(t, 4, cuts.Hits())
+		require.Empty(t, l.children("/m"), "Unlock said that it is gone")
+	})
+}
+
+// Nothing else is asked in this session, so no later answer tells that this one will not come.
+func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle() // until the node is watched
+		l.srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
+		done := async(func() (any, error) { return nil, x.Unlock(context.Background()) })
+		time.Sleep(15 * time.Second) // a session timeout, and a quarter
+		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
+		require.NoError(t, (<-done).err)
+		require.Empty(t, l.children("/m"))
+	})
+}

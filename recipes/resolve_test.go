@@ -1,0 +1,76 @@
+package recipes_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// movedTo makes a client connect to r while moved says so.
+func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Config) {
+	return func(cfg *recipes.Config) {
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !moved.Load() {
+				return l.srv.DialContext(ctx, network, address)
+			}
+			return r.DialContext(ctx, network, address)
+		}
+	}
+}
+
+func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follower hides the node, a second one is made
+	inLab(t, func(t *testing.T, l *lab) {
+		follower := l.srv.Replica()
+		var moved atomic.Bool
+		c := l.client("a", l.movedTo(follower, &moved))
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		before := l.changes("/m")
+		follower.Lag()
+		moved.Store(true)
+		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		x, err := m.Lock(ctx)
+		require.Equal(t, 1, lost.Hits())
+		require.NoError(t, err, "it stands behind itself: %v", l.children("/m"))
+		require.Len(t, l.children("/m"), 1)
+		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
+		l.unlock(x)
+	})
+}
+
+// A leader that was cut off answers a sync by itself: the node was taken for absent, and a second one stood behind it.
+func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		old := l.srv.Replica()
+		var moved atomic.Bool
+		c := l.client("a", l.movedTo(old, &moved))
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		before := l.changes("/m")
+		old.CutOff()
+		moved.Store(true)
+		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		w := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
+		<-lost.Hit()
+		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed
+		require.Empty(t, w)
+		moved.Store(false)
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(3 * time.Second)
+		require.Len(t, w, 1, "it stands behind itself: %v", l.children("/m"))
+		r := <-w
+		require.NoError(t, r.err)
+		require.Len(t, l.children("/m"), 1)
+		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
+		l.unlock(r.v)
+	})
+}
