@@ -235,7 +235,7 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, e
 		if err := p.prepare(p.q.entrance()); err != nil {
 			return nil, nil, err
 		}
-		if err := a.join(ctx, places, nil); err != nil {
+		if err := a.join(ctx, places); err != nil {
 			return nil, nil, err
 		}
 	default:
@@ -283,10 +283,10 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 	return places, nil
 }
 
-// join creates the nodes of the places and deletes others, in one transaction, and lists the queues behind it: one round
-// trip. When it succeeds the places are the acquisition's.
-func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
-	t := &txn{c: a.c, s: places[0].s, born: places[0].nodes, gone: gone}
+// join creates the nodes of the places in one transaction, and lists the queues behind it: one round trip. When it succeeds the
+// places are the acquisition's.
+func (a *acquisition) join(ctx context.Context, places []*place) error {
+	t := &txn{c: a.c, s: places[0].s, born: places[0].nodes}
 	var dirs []string
 	for i, p := range places {
 		if i > 0 {
@@ -299,9 +299,6 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	lists, err := t.run(ctx, dirs...)
 	if t.left != nil {
 		a.left = append(a.left, t.left)
-	}
-	if isNoNode(err) && gone != nil {
-		return lostError(a.path, err) // the parents existed when those were created
 	}
 	for _, p := range places {
 		err = p.q.complete(ctx, p.s, err) // the first that may be completed; the next try finds what else is missing
@@ -326,21 +323,12 @@ func (a *acquisition) halfMade(err error) error {
 	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
 }
 
-// nodes are our contenders, permits last: the token is the czxid of the first, and a permit that was taken through the gate
-// has a later czxid than the other nodes.
-func (a *acquisition) nodes() []*contender {
-	if len(a.places) == 1 {
-		return a.places[0].nodes
-	}
-	var ks, permits []*contender
+// nodes are our contenders.
+func (a *acquisition) nodes() (ks []*contender) {
 	for _, p := range a.places {
-		if p.n == 0 {
-			ks = append(ks, p.nodes...)
-		} else {
-			permits = append(permits, p.nodes...)
-		}
+		ks = append(ks, p.nodes...)
 	}
-	return append(ks, permits...)
+	return ks
 }
 
 // hold makes a holding of what is granted: the session heartbeats from here on.

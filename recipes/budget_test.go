@@ -58,7 +58,7 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 		"election":           {campaign, "create getChildren2 getData", "delete"},
 		"one permit":         {draws(1), "create 2getChildren2 getData", "delete"},
 		"three permits":      {draws(3), "2getChildren2 3getData multi", "multi"},
-		"set of one of each": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return mixed(c, 1).Lock }, "5getChildren2 4getData multi", "multi"},
+		"set of one of each": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return mixed(c).Lock }, "3getChildren2 3getData multi", "multi"},
 		"set of two": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
 		}, "2getChildren2 2getData multi", "multi"},
@@ -89,14 +89,13 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no wat
 			_, err := c.Semaphore("/s").TryAcquire(context.Background(), 1)
 			return err
 		},
-		"set": func(c *recipes.Client) error { _, err := mixed(c, 1).TryLock(context.Background()); return err },
+		"set": func(c *recipes.Client) error { _, err := mixed(c).TryLock(context.Background()); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.everyKind()
 				holder := l.client("holder")
-				x, err := holder.MultiLock(holder.Mutex("/m"), holder.RWMutex("/rw"), holder.Semaphore("/s").Share(3)).Lock(t.Context())
-				require.NoError(t, err)
+				release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
 				c := l.client("c")
 				require.ErrorIs(t, try(c), recipes.ErrHeld) // knows the declarations from here on
 				id := l.session(c)
@@ -105,7 +104,7 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no wat
 				require.NotContains(t, got.ops, "getData")
 				l.settle()
 				before := l.srv.SessionCounts(id).WatchEvents
-				l.unlock(x)
+				release()
 				l.settle()
 				require.Equal(t, before, l.srv.SessionCounts(id).WatchEvents, "a watch was left behind")
 				l.nothingLeft()

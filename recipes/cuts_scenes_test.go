@@ -44,10 +44,9 @@ func scenes() []scene {
 			l.mutex()
 			l.rwlock()
 			l.election()
-			l.semaphore(2)
-		}, []string{"/m", "/rw", "/e", "/s/leases", "/s/locks"}, func(s *stage) {
+		}, []string{"/m", "/rw", "/e"}, func(s *stage) {
 			all := func(c *recipes.Client) taking {
-				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e"), c.Semaphore("/s").Share(2)).Lock
+				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e")).Lock
 			}
 			s.alternate(all(s.victim), all(s.rival))
 		}},

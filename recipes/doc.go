@@ -180,7 +180,7 @@
 //
 // Each proof is a comment beside its code: of a grant at place.prove, of a lease
 // at proof in package session, of a lost reply at txn.resolve, of permits at
-// acquisition.settle and place.serve, of sets at [MultiLock], of kept places at
+// acquisition.atOnce and place.serve, of sets at [MultiLock], of kept places at
 // retention, of watches at Session.attach, and of the order of numbers that wrap
 // at kind.SortContenders. After changing one of these, run TestSimulation, the
 // tests that cut connections at every byte (cut_test.go, cuts_test.go), and

@@ -42,8 +42,8 @@ func everyRecipe() map[string]recipeWay {
 		"reader":    {"/rw", kind.RWLock, "/rw", write, read},
 		"semaphore": {"/s", kind.Semaphore, "/s/locks", draws(1), draws(3)},
 		"election":  {"/e", kind.Election, "/e", campaign, campaign},
-		"set": {"/s", kind.Semaphore, "/s/locks", draws(3), func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return mixed(c, 2).Lock
+		"set": {"/m", kind.Mutex, "/m", mutex, func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return mixed(c).Lock
 		}},
 	}
 }
@@ -212,9 +212,6 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		_, err := brought.Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, "/undeclared")
 		require.ErrorContains(t, err, why)
-		l.mutex()
-		_, err = c.MultiLock(c.Mutex("/m"), brought).Lock(t.Context())
-		require.ErrorContains(t, err, why)
 
 		n, _ := l.srv.Get("/s")
 		declared := strings.Replace(string(n.Data), `"wire":"curator"`, `"wire":"kazoo"`, 1)
@@ -226,6 +223,5 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		require.Empty(t, l.children("/undeclared"))
 		require.Empty(t, l.children("/s/leases"))
 		require.Empty(t, l.children("/s/locks"))
-		require.Empty(t, l.children("/m"))
 	})
 }

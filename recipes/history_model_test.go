@@ -40,7 +40,6 @@ type event struct {
 	n         int // permits
 	unknown   bool
 	ok        bool    // of write: accepted
-	inHand    bool    // of acquire: by a set, which takes permits when they are free and may wait on with them
 	passed    bool    // of acquire: by a goroutine of the same client, without a request; of see: such a thing may happen
 	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
 	call, ret int64
@@ -245,38 +244,13 @@ type simMember struct {
 	step   func(state any, e event) []any
 }
 
-// simMembers are the locks of the simulated sets: one of each kind, and another one to go round in circles with.
+// simMembers are the locks of the simulated worlds: one of each kind, and another one to go round in circles with.
 var simMembers = [...]simMember{
 	{"/l0", "mutex", untyped(gate(stepMutex))},
 	{"/l1", "rwlock", untyped(gate(stepRW))},
-	{"/l2", "semaphore", untyped(gate(stepPermitsInHand))},
+	{"/l2", "semaphore", untyped(gate(stepSemaphore))}, // which sets do not take
 	{"/l3", "election", untyped(gate(stepElection))},
 	{"/l4", "mutex", untyped(gate(stepMutex))},
-}
-
-// stepPermitsInHand is the semaphore of sets. A set that waits has its permits in hand already, and a limit that is
-// lowered takes back nobody's permits: so such a set may be granted beyond it.
-func stepPermitsInHand(m semaphoreState, e event) []any {
-	if e.op == opLimit {
-		return []any{m}
-	}
-	return stepSemaphore(m, e)
-}
-
-// stepPermitsOfAll is a semaphore of which sets and others take permits.
-func stepPermitsOfAll(m semaphoreState, e event) (out []any) {
-	limit := m.limit
-	if e.op == opAcquire && e.inHand {
-		m.limit = simPermits
-	}
-	for _, next := range stepSemaphore(m, e) {
-		if s := next.(semaphoreState); e.op == opAcquire {
-			s.limit = limit
-			next = s
-		}
-		out = append(out, next)
-	}
-	return out
 }
 
 // worldState is any of the locks of sets, by itself.
@@ -284,11 +258,7 @@ type worldState struct{ lock any }
 
 func stepWorld(m worldState, e event) (out []any) {
 	i := slices.IndexFunc(simMembers[:], func(of simMember) bool { return of.path == e.lock })
-	step := simMembers[i].step
-	if simMembers[i].recipe == "semaphore" {
-		step = untyped(gate(stepPermitsOfAll))
-	}
-	for _, next := range step(m.lock, e) {
+	for _, next := range simMembers[i].step(m.lock, e) {
 		out = append(out, worldState{next})
 	}
 	return out

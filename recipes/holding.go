@@ -344,13 +344,7 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %s; a nested call needs WithReentrancy, a goroutine that is to queue a context of its own",
 			ErrWouldDeadlock, q.path)
 	}
-	have := 0
-	for _, k := range h.ks { // of a set only the permits of this semaphore
-		if k.dir == q.dir() {
-			have++
-		}
-	}
-	if permits > have {
+	if have := len(h.ks); permits > have {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
 			ErrWouldDeadlock, have, q.path, permits)
 	}

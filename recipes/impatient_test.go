@@ -38,7 +38,7 @@ var takers = map[string]func(ctx context.Context, c *recipes.Client, i int) (*re
 		return c.Election(numbered("/e", i)).Campaign(ctx)
 	},
 	"multi": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Semaphore(numbered("/s", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)
+		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Election(numbered("/e", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)
 	},
 }
 

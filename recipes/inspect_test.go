@@ -218,20 +218,6 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 	})
 }
 
-func TestInspectSaysHowManyPermitsASetWaitsFor(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(12)
-		_, err := l.client("gw").Semaphore("/s").Acquire(t.Context(), 8)
-		require.NoError(t, err)
-		c := l.client("set")
-		l.locker(c.MultiLock(c.Mutex(l.mutex()), c.Semaphore("/s").Share(5)).Lock)
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
-		require.NoError(t, err)
-		require.Len(t, in.Waiters, 1)
-		require.Equal(t, 5, in.Waiters[0].Permits)
-	})
-}
-
 // A contender's JSON could colour a terminal, or make one name read as another.
 func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
 	const evil = "a\x1b[31m\u009b2J\u202eb\u200bc\u2066"

@@ -288,7 +288,7 @@ func (st *clientState) ticketOwner(ctx context.Context, key string) (held *HeldE
 }
 
 // taken reports whether somebody has the ticket. It may be another's, or nobody's, when the caller acts on that: permits
-// are then asked for beside the queue or behind it, and are safe either way (see acquisition.settle).
+// are then asked for beside the queue or behind it, and are safe either way (see acquisition.atOnce).
 func (st *clientState) taken(key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -14,40 +14,25 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing), RWMutex.Reader,
-// a *Semaphore (one permit) or Semaphore.Share.
+// Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or RWMutex.Reader. A
+// semaphore cannot: a set that waits would take permits that nobody holds.
 type Member interface{ member() member }
 
-func (m *Mutex) member() member     { return member{q: m.q} }
-func (e *Election) member() member  { return member{q: e.q} }
-func (m *RWMutex) member() member   { return member{q: m.write} }
-func (m *Semaphore) member() member { return member{m.q, 1} }
-func (m member) member() member     { return m }
+func (m *Mutex) member() member    { return member{q: m.q} }
+func (e *Election) member() member { return member{q: e.q} }
+func (m *RWMutex) member() member  { return member{q: m.write} }
+func (m member) member() member    { return m }
 
 // Reader returns the lock, for reading, as a member of a MultiLock.
 func (m *RWMutex) Reader() Member { return member{q: m.read} }
 
-// Share returns n permits of the semaphore as a member of a MultiLock, which refuses fewer than one when it is taken.
-func (m *Semaphore) Share(n int) Member { return member{m.q, n} }
-
-// MultiLock takes several locks of any kinds together: all or none, under one deadline, in whatever order they are named. One
-// ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
+// MultiLock takes several mutexes, elections and read-write locks together: all or none, under one deadline, in whatever order
+// they are named. One ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
 //
-// Semaphores are the exception. Curator's clients count a permit from its creation, so a set that waits with its permits
-// created would take permits from them that nobody holds. Therefore permits are part of the transaction only if everything is
-// free at that moment. Otherwise a second transaction takes all of it back and queues anew, at the semaphores' gates. A permit
-// is then taken when it is free, and held while the set waits for the rest. A set that found a semaphore busy the last time
-// looks first, and queues at the gate at once.
-//
-// Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the transaction that
-// created the places it waits with: then all its places are older, or all younger, than those of another set in every queue
-// they share.
-//   - In the queue of a mutex, a read-write lock or an election, and at a gate, a place waits for older ones.
-//   - As the first at a gate it waits for permits. A set that took one through the gate was there earlier, so it was born
-//     earlier. A set that took one directly had all it wanted at that moment, or took it back: it waits for nobody. Permits
-//     younger than its own are not waited for.
-//   - So every wait is for a set born earlier, or for one that waits for nobody: the oldest that waits, waits for holders that
-//     are free to finish.
+// Why MultiLocks do not wait for each other in a circle, nor with single locks. All places of a set are created by one
+// transaction: they are all older, or all younger, than those of another set in every queue they share.
+//   - A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
+//     free to finish.
 //   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is given up,
 //     because it is not of this set's transaction.
 //
@@ -59,7 +44,7 @@ type MultiLock struct {
 
 // MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
 // others wait for their turn among the goroutines of this client, so that the client keeps one contender in each of
-// their queues; readers and permits have contenders of their own.
+// their queues; readers have contenders of their own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
@@ -74,8 +59,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 // Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or asked back
 // when any one of them is. Errors: see Mutex.Lock; an error that concerns a member names it.
 //
-// The lease's token is one number for all members that are not semaphores, larger than those of their earlier grants.
-// For a set of semaphores alone it is the first permit's.
+// The lease's token is one number for all members, larger than those of their earlier grants.
 //
 // With a context of the lease, a member's own handle made with WithReentrancy enters this lease again.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
@@ -117,12 +101,16 @@ func (m *MultiLock) take(ctx context.Context, a *acquisition) (*Lease, error) {
 	if err := a.yieldAll(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.enterAll(ctx); err != nil {
-		return nil, a.giveUp(ctx, err)
+	err := a.enterAll(ctx)
+	if err == nil {
+		err = retry(ctx, nil, didNothing, func() error { return a.queueAll(ctx) })
 	}
-	h, err := a.direct(ctx, !a.try)
+	var h *holding
+	if err == nil {
+		h, err = a.holdAll(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return nil, a.giveUp(ctx, err)
 	}
 	return h.leaseOf(ctx, h.first), nil
 }
@@ -169,7 +157,7 @@ func (a *acquisition) yieldAll(ctx context.Context) error {
 func (a *acquisition) enterAll(ctx context.Context) error {
 	var qs []*queue
 	for _, m := range a.members {
-		if m.n == 0 && !m.q.shared {
+		if !m.q.shared {
 			qs = append(qs, m.q)
 		} else if held := a.c.state.ticketOwner(ctx, m.q.localKey()); held != nil && held.Cause != nil { // see clientState.keepOut
 			return a.heldLocally(m.q, held)
@@ -197,45 +185,44 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	return nil
 }
 
-// waitAll waits for what was not free at once. Permits are given back first.
-func (a *acquisition) waitAll(ctx context.Context) (*holding, error) {
-	if slices.ContainsFunc(a.places, (*place).permits) { // else the places are as good as any, and so are their listings
-		if err := a.requeue(ctx); err != nil {
-			return nil, err
+// queueAll takes a place in every queue.
+func (a *acquisition) queueAll(ctx context.Context) error {
+	places, err := a.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		if err := p.prepare(p.q.decides()); err != nil {
+			return err
 		}
 	}
-	if err := a.reachAll(ctx); err != nil {
-		return nil, err
+	return a.join(ctx, places)
+}
+
+// holdAll makes a holding of what queueAll has begun, now or after a wait.
+func (a *acquisition) holdAll(ctx context.Context) (*holding, error) {
+	ahead, err := a.atOnce(ctx)
+	if err == nil && ahead != nil && a.try {
+		return nil, ahead
 	}
-	if err := a.confirm(ctx); err != nil {
-		return nil, err
+	if err == nil && ahead != nil {
+		err = a.waitAll(ctx)
 	}
-	if err := obey(ctx, a.places...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return a.hold(ctx)
 }
 
-// requeue exchanges everything that was created for places to wait in, and tries again while nothing was done. Good places are
-// exchanged too: all places of a set must be of one transaction (see MultiLock), and the first had none at a gate.
-func (a *acquisition) requeue(ctx context.Context) error {
-	gone, s := a.nodes(), a.places[0].s
-	err := retry(ctx, s, didNothing, func() error {
-		places := make([]*place, len(a.places))
-		for i, old := range a.places {
-			places[i] = &place{member: old.member, a: a, s: s, d: old.d}
-			if err := places[i].prepare(old.q.entrance()); err != nil {
-				return err
-			}
-		}
-		return a.join(ctx, places, gone)
-	})
-	for _, p := range a.places {
-		if err == nil {
-			err = p.exhausted()
-		}
+// waitAll waits for what was not free at once.
+func (a *acquisition) waitAll(ctx context.Context) error {
+	if err := a.reachAll(ctx); err != nil {
+		return err
 	}
-	return err
+	if err := a.confirm(ctx); err != nil {
+		return err
+	}
+	return obey(ctx, a.places...)
 }
 
 // errAll ends the wait for several places.

@@ -25,14 +25,13 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 		"moved": {func(l *lab) {
 			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
 		}, recipes.ErrMoved},
-		"a permit deleted": {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/s/leases")[1])) }, recipes.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.everyKind()
 				x, err := l.client("holder").Election("/e").Campaign(t.Context())
 				require.NoError(t, err)
-				w := l.locker(mixed(l.client("a"), 2).Lock)
+				w := l.locker(mixed(l.client("a")).Lock)
 				l.settle() // the first look at four declarations takes its time
 				notYet(t, w, "the election is not won")
 				start := time.Now()
@@ -56,7 +55,7 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 		_, err := l.client("leader").Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
 		l.campaigning(l.client("second"))
-		_, err = mixed(l.client("a"), 1).Lock(t.Context())
+		_, err = mixed(l.client("a")).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		l.settle()
 		require.Empty(t, l.children("/m"))
@@ -99,17 +98,17 @@ func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator giv
 		holder := l.client("holder")
 		m, err := holder.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
-		s, err := holder.Semaphore("/s").Acquire(t.Context(), 3)
+		s, err := holder.Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		time.AfterFunc(8*time.Second, func() { _ = m.Unlock(context.Background()) })
 		start := time.Now()
-		_, err = mixed(l.client("a"), 1).Lock(ctx)
+		_, err = mixed(l.client("a")).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, "/s", held.Path, "the mutex came in time")
+		require.Equal(t, "/e", held.Path, "the mutex came in time")
 		require.Less(t, time.Since(start), 10*time.Second+50*time.Millisecond)
 		l.unlock(s)
 		l.nothingLeft()

@@ -294,7 +294,7 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 		_, err := other.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		tries := []func(context.Context) (*recipes.Lease, error){
-			c.Mutex("/m").TryLock, c.RWMutex("/rw").TryLock, c.RWMutex("/rw").TryRLock, mixed(c, 1).TryLock,
+			c.Mutex("/m").TryLock, c.RWMutex("/rw").TryLock, c.RWMutex("/rw").TryRLock, mixed(c).TryLock,
 			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 3) },
 			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) },
 		}

@@ -20,8 +20,8 @@ func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 		_, err = c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, `recipes: semaphore /a/none: parameter "permits": 0 is out of range`)
 		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
-			c.Semaphore("/a/s", recipes.WithParams(&kind.SemaphoreParams{Permits: -1}), recipes.WithCreate())).Lock(t.Context())
-		require.ErrorContains(t, err, "recipes: semaphore /a/s: ")
+			c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock(t.Context())
+		require.ErrorContains(t, err, "recipes: mutex /a/wrong: ")
 		_, there := l.srv.Get("/a")
 		require.False(t, there)
 	})
@@ -80,7 +80,7 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 			`recipes: rwlock: the path "m" must start with a slash`:                                                             c.RWMutex("m").RLock,
 			`recipes: mutex: the path "/a\nb" is not legal`:                                                                     c.Mutex("/a\nb").Lock,
 			"recipes: multi-lock: a member is nil":                                                                              c.MultiLock(c.Mutex("/m"), nil).Lock,
-			"recipes: multi-lock: a member is nil ":                                                                             c.MultiLock((*recipes.Semaphore)(nil)).TryLock,
+			"recipes: multi-lock: a member is nil ":                                                                             c.MultiLock((*recipes.Mutex)(nil)).TryLock,
 			"recipes: mutex /: the root of the tree is no lock; name a node below ":                                             c.MultiLock(c.Mutex("/")).Lock,
 			"run apply, or say with WithParams what WithCreate is to make":                                                      c.Mutex("/m", recipes.WithCreate()).Lock,
 			"run apply, or let WithCreate make it with those parameters":                                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,

@@ -32,7 +32,7 @@ func tries(c *recipes.Client, opts ...recipes.Option) map[string]func(context.Co
 		"permits": func(ctx context.Context) (*recipes.Lease, error) {
 			return c.Semaphore("/s", opts...).TryAcquire(ctx, 2)
 		},
-		"set": mixed(c, 1).TryLock,
+		"set": mixed(c).TryLock,
 	}
 }
 
@@ -266,8 +266,7 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 				return ctx.Err()
 			}), name)
 		}
-		x, err := rival.MultiLock(rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Semaphore("/s").Share(3), rival.Election("/e")).Lock(t.Context())
-		require.NoError(t, err)
+		release := l.holdsPermits(rival, rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Election("/e"))
 		for name, do := range ways {
 			start := time.Now()
 			err := do(t.Context(), func(context.Context, *recipes.Lease) error { require.Fail(t, name); return nil })
@@ -278,9 +277,9 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 			require.Equal(t, recipes.ResultTimeout, recipes.ResultOf(err))
 			require.Equal(t, 3*time.Second, time.Since(start), name)
 		}
-		l.unlock(x)
+		release()
 		l.nothingLeft()
-		_, err = c.Mutex("/m", recipes.WithMaxWait(-1)).Lock(t.Context())
+		_, err := c.Mutex("/m", recipes.WithMaxWait(-1)).Lock(t.Context())
 		require.ErrorContains(t, err, "WithMaxWait(-1ns): the time must not be negative")
 		_, err = c.Mutex("/m", recipes.WithMaxRelease(-1)).Lock(t.Context())
 		require.ErrorContains(t, err, "WithMaxRelease(-1ns): the time must not be negative")

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,10 +23,10 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 		if held := st.ticketOwner(ctx, q.localKey()); held != nil {
 			return nil, a.heldLocally(q, held)
 		}
-		return a.direct(ctx, false)
+		return a.direct(ctx)
 	}
 	if !st.taken(q.localKey()) {
-		h, err := a.direct(ctx, false)
+		h, err := a.direct(ctx)
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
@@ -42,14 +43,17 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	return h, err
 }
 
-// direct takes everything at once, in one transaction, if all is free. If not it fails with ErrHeld, or waits. It tries again
-// while a try has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends
-// all.
-func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
+// direct takes the permits at once, in one transaction, if they are free; else it fails with ErrHeld. It tries again while a try
+// has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends all.
+func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
 	defer a.asked()
-	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
+	err = retry(ctx, nil, didNothing, func() error { return a.create(ctx) })
+	var ahead error
 	if err == nil {
-		h, err = a.settle(ctx, wait)
+		ahead, err = a.atOnce(ctx)
+	}
+	if err = cmp.Or(err, ahead); err == nil {
+		h, err = a.hold(ctx)
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
@@ -57,43 +61,33 @@ func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err er
 	return h, nil
 }
 
-// begin takes a place in every queue, and the permits of every semaphore; or a place at each gate, if permits are known not
-// to be free.
-func (a *acquisition) begin(ctx context.Context, wait bool) error {
+// create makes the nodes of the permits, unless they are known not to be free.
+func (a *acquisition) create(ctx context.Context) error {
 	places, err := a.open(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if !a.set {
-		err = places[0].ask(ctx)
+	p := places[0]
+	if err = p.ask(ctx); err == nil {
+		err = p.look(ctx)
 	}
-	if err == nil {
-		err = look(ctx, places)
+	if err != nil {
+		return notQueued(p.timedOut(ctx, err))
 	}
-	gate := wait && errors.Is(err, ErrHeld)
-	if err != nil && !gate {
-		return notQueued(places[0].timedOut(ctx, err))
+	if err := p.prepare(p.q.decides()); err != nil {
+		return err
 	}
-	for _, p := range places {
-		in := p.q.decides()
-		if gate {
-			in = p.q.entrance()
-		}
-		if err := p.prepare(in); err != nil {
-			return err
-		}
-	}
-	return a.join(ctx, places, nil)
+	return a.join(ctx, places)
 }
 
-// settle makes a holding of what begin created, now or after a wait. A listing that was lost with its connection is read
-// again: a later one shows everybody who is still ahead, and our places as long as they exist.
+// atOnce says who is ahead of what was just created; nobody if it was granted at once. A listing that was lost with its connection
+// is read again: a later one shows everybody who is still ahead, and our places as long as they exist.
 //
 // The order of the permits alone keeps a semaphore's limit. A permit is granted when, in a listing behind its creation,
 // fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others are older and
 // were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
 // given up between our create and our listing leaves no trace.
-func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
+func (a *acquisition) atOnce(ctx context.Context) (ahead, err error) {
 	for _, p := range a.places {
 		if err := p.exhausted(); err != nil {
 			return nil, err
@@ -120,24 +114,17 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 			p.proven = true
 		}
 	}
-	var held error
-	for _, p := range a.places { // all of them, to learn of every semaphore whether it is busy (see look)
-		if err := p.atOnce(); held == nil {
-			held = err
+	for _, p := range a.places {
+		if ahead := p.granted(); ahead != nil {
+			return ahead, nil
 		}
 	}
-	if held == nil {
-		return a.hold(ctx)
-	}
-	if !wait {
-		return nil, held
-	}
-	return a.waitAll(ctx)
+	return nil, nil
 }
 
-// atOnce returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
+// granted returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
 // the committed write that proves the grant: see prove.
-func (p *place) atOnce() error {
+func (p *place) granted() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
 	err := v.decide(p.in, p.d.params, p.lists[0], p.node().name)
@@ -149,7 +136,7 @@ func (p *place) atOnce() error {
 	if p.permits() {
 		p.d.crowd.busy.Store(held)
 	}
-	if !held && !p.in.Gate { // at a gate it is because look found somebody in the way
+	if !held {
 		return nil
 	}
 	line, _ := kind.SortContenders(p.lists[0])
@@ -159,37 +146,26 @@ func (p *place) atOnce() error {
 // look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls
 // a busy semaphore reads, and writes nothing: a permit that is created only to be withdrawn is in the way of Curator's
 // clients, which count every permit there is, and of everybody else's tries. The first try after that costs one round trip
-// more. It looks at all semaphores of a set at once.
+// more.
 //
 // Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
 // listing of that one shows the place, and so does every later look of that session.
-func look(ctx context.Context, places []*place) error {
-	var busy []*place
-	var dirs []string
-	for _, p := range places {
-		if p.n > 0 && p.d.crowd.busy.Load() {
-			busy, dirs = append(busy, p), append(dirs, p.q.decides().Dir(p.q.path), p.q.entrance().Dir(p.q.path))
-		}
-	}
-	if len(busy) == 0 {
+func (p *place) look(ctx context.Context) error {
+	if !p.d.crowd.busy.Load() {
 		return nil
 	}
-	var lists [][]string
-	var err error
-	if len(busy) == 1 { // not one that began before the call: the caller may have released permits meanwhile
-		lists, err = busy[0].listWithOthers(ctx, func(*listing) bool { return false })
-	} else {
-		lists, err = listAll(ctx, busy[0].s, dirs)
-	}
-	if err != nil && !isNoNode(err) { // the create reports what the layout lacks
+	// Not a listing that began before the call: the caller may have released permits meanwhile.
+	lists, err := p.listWithOthers(ctx, func(*listing) bool { return false })
+	if err != nil {
+		if isNoNode(err) { // the create reports what the layout lacks
+			err = nil
+		}
 		return err
 	}
-	for i, p := range busy[:len(lists)/2] {
-		permits, _ := kind.SortContenders(lists[2*i])
-		waiting, _ := kind.SortContenders(lists[2*i+1])
-		if len(permits)+p.n > p.limit() || len(waiting) > 0 {
-			return p.heldBy(permits, waiting)
-		}
+	permits, _ := kind.SortContenders(lists[0])
+	waiting, _ := kind.SortContenders(lists[1])
+	if len(permits)+p.n > p.limit() || len(waiting) > 0 {
+		return p.heldBy(permits, waiting)
 	}
 	return nil
 }

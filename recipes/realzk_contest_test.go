@@ -55,7 +55,7 @@ func lanes() []*lane {
 		}}
 	}
 	set := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex("/set-m"), c.RWMutex("/set-rw"), c.Semaphore("/set-s").Share(2)).Lock(ctx)
+		return c.MultiLock(c.Mutex("/set-m"), c.RWMutex("/set-rw"), c.Election("/set-e")).Lock(ctx)
 	}}
 	return []*lane{
 		{name: "mutex", queue: "/m", ahead: 1, holder: mutex, rivals: []share{mutex}},
@@ -76,7 +76,7 @@ func declareLanes(t *testing.T, c *recipes.Client) {
 		return p
 	}
 	for path, p := range map[string]kind.Params{"/m": kind.Mutex.New(), "/w": kind.RWLock.New(), "/r": kind.RWLock.New(), "/s": permits(3),
-		"/e": kind.Election.New(), "/set-m": kind.Mutex.New(), "/set-rw": kind.RWLock.New(), "/set-s": permits(2)} {
+		"/e": kind.Election.New(), "/set-m": kind.Mutex.New(), "/set-rw": kind.RWLock.New(), "/set-e": kind.Election.New()} {
 		declareReal(t, c, path, p)
 	}
 }

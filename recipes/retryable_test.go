@@ -69,7 +69,7 @@ func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) e
 		"permits": func(c *recipes.Client) do {
 			return func(ctx context.Context, f work) error { return c.Semaphore("/s").Do(ctx, 2, f) }
 		},
-		"set":        func(c *recipes.Client) do { return mixed(c, 2).Do },
+		"set":        func(c *recipes.Client) do { return mixed(c).Do },
 		"leader":     func(c *recipes.Client) do { return c.Election("/e").Lead },
 		"campaign":   func(c *recipes.Client) do { return underLock(c.Election("/e").Campaign) },
 		"taken":      take(kind.Mutex, "/m", recipes.Want{}),
@@ -160,9 +160,7 @@ func struck(t *testing.T, name string, n int, m mishap, contended bool) (request
 		require.NoError(t, l.srv.Create("/paid", nil))
 		c, rival := l.client("a"), l.client("rival")
 		if contended {
-			x, err := rival.MultiLock(rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Semaphore("/s").Share(3), rival.Election("/e")).Lock(t.Context())
-			require.NoError(t, err)
-			time.AfterFunc(3*time.Second, func() { _ = x.Unlock(context.Background()) })
+			time.AfterFunc(3*time.Second, l.holdsPermits(rival, rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Election("/e")))
 		}
 		id := l.session(c)
 		strike := l.srv.Inject(func(r zktest.Request) bool {
@@ -336,7 +334,7 @@ func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
 		for _, why := range []error{recipes.ErrSessionLost, recipes.ErrUnreachable, recipes.ErrLost, recipes.ErrRevoked, session.ErrThrottled} {
 			require.True(t, recipes.Retryable(why))
 			fails := func(context.Context, *recipes.Lease) error { return fmt.Errorf("another system: %w", why) }
-			for _, do := range []func(context.Context, work) error{c.Mutex("/m").Do, c.RWMutex("/rw").RDo, c.Election("/e").Lead, mixed(c, 1).Do} {
+			for _, do := range []func(context.Context, work) error{c.Mutex("/m").Do, c.RWMutex("/rw").RDo, c.Election("/e").Lead, mixed(c).Do} {
 				err := do(t.Context(), fails)
 				require.ErrorIs(t, err, why)
 				require.EqualError(t, err, "another system: "+why.Error(), "its text is the caller's")

@@ -14,12 +14,7 @@ import (
 // A limit was lowered below what a waiter wants, and never raised again. A waiter whose permits stood in the order beyond
 // the new limit was neither granted nor told, and they kept everybody else out.
 func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
-	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
-		"semaphore": draws(3),
-		"multi-lock": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(3)).Lock
-		},
-	}
+	way := draws(3)
 	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
 	places := map[string]func(*lab, func(context.Context) (*recipes.Lease, error)) (waiting <-chan result[*recipes.Lease], end func()){
 		"at the front": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
@@ -55,35 +50,33 @@ func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
 		},
 	}
 	for where, bring := range places {
-		for what, way := range ways {
-			t.Run(what+" "+where, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					l.mutex()
-					l.semaphore(3)
-					a := l.client("a")
-					warm, err := way(a)(t.Context())
-					require.NoError(t, err)
-					l.unlock(warm)
-					l.settle()
-					w, end := bring(l, way(a))
-					l.settle()
-					notYet(t, w, "not all three are free")
-					l.semaphore(2)
-					select {
-					case r := <-w:
-						require.ErrorIs(t, r.err, recipes.ErrTooManyPermits)
-						require.ErrorContains(t, r.err, "3 permits asked for, 2 are declared")
-					case <-time.After(time.Second):
-						require.Fail(t, "neither granted nor told")
-					}
-					end()
-					b := l.drawing(l.client("b"), 2)
-					l.settle()
-					require.Len(t, b, 1, "something is left of the waiter")
-					l.unlock((<-b).v)
-				})
+		t.Run(where, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.mutex()
+				l.semaphore(3)
+				a := l.client("a")
+				warm, err := way(a)(t.Context())
+				require.NoError(t, err)
+				l.unlock(warm)
+				l.settle()
+				w, end := bring(l, way(a))
+				l.settle()
+				notYet(t, w, "not all three are free")
+				l.semaphore(2)
+				select {
+				case r := <-w:
+					require.ErrorIs(t, r.err, recipes.ErrTooManyPermits)
+					require.ErrorContains(t, r.err, "3 permits asked for, 2 are declared")
+				case <-time.After(time.Second):
+					require.Fail(t, "neither granted nor told")
+				}
+				end()
+				b := l.drawing(l.client("b"), 2)
+				l.settle()
+				require.Len(t, b, 1, "something is left of the waiter")
+				l.unlock((<-b).v)
 			})
-		}
+		})
 	}
 }
 

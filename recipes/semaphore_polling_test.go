@@ -23,9 +23,6 @@ var pollers = map[string]poller{
 	"try": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 		return c.Semaphore("/s").TryAcquire(ctx, 1)
 	},
-	"try a set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return c.MultiLock(c.Semaphore("/s"), c.Mutex("/m")).TryLock(ctx)
-	},
 	"wait briefly": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*oneWay)
 		defer cancel()
@@ -195,27 +192,5 @@ func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
 			require.Equal(t, front, held.Holder.Path, "all permits are free; who waits for them is in the way")
 			require.Equal(t, 1, held.Position)
 		}
-	})
-}
-
-func TestASetQueuesAtOnceForPermitsItKnowsToBeTaken(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		l.semaphore(2)
-		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		c := l.client("a")
-		set := c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(2))
-		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.settle()
-		n, _ := l.srv.Get("/s/leases")
-		l.srv.ResetCounts()
-		w := l.locker(set.Lock)
-		require.Equal(t, 1, l.srv.Counts().ByOp["multi"])
-		now, _ := l.srv.Get("/s/leases")
-		require.Equal(t, n.Stat.Cversion, now.Stat.Cversion, "it created permits")
-		l.unlock(x)
-		l.unlock((<-w).v)
 	})
 }

@@ -48,8 +48,6 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	w.foremost(g)
 	w.alone(g)
 	w.numbered(g)
-	recipe, _ := w.target(st)
-	e.inHand = recipe == "multi"
 	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.HandOffs() > 0, w.stamp()
 	g.at = e.ret
 	for other := range w.believed { // a share of what was granted meanwhile, by a proof that may be older than the call

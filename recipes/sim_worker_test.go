@@ -90,10 +90,10 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	return lock(m.Lock, m.TryLock)
 }
 
-// members are the locks the bits of a step name.
+// members are the locks the bits of a step name, without permits; a mutex if it names nothing else.
 func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Member) {
 	for i, of := range w.locks {
-		if st.members&(1<<i) == 0 {
+		if st.members&(1<<i) == 0 || of.recipe == "semaphore" {
 			continue
 		}
 		switch of.recipe {
@@ -103,13 +103,14 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 			} else {
 				members = append(members, m)
 			}
-		case "semaphore":
-			members = append(members, c.Semaphore(of.path).Share(st.n))
 		case "election":
 			members = append(members, c.Election(of.path))
 		default:
 			members = append(members, c.Mutex(of.path))
 		}
+	}
+	if len(members) == 0 {
+		members = append(members, c.Mutex(w.locks[0].path))
 	}
 	return members
 }

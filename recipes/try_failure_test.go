@@ -20,7 +20,7 @@ func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 		"permits": func(c *recipes.Client) (*recipes.Lease, error) {
 			return c.Semaphore("/s").TryAcquire(context.Background(), 1)
 		},
-		"multi-lock": func(c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).TryLock(context.Background()) },
+		"multi-lock": func(c *recipes.Client) (*recipes.Lease, error) { return mixed(c).TryLock(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -219,9 +219,9 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 			},
 		},
 		"multi-lock": {
-			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
-			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
-			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).TryLock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).TryLock(ctx) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -347,7 +347,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 			}
 			return l, nil
 		},
-		"set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
+		"set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).Lock(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -355,8 +355,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 				b := l.client("holder")
 				write, err := b.RWMutex("/rw").Lock(t.Context())
 				require.NoError(t, err)
-				others, err := b.MultiLock(b.Mutex("/m"), b.Semaphore("/s").Share(3), b.Election("/e")).Lock(t.Context())
-				require.NoError(t, err)
+				release := l.holdsPermits(b, b.Mutex("/m"), b.Election("/e"))
 				c := l.client("waiter")
 				id := l.session(c)
 				w := async(func() (*recipes.Lease, error) { return lock(context.Background(), c) })
@@ -374,7 +373,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				notYet(t, w, "it is held")
 				l.unlock(write)
-				l.unlock(others)
+				release()
 				r := <-w
 				require.NoError(t, r.err)
 				require.GreaterOrEqual(t, len(shed), 2)

@@ -102,14 +102,14 @@ func draw(n int) func(*recipes.Client) taking {
 }
 
 func set(c *recipes.Client) *recipes.MultiLock {
-	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Semaphore("/s").Share(2))
+	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader())
 }
 
 func everyWay() map[string]way {
 	lock := func(c *recipes.Client) taking { return c.Mutex("/m").Lock }
 	write := func(c *recipes.Client) taking { return c.RWMutex("/rw").Lock }
 	all := func(c *recipes.Client) taking {
-		return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Semaphore("/s").Share(3)).Lock
+		return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
 	}
 	return map[string]way{
 		"mutex":  {[]string{"/m"}, "mutex", lock, func(c *recipes.Client) taking { return c.Mutex("/m").TryLock }, lock},
@@ -122,7 +122,7 @@ func everyWay() map[string]way {
 		"election": {[]string{"/e"}, "election", campaign, nil, campaign},
 		"set of one": {[]string{"/m"}, "mutex", func(c *recipes.Client) taking { return c.MultiLock(c.Mutex("/m")).Lock },
 			func(c *recipes.Client) taking { return c.MultiLock(c.Mutex("/m")).TryLock }, lock},
-		"set": {[]string{"/m", "/rw", "/s"}, "multilock", func(c *recipes.Client) taking { return set(c).Lock },
+		"set": {[]string{"/m", "/rw"}, "multilock", func(c *recipes.Client) taking { return set(c).Lock },
 			func(c *recipes.Client) taking { return set(c).TryLock }, all},
 	}
 }
