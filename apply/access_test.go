@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -140,16 +139,12 @@ func readerPlans(t *testing.T, s *site) {
 	require.True(t, p.Applyable(), "%s", p)
 	require.NotEmpty(t, p.Access)
 
-	var saved bytes.Buffer
-	require.NoError(t, (&plan.File{Stack: stack, Plans: []*plan.Plan{p}}).Encode(&saved))
-	f, err := plan.DecodeFile(&saved)
-	require.NoError(t, err)
-
-	_, err = executor(ci).Run(t.Context(), f.Plans[0])
+	p = s.resaved(p)
+	_, err := executor(ci).Run(t.Context(), p)
 	var refused *apply.NodeError
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, err.Error(), "we are digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
-	_, err = executor(s.as(oldKey)).Run(t.Context(), f.Plans[0])
+	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
 	require.NoError(t, err)
 	s.settled(s.as(newKey), next)
 }

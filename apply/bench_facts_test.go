@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -96,19 +97,18 @@ func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {
 		return s.tree(nodes...)
 	}
 	s.apply(c, tree(3))
-	var file bytes.Buffer
-	require.NoError(t, (&plan.File{Stack: stack, Plans: []*plan.Plan{s.plan(c, tree(7))}}).Encode(&file))
-	data := file.Bytes()
-	_, err := plan.DecodeFile(bytes.NewReader(data)) // warms pools and buffers
+	s.plan(c, tree(7))
+	data := s.saved(s.asked.Load().question)
+	_, err := saved.Decode(bytes.NewReader(data), "test") // warms pools and buffers
 	require.NoError(t, err)
 	before := heap()
-	saved, err := plan.DecodeFile(bytes.NewReader(data))
+	file, err := saved.Decode(bytes.NewReader(data), "test")
 	require.NoError(t, err)
 	after := heap()
-	require.Equal(t, plan.Counts{Change: locks}, saved.Plans[0].Summary())
+	require.Equal(t, plan.Counts{Change: locks}, file.Plans[0].Summary())
 	t.Logf("bytes a change: %d in the file, %d in memory", len(data)/locks, (after-before)/locks)
 	require.Less(t, (after-before)/locks, int64(bytesPerChange), "bytes a change")
-	runtime.KeepAlive(saved)
+	runtime.KeepAlive(file)
 	runtime.KeepAlive(data)
 }
 
@@ -130,6 +130,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	tree := s.tree(bulk(locks, 0, "a description of some thirty letters")...)
 	s.apply(c, tree)
 	s.plan(c, tree) // warms pools and buffers
+	s.asked.Store(nil)
 	before := heap()
 	current, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)

@@ -244,7 +244,7 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 						hold()
 					}
 					opts := plan.Options{OverwriteData: true, Drain: 10 * time.Second}
-					p := resaved(t, s.plan(ours, tree, opts))
+					p := s.resaved(s.plan(ours, tree, opts))
 					require.True(t, p.Applyable(), "%s", p)
 					require.Equal(t, "", text(p, "lets nobody else in"), "nobody can keep foreign programs out")
 					if c.late {

@@ -1,10 +1,12 @@
 package apply_test
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -23,13 +26,14 @@ type site struct {
 	config recipes.Config
 	root   string
 	server *zktest.Server // nil when real
+	asked  *atomic.Pointer[asked]
 }
 
 // inMemory is a server of the test's own. In a synctest bubble it lives in fake time.
 func inMemory(t testing.TB, opts ...zktest.Option) *site {
 	srv := zktest.New(opts...)
 	t.Cleanup(srv.Close)
-	s := &site{t: t, root: "/locks", server: srv, config: recipes.Config{
+	s := &site{t: t, root: "/locks", server: srv, asked: &atomic.Pointer[asked]{}, config: recipes.Config{
 		Servers: []string{"zk"}, SessionTimeout: 10 * time.Second, Dialer: srv.DialContext,
 	}}
 	if time.Now().Year() > 2000 { // in no bubble, where time begins with that year
@@ -40,7 +44,7 @@ func inMemory(t testing.TB, opts ...zktest.Option) *site {
 
 // real is a server in a process of its own; each test has a root there.
 func real(t testing.TB, address, root string) *site {
-	return &site{t: t, root: root, config: recipes.Config{Servers: []string{address}, SessionTimeout: unhurried, ConnectTimeout: patience}}
+	return &site{t: t, root: root, asked: &atomic.Pointer[asked]{}, config: recipes.Config{Servers: []string{address}, SessionTimeout: unhurried, ConnectTimeout: patience}}
 }
 
 const stack = "shop"
@@ -151,11 +155,38 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
 	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
-	p := plan.Diff(live, tree, o)
+	q := &saved.Question{Stack: tree.Stack, Ensembles: []saved.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
+	q.Options.Identities = nil
+	p := q.Answer()[0]
+	s.asked.Store(&asked{p, q})
 	if tree.Intent.Access == nil { // most trees of these tests declare no administrators, which is said of each
 		p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Summary == "No administrators are declared" })
 	}
 	return p
+}
+
+// asked is a plan and what it answers.
+type asked struct {
+	answer   *plan.Plan
+	question *saved.Question
+}
+
+// resaved is the plan that the site made last, as a file brings it back.
+func (s *site) resaved(p *plan.Plan) *plan.Plan {
+	s.t.Helper()
+	last := s.asked.Load()
+	require.Same(s.t, p, last.answer)
+	data := s.saved(last.question)
+	f, err := saved.Decode(bytes.NewReader(data), "test")
+	require.NoError(s.t, err)
+	return f.Plans[0]
+}
+
+// saved is the file of a question.
+func (s *site) saved(q *saved.Question) []byte {
+	var file bytes.Buffer
+	require.NoError(s.t, q.Encode(&file, "test", q.Answer()))
+	return file.Bytes()
 }
 
 // index is the stack's index with its parts.

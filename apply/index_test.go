@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,7 +93,7 @@ func TestLostIndexIsToldAndWrittenAnew(t *testing.T) {
 				require.Equal(t, plan.ProblemIndex, p.Problems[0].Code)
 				require.Equal(t, loss.says, p.Problems[0].Summary)
 				require.Contains(t, p.Problems[0].Detail, at)
-				saved := resaved(t, p)
+				saved := s.resaved(p)
 				locks := s.lockDump(c)
 				_, err := executor(c).Run(t.Context(), saved)
 				require.NoError(t, err)
@@ -114,15 +113,6 @@ func TestLostIndexIsToldAndWrittenAnew(t *testing.T) {
 			})
 		}
 	}
-}
-
-// resaved is the plan as a file brings it back.
-func resaved(t *testing.T, p *plan.Plan) *plan.Plan {
-	var file bytes.Buffer
-	require.NoError(t, (&plan.File{Version: "test", Stack: p.Stack, Plans: []*plan.Plan{p}}).Encode(&file))
-	f, err := plan.DecodeFile(&file)
-	require.NoError(t, err)
-	return f.Plans[0]
 }
 
 // lockDump is dump without the tool's own nodes.
@@ -343,7 +333,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 		}
 		return seen == nth && r.Op == "multi" && len(r.Paths) > 2
 	}, fault)
-	res, err := executor(c).Run(t.Context(), resaved(t, p))
+	res, err := executor(c).Run(t.Context(), s.resaved(p))
 	require.NoError(t, err)
 	require.LessOrEqual(t, in.Hits(), 1)
 	require.Equal(t, len(tree.Nodes), res.Counts.Destroy)

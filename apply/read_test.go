@@ -284,7 +284,7 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
 	require.Equal(t, "/platform/locks/solo", p.Problems[0].Path)
 
-	p = resaved(t, s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}))
+	p = s.resaved(s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}))
 	_, err := executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.False(t, s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}).HasChanges())

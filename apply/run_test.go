@@ -127,7 +127,7 @@ func TestSavedPlanIsRefusedAfterAnEdit(t *testing.T) { staleSavedPlan(t, inMemor
 func staleSavedPlan(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	p := saveAndLoad(t, s.plan(c, s.shop(set("description", "new"))))
+	p := s.resaved(s.plan(c, s.shop(set("description", "new"))))
 	session := s.session(c)
 
 	// Somebody edits a node the plan does not even change.
@@ -142,14 +142,6 @@ func staleSavedPlan(t *testing.T, s *site) {
 		require.EqualValues(t, "solo.election", stale.Differences[0].Addr)
 		require.ErrorContains(t, err, "version 0 -> 1")
 	})
-}
-
-func saveAndLoad(t *testing.T, p *plan.Plan) *plan.Plan {
-	var b bytes.Buffer
-	require.NoError(t, (&plan.File{Version: "test", Stack: stack, Plans: []*plan.Plan{p}}).Encode(&b))
-	f, err := plan.DecodeFile(&b)
-	require.NoError(t, err)
-	return f.Plans[0]
 }
 
 func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
@@ -237,7 +229,7 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	for range 2 { // the first time the tool's own nodes are missing, then they are there
-		p := saveAndLoad(t, s.plan(c, s.shop()))
+		p := s.resaved(s.plan(c, s.shop()))
 		_, err := executor(c).Run(t.Context(), p)
 		require.NoError(t, err)
 		require.NoError(t, s.destroy(c, s.shop()))
@@ -260,9 +252,9 @@ func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	desired.Nodes[0].Payload.Params.(*kind.NamespaceParams).Description = "other"
 	p := s.plan(c, desired)
 	require.True(t, p.HasChanges())
-	p.Applied = "0123456789abcdef"
+	s.asked.Load().question.Ensembles[0].Current.Index.Apply = "0123456789abcdef"
 	s.wroteNothing(c, func() {
-		_, err := executor(c).Run(t.Context(), saveAndLoad(t, p))
+		_, err := executor(c).Run(t.Context(), s.resaved(p))
 		var stale *apply.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.ErrorContains(t, err, "restore from a backup")

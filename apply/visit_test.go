@@ -245,7 +245,7 @@ func TestListsAreKnownBesideThoseThatWereSet(t *testing.T) {
 	adminOnly(tree.Nodes[20])
 	s.apply(c, tree)
 	require.LessOrEqual(t, s.agrees(c, tree), few)
-	_, err := executor(c).Run(t.Context(), resaved(t, s.plan(c, s.crowd())))
+	_, err := executor(c).Run(t.Context(), s.resaved(s.plan(c, s.crowd())))
 	require.NoError(t, err)
 	require.LessOrEqual(t, s.agrees(c, s.crowd()), few, "also by a saved plan")
 	require.NoError(t, s.destroy(c, s.crowd()))

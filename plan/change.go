@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -11,7 +10,7 @@ import (
 // this stack, or will, has exactly one, which may be a NoOp.
 //
 // Before is set, with its Live, unless the action is Create; After unless it is Delete.
-// Code that makes a Change must ensure that; reading a file refuses others.
+// Code that makes a Change must ensure that.
 type Change struct {
 	Action Action `json:"action"`
 	Addr   Addr   `json:"-"` // the new address; the old one of a deletion
@@ -153,14 +152,3 @@ func (a Action) Verbs() []string {
 
 // MarshalText writes the word of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (a *Action) UnmarshalText(text []byte) error {
-	for known, word := range actionWords {
-		if word == string(text) {
-			*a = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not an action", text)
-}

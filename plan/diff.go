@@ -144,7 +144,7 @@ func (d *selection) report() {
 }
 
 // finish cuts the plan into its transactions. If two nodes have the same address, the first in the order of
-// the changes keeps it in the index: a plan that is read from a file has its changes in this order too.
+// the changes keeps it in the index.
 func (d *selection) finish() *Plan {
 	d.p.clashes()
 	// If all pending lists are set there is nothing to finish: the apply was interrupted just
@@ -185,7 +185,7 @@ func (d *sides) index(desired *Tree) {
 			}
 			d.pending[p.Path] = p.ACL
 		}
-		d.p.prior.Extra, d.p.prior.Shards = x.extra, x.Shards
+		d.p.prior.Extra, d.p.prior.Shards = x.Extra, x.Shards
 		d.p.prior.Lists = known(d.current)
 	}
 	nodes := slices.Clone(desired.Nodes)

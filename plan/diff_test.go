@@ -1,12 +1,13 @@
 package plan_test
 
 import (
+	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
@@ -297,9 +298,10 @@ func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
 	current, desired := m.read(t, testRoot, testStack), base()
 	set("permits", 9)(desired.Nodes[2])
 	all := func() string {
-		text, err := plan.NodesText(slices.Concat(current.Nodes, desired.Nodes))
-		require.NoError(t, err)
-		return text
+		var text bytes.Buffer
+		q := &saved.Question{Ensembles: []saved.Ensemble{{Current: current, Desired: desired}}}
+		require.NoError(t, q.Encode(&text, "", nil))
+		return text.String()
 	}
 	before := all()
 	p := plan.Diff(current, desired, plan.Options{})

@@ -11,7 +11,7 @@
 //
 // [Tree] and [Node] describe both sides, [Intent] what is declared besides the nodes (moves,
 // imports, removals, outputs, administrators). A [Plan] has a [Change] for each node and a
-// [Problem] for everything that a person has to know first. [File] saves plans and reads them.
+// [Problem] for everything that a person has to know first. Package plan/saved keeps plans in files.
 //
 // # Guarantees
 //
@@ -31,8 +31,8 @@
 //
 // # Secrets
 //
-// Access lists contain digests, from which weak passwords can be guessed. A saved plan holds them,
-// because an apply needs them; text and JSON of the other types leave them out.
+// Access lists contain digests, from which weak passwords can be guessed. Text and JSON of the types leave them
+// out; a saved plan holds them, because an apply needs them.
 //
 // # How it works
 //
@@ -42,7 +42,7 @@
 // access.go, admins.go and audit.go find what must not be done. ops.go and batch.go turn
 // changes into transactions; listing.go bounds a namespace; index.go, shard.go and lists.go write the index with them.
 //
-// If you add a property to nodes, compare it in Change.compare, which also runs when a file is read.
+// If you add a property to nodes, compare it in Change.compare.
 // If it is stored in the payload, add it to Change.rewrites and Change.onlyRenamed too. The property
 // tests (prop_test.go, batch_prop_test.go) apply plans to a model of the server and plan again: give
 // their trees the new property, and whatever you forgot shows as a plan that never settles.

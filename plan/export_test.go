@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"math"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -13,7 +10,6 @@ import (
 
 const (
 	MovedFrom = movedFrom
-	Prefix    = prefix
 	StandsAt  = standsAt
 )
 
@@ -27,32 +23,11 @@ var (
 	Under     = under
 )
 
-// Sum is the checksum of a saved plan.
-func Sum(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
 func (d digests) Add(list []kind.ACL) { d.add(list) }
 
 func (p *Plan) NextAccess(pending bool) []kind.ACL { return p.nextAccess(pending) }
 
 func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(Addr(addr)) }
-
-// NodesText is all that there is to say of some nodes.
-func NodesText(nodes []*Node) (string, error) {
-	table := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
-	var forms []*nodeForm
-	for _, n := range nodes {
-		f, err := nodeFormOf(n, table)
-		if err != nil {
-			return "", err
-		}
-		forms = append(forms, f)
-	}
-	text, err := json.Marshal(forms)
-	return string(text), err
-}
 
 // DesiredOf is what a diff makes of a declared tree before it compares anything, in order and by path.
 func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {

@@ -40,7 +40,7 @@ func TestImportBlockOfANodeThatIsGoneDoesNotStopThePlan(t *testing.T) {
 		require.Equal(t, []string{"+ /locks/solo"}, actions(p))
 		require.Contains(t, codes(p), "warning import")
 		require.Empty(t, p.Changes[len(p.Changes)-1].Importing)
-		m.apply(t, decoded(t, p))
+		m.apply(t, p)
 		if from == "/locks/solo" {
 			require.Empty(t, replan(t, m, tree).Problems, "the block is done")
 		}
@@ -61,7 +61,7 @@ func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
 	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/solo", Target: "/locks/solo"}}
 	live := m.read(t, testRoot, testStack)
 	live.Find("/locks/solo").Live.Children = 1
-	p := decoded(t, plan.Diff(live, tree, plan.Options{Identities: us}))
+	p := plan.Diff(live, tree, plan.Options{Identities: us})
 	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
 	require.Equal(t, []string{"warning container"}, codes(p))
 	m.apply(t, p)
@@ -81,7 +81,7 @@ func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
 
 	anew := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Replace: []string{boss}})
 	require.Equal(t, []string{"-/+ /locks/solo"}, actions(anew))
-	m.apply(t, decoded(t, anew))
+	m.apply(t, anew)
 	require.Empty(t, replan(t, m, tree).Problems)
 }
 
@@ -98,7 +98,7 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	p := plan.Diff(live, tree, plan.Options{Identities: us, ForceBreak: []string{string(tree.Nodes[3].Addr)}})
 	require.Equal(t, []string{"-/+ /locks/solo"}, actions(p))
 	require.Equal(t, []string{"warning force_break"}, codes(p))
-	require.True(t, decoded(t, p).Changes[3].Break)
+	require.True(t, p.Changes[3].Break)
 }
 
 // Two locks claimed one address: the stack's own, on its way there from another path, and
@@ -172,7 +172,7 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 		tree.Intent.Imports[0].Target = at
 		p := replan(t, m, tree)
 		require.True(t, p.Applyable(), "%s", p)
-		m.apply(t, decoded(t, p))
+		m.apply(t, p)
 		require.NotNil(t, m.nodes[at])
 		if i == 0 {
 			delete(m.nodes, "/locks/solo") // somebody took the note away

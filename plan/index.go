@@ -33,7 +33,7 @@ type Index struct {
 	// entries into Resources, see [Index.AddShard].
 	Shards []Shard
 
-	extra map[string]json.RawMessage // fields of newer versions, kept
+	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
 
 // IndexEntry is one node of the stack.
@@ -111,8 +111,8 @@ func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") 
 
 // Encode writes the index as JSON with sorted keys: equal indexes give equal bytes.
 func (x *Index) Encode() ([]byte, error) {
-	doc := make(map[string]any, len(x.extra)+6)
-	for k, v := range x.extra {
+	doc := make(map[string]any, len(x.Extra)+6)
+	for k, v := range x.Extra {
 		doc[k] = v
 	}
 	doc["locktree"], doc["apply"], doc["res"] = IndexFormat, x.Apply, x.Resources
@@ -175,7 +175,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		}
 		// Checked first: what a newer program wrote may look different without being damaged.
 		if f.key == "locktree" && format > IndexFormat {
-			return nil, &VersionError{What: "index", Got: format, Reads: IndexFormat}
+			return nil, &VersionError{Got: format, Reads: IndexFormat}
 		}
 		delete(doc, f.key)
 	}
@@ -194,7 +194,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		names[part.Name] = true
 	}
 	if len(doc) > 0 {
-		x.extra = doc
+		x.Extra = doc
 	}
 	return x, nil
 }

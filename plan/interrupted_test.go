@@ -43,7 +43,7 @@ func TestTwoNodesOfOneAddressAreBothInTheIndex(t *testing.T) {
 	now := declared(declare("/locks/b", kind.Namespace, addr("namespace.x")))
 	p := replan(t, m, now)
 	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
-	m.apply(t, decoded(t, p))
+	m.apply(t, p)
 	again := replan(t, m, now)
 	require.False(t, again.HasChanges(), "%s", again)
 	index := m.read(t, testRoot, testStack).Index

@@ -151,7 +151,7 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 
 // indexHead is the index without its entries. steps are the access lists to set on what was created.
 func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
-	x := &Index{Apply: applyID, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
+	x := &Index{Apply: applyID, Resources: map[string]IndexEntry{}, Extra: p.prior.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {

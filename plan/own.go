@@ -372,10 +372,3 @@ func (p *Plan) Relock() ([]Op, error) {
 	}
 	return nil, nil
 }
-
-// ownNode reports whether a path is one whose list a plan of the stack may set as the tool's own.
-func (p *Plan) ownNode(path string) bool {
-	index, lock := IndexPath(p.Root, p.Stack), LockPath(p.Root, p.Stack)
-	return path == index || path == lock || under(path, index) || under(index, path) || under(lock, path) ||
-		slices.ContainsFunc(p.Changes, func(c Change) bool { return (c.Tombstone || c.relisted()) && c.Path == path })
-}

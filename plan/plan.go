@@ -10,8 +10,7 @@ import (
 
 // Plan is what an apply to one ensemble would do. It is plain data.
 //
-// The JSON of the types in this package leaves out access lists, because they contain digests. A [File]
-// contains them.
+// The JSON of the types in this package leaves out access lists, because they contain digests.
 type Plan struct {
 	Ensemble string `json:"ensemble"`
 	Root     string `json:"root"`
@@ -63,14 +62,14 @@ type Plan struct {
 
 // prior is what the transactions need of the index that was read.
 type prior struct {
-	Lists   Lists                      `json:"lists,omitzero"`         // with the index node as it was read, and what is known without it
-	Shards  []Shard                    `json:"shards,omitempty"`       // parts of the index
-	Noted   []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
-	Leaving []kind.ACL                 `json:"leaving,omitempty"`      // see frame.leaving
-	Strays  []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
-	Unread  bool                       `json:"index_unread,omitempty"` // the index could not be understood
-	Kept    map[string]IndexEntry      `json:"kept,omitempty"`         // entries of nodes that were not planned and differ from them
-	Extra   map[string]json.RawMessage `json:"index_extra,omitempty"`  // unknown fields of the index, to be kept
+	Lists   Lists                      // with the index node as it was read, and what is known without it
+	Shards  []Shard                    // parts of the index
+	Noted   []kind.ACL                 // who may use the stack, by the index
+	Leaving []kind.ACL                 // see frame.leaving
+	Strays  []Shard                    // parts of an index that could not be understood
+	Unread  bool                       // the index could not be understood
+	Kept    map[string]IndexEntry      // entries of nodes that were not planned and differ from them
+	Extra   map[string]json.RawMessage // unknown fields of the index, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -165,7 +164,7 @@ func TestTargetedPlansApply(t *testing.T) {
 			return rapid.SliceOfN(rapid.SampledFrom([]string{"**.locks_a", "**.locks_a_*", "**.locks_b*", "**.mutex.*"}), 0, 2).Draw(t, name)
 		}
 		o := plan.Options{Identities: us, AllowMassDestroy: true, Targets: patterns("targets"), Excludes: patterns("excludes")}
-		m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), b, o)))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, o))
 		o.Targets, o.Excludes = nil, nil
 		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, o))
 		require.False(t, plan.Diff(m.read(t, testRoot, testStack), b, o).HasChanges())
@@ -232,18 +231,12 @@ func TestBreakAndDrainAreSaid(t *testing.T) {
 	p := plan.Diff(live, rest, plan.Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "host-a")
-	require.True(t, decoded(t, p).Changes[0].Break)
+	require.True(t, p.Changes[0].Break)
 	p = plan.Diff(live, rest, plan.Options{Identities: us, Drain: time.Minute})
 	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
 	p1 := plan.Diff(live, rest, plan.Options{Identities: us, Drain: 200 * time.Millisecond})
 	require.Contains(t, p1.Problems[0].Detail, "waits 1 second for")
-	require.EqualValues(t, 60_000, decoded(t, p).Drain)
-}
-
-func decodedPlan(t require.TestingT, p *plan.Plan) *plan.Plan {
-	f, err := plan.DecodeFile(bytes.NewBufferString(encoded(t, p)))
-	require.NoError(t, err)
-	return f.Plans[0]
+	require.EqualValues(t, 60_000, p.Drain)
 }
 
 // The target alone was looked at, and what it stands in was not there: the lock was made
@@ -301,7 +294,7 @@ func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []string{"~ /locks/pay", "+ /locks/pay/books"}, actions(p))
-		m.apply(t, decoded(t, p))
+		m.apply(t, p)
 		require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
 	}
 }
@@ -315,7 +308,7 @@ func TestTargetedApplyNotesWhatTookAnAddressOver(t *testing.T) {
 	tree := declared(append(base().Nodes[:3], declare("/locks/spare", kind.Election, addr(solo)))...)
 	tree.Intent.Moves = []plan.Move{{From: "election.spare", To: solo}}
 	o := plan.Options{Identities: us, Targets: []string{"election.spare"}}
-	m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), tree, o)))
+	m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, o))
 	o.Targets = []string{solo}
 	p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 	require.False(t, p.HasChanges(), "%s", p)
@@ -343,7 +336,7 @@ func TestTargetedApplyNotesEachNodeOnce(t *testing.T) {
 		m.nodes["/locks/solo"].data, _ = payload.Encode()
 		set("permits", 4)(tree.Nodes[2])
 		before := m.read(t, testRoot, testStack).Index.Resources["namespace.x.election.locks_solo"]
-		m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}})))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}))
 		x := m.read(t, testRoot, testStack).Index
 		require.Len(t, x.Resources, len(tree.Nodes))
 		require.Equal(t, before, x.Resources["namespace.x.election.locks_solo"])

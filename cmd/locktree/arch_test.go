@@ -31,6 +31,8 @@ var importRules = []struct {
 		"tests of other projects import it; it speaks the wire protocol itself so that it cannot share a bug with the client"},
 	{"plan", []string{"recipes/kind", "github.com/go-zookeeper/zk"},
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
+	{"plan/saved", []string{"plan", "recipes/kind", "github.com/go-zookeeper/zk"},
+		"a file holds a question, and what answers it is the planner alone"},
 	{"config", []string{"plan", "recipes", "recipes/inspect", "recipes/session", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty",
 		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/google/go-cmp", "github.com/mitchellh/go-wordwrap", "golang.org/x/text"},
 		"the language is one front end onto the plan: it links the library only to hand an ensemble to it as a client, complete, and reads no server"},
@@ -52,6 +54,7 @@ var forbiddenDirect = []struct {
 }{
 	{"plan", "net", "the planner reads no network"},
 	{"plan", "os", "the planner touches no file"},
+	{"plan/saved", "os", "where a file is kept, and who may read it, is its owner's business"},
 	{"plan", "time", "two plans of the same trees are the same plan, whenever they are made"},
 	{"cmd/locktree/internal/view/serve", "github.com/go-zookeeper/zk", "the page has snapshots to show and no connection: it cannot change anything"},
 	{"cmd/locktree/internal/view", "github.com/go-zookeeper/zk", "a view shows what the plan and the events say, in their words"},

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -127,20 +128,22 @@ func sessionWithin(e *config.Ensemble) time.Duration {
 	return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second)
 }
 
+// question is what plans answer: how the live trees differ from the configuration.
+func (s *stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
+	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
+	for i, e := range s.Ensembles {
+		one := saved.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree}
+		for _, id := range s.clients[i].Identities() {
+			one.Identities = append(one.Identities, plan.Identity(id))
+		}
+		q.Ensembles = append(q.Ensembles, one)
+	}
+	return q
+}
+
 // diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
-	desired, who := make([]*plan.Tree, len(trees)), make([][]plan.Identity, len(trees))
-	for i, e := range s.Ensembles {
-		desired[i] = e.Tree
-		for _, id := range s.clients[i].Identities() {
-			who[i] = append(who[i], plan.Identity(id))
-		}
-	}
-	plans := plan.DiffAll(trees, desired, who, opts)
-	for i, e := range s.Ensembles {
-		plans[i].Servers = e.Servers
-	}
-	return plans
+	return s.question(trees, opts).Answer()
 }
 
 // unread is the error of a command that showed everything of ensemble i except these nodes, if there are any; refused is one
@@ -174,17 +177,24 @@ func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 
 // plan reads and compares in one go. Plans beside an error are of the ensembles that could be read; they are no whole plan.
 func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
+	_, plans, err := s.ask(ctx, opts)
+	return plans, err
+}
+
+// ask is plan, with what the plans answer.
+func (s *stack) ask(ctx context.Context, opts plan.Options) (*saved.Question, []*plan.Plan, error) {
 	trees, err := s.read(ctx)
 	if len(trees) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
-	plans := s.diff(trees, opts)
+	question := s.question(trees, opts)
+	plans := question.Answer()
 	for _, p := range plans {
 		if err != nil { // an address may be one of the others'
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
 		}
 	}
-	return plans, err
+	return question, plans, err
 }
 
 // ensembleOf finds the ensemble of a saved plan, which must still be the one of the plan.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 )
 
 type planFlags struct {
@@ -57,13 +57,13 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		return err
 	}
 	return a.dialled(ctx, cfg, true, func(s *stack) error {
-		plans, err := s.plan(ctx, opts)
+		question, plans, err := s.ask(ctx, opts)
 		if len(plans) == 0 {
 			return err
 		}
 		shown := view.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
 		if f.out != "" && !shown.Failing() {
-			if err := a.savePlan(f.out, s.Config, plans); err != nil {
+			if err := a.savePlan(f.out, question, plans); err != nil {
 				return err
 			}
 			shown.SavedTo = f.out
@@ -135,13 +135,12 @@ func (f *intentFlags) none() error {
 
 // savePlan writes a file that only its owner can read, complete or not at all. It replaces
 // an existing file only if that is a plan, too, or empty: a typing error must not cost a configuration.
-func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
+func (a *app) savePlan(name string, q *saved.Question, answer []*plan.Plan) error {
 	path := a.path(name)
 	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
 		return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 	}
-	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans, Checks: cfg.Checks}
-	if err := replaceFile(path, 0o600, file.Encode); err != nil {
+	if err := replaceFile(path, 0o600, func(w io.Writer) error { return q.Encode(w, version(), answer) }); err != nil {
 		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	return nil
@@ -154,12 +153,12 @@ func isPlan(path string) bool {
 		return false
 	}
 	defer f.Close()
-	_, err = plan.DecodeFile(io.LimitReader(f, 64))
-	return !errors.Is(err, plan.ErrNotPlan)
+	_, err = saved.Decode(io.LimitReader(f, 64), version())
+	return !errors.Is(err, saved.ErrNotPlan)
 }
 
 // readPlan reads a file of plan -out.
-func (a *app) readPlan(name string) (*plan.File, error) {
+func (a *app) readPlan(name string) (*saved.File, error) {
 	r, err := os.Open(a.path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isAddress(name):
@@ -168,7 +167,7 @@ func (a *app) readPlan(name string) (*plan.File, error) {
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}
 	defer r.Close()
-	file, err := plan.DecodeFile(r)
+	file, err := saved.Decode(r, version())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -108,6 +110,13 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		n, err := strconv.Atoi(args[1])
 		ts.Check(err)
 		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(ts.ReadFile(args[0])[:n]), 0o600))
+	},
+
+	// seal FILE makes the last line of a saved plan, the sum of what precedes it, right again.
+	"seal": func(ts *testscript.TestScript, _ bool, args []string) {
+		text := ts.ReadFile(args[0])
+		text = text[:len(text)-2*sha256.Size-2]
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf([]byte(text), "\n%x\n", sha256.Sum256([]byte(text))), 0o600))
 	},
 
 	// mode FILE OCTAL checks the permissions of a file.

@@ -23,11 +23,11 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 		p := &Payload{
 			Params: &MutexParams{Common: Common{Description: anyText(r), MaxWaiters: r.IntN(3)}},
 			Owner:  Owner{anyText(r), anyText(r)}, Protect: r.IntN(2) == 0, Gen: r.Int64() >> r.IntN(64),
-			MovedTo: anyText(r), unknown: &unknown{doc: raws(r), spec: raws(r)},
+			MovedTo: anyText(r), Unknown: &unknown{Doc: raws(r), Spec: raws(r)},
 			ChildACL: [][]ACL{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
 		}
 		spec, doc := map[string]any{}, map[string]any{}
-		for k, v := range p.unknown.spec {
+		for k, v := range p.Unknown.Spec {
 			spec[k] = v
 		}
 		for _, f := range p.Params.Fields() {
@@ -35,7 +35,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 				spec[f.Name] = f.Get()
 			}
 		}
-		for k, v := range p.unknown.doc {
+		for k, v := range p.Unknown.Doc {
 			doc[k] = v
 		}
 		maps.Copy(doc, map[string]any{

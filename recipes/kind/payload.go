@@ -64,10 +64,10 @@ type Payload struct {
 	MovedTo  string // the new path, when State is StateMoved
 	Made     Made
 
-	unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
+	Unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
 }
 
-type unknown struct{ doc, spec, owner map[string]json.RawMessage }
+type unknown struct{ Doc, Spec, Owner map[string]json.RawMessage }
 
 // ErrForeign means that the data is not a payload of locktree: the node belongs to
 // somebody else, and must be left alone.
@@ -105,8 +105,8 @@ func (p *Payload) Encode() ([]byte, error) {
 		return nil, err
 	}
 	var kept unknown
-	if p.unknown != nil {
-		kept = *p.unknown
+	if p.Unknown != nil {
+		kept = *p.Unknown
 	}
 	fields := p.Params.Fields()
 	spec := make(members, 0, len(fields))
@@ -120,7 +120,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		spec = append(spec, member{f.Name, v})
 	}
 	doc := append(make(members, 0, 11), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
-		member{"spec", spec.with(kept.spec)}, member{"owner", owner{p.Owner, kept.owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
+		member{"spec", spec.with(kept.Spec)}, member{"owner", owner{p.Owner, kept.Owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
 		doc = append(doc, member{"child_acl", p.ChildACL})
@@ -131,7 +131,7 @@ func (p *Payload) Encode() ([]byte, error) {
 	if p.Made != MadeHere {
 		doc = append(doc, member{"made", string(p.Made)})
 	}
-	return doc.with(kept.doc).append(make([]byte, 0, 384))
+	return doc.with(kept.Doc).append(make([]byte, 0, 384))
 }
 
 // Children returns the names of the child nodes that are created with the node (see [Kind]).
@@ -192,7 +192,7 @@ func Decode(data []byte) (*Payload, error) {
 	spec, err = decodeSpec(p.Params, spec)
 	// An emptied map would keep the memory of everything it held, which was a third of the memory of a plan of 100,000 locks.
 	if others := ownerOthers(rawOwner, p.Owner); len(doc)+len(spec)+len(others) > 0 {
-		p.unknown = &unknown{doc, spec, others}
+		p.Unknown = &unknown{doc, spec, others}
 	}
 	return p, err
 }
@@ -271,5 +271,5 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 // Carry copies into p what no declaration contains, from the payload found at the node: how the node was made, and the fields
 // that are unknown to this version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
-	p.unknown, p.Made = live.unknown, live.Made
+	p.Unknown, p.Made = live.Unknown, live.Made
 }

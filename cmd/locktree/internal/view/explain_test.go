@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,8 @@ func TestExplain(t *testing.T) {
 		{Path: "/.locktree/stacks/shop", What: "deleted", Got: plan.Pin{Absent: true}},
 	}
 	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
-	_, cutOff := plan.DecodeFile(strings.NewReader(`{"locktree_p`))
+	_, cutOff := saved.Decode(strings.NewReader(`{"locktree_p`), "1.2.3")
+	_, damaged := saved.Decode(strings.NewReader(`{"locktree_plan":2,"version":"1.2.3"`+"\n\n"+strings.Repeat("0", 64)+"\n"), "1.2.3")
 	errs := []error{
 		&apply.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
 		&apply.StaleError{Differences: differences},
@@ -62,12 +64,11 @@ func TestExplain(t *testing.T) {
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
 		fmt.Errorf("%w: digest", recipes.ErrAuth),
 		fmt.Errorf("read: %w", context.Canceled),
-		fmt.Errorf("reading p.bin: %w", plan.ErrNotPlan),
+		fmt.Errorf("reading p.bin: %w", saved.ErrNotPlan),
 		cutOff,
-		&plan.DamagedError{What: "plan file", Err: errors.New("checksum differs")},
-		&plan.DamagedError{What: "plan file", Field: "stack", Err: errors.New("it is empty")},
-		&plan.VersionError{What: "plan file", Got: 9, Reads: 1, WrittenBy: "9.0.0"},
-		(&plan.File{Stack: "a"}).CheckStack("b"),
+		damaged,
+		&saved.VersionError{Wrote: "9.0.0", Reads: "1.2.3", Format: 9},
+		(&saved.File{Stack: "a"}).CheckStack("b"),
 		view.Failf("Summary", "Detail of %s.", "it"),
 		errors.New("recipes: something else\nwith a second line"),
 	}

@@ -1,0 +1,250 @@
+package saved
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Format is the version of the files that this package writes and reads.
+const Format = 2
+
+// maxFile bounds what [Decode] reads. README says how large the file of 100,000 locks is.
+const maxFile = 256 << 20
+
+// Question is what plans answer: those of all ensembles of a configuration.
+type Question struct {
+	Stack     string
+	Ensembles []Ensemble
+	Options   plan.Options // without Identities and Elsewhere, which follow from the ensembles
+	Checks    []plan.Check // the results of the configuration's checks at that time
+}
+
+// Ensemble is one ensemble of a [Question].
+type Ensemble struct {
+	Servers          []string // on which it was read
+	Current, Desired *plan.Tree
+	Identities       []plan.Identity // ours on these servers
+}
+
+// Answer makes the plans, one for each ensemble. It changes nothing in the question.
+func (q *Question) Answer() []*plan.Plan {
+	n := len(q.Ensembles)
+	current, desired, who := make([]*plan.Tree, n), make([]*plan.Tree, n), make([][]plan.Identity, n)
+	for i, e := range q.Ensembles {
+		current[i], desired[i], who[i] = e.Current, e.Desired, e.Identities
+	}
+	plans := plan.DiffAll(current, desired, who, q.Options)
+	for i, e := range q.Ensembles {
+		plans[i].Servers = e.Servers
+	}
+	return plans
+}
+
+// File is a saved plan that was read.
+type File struct {
+	Stack  string
+	Plans  []*plan.Plan
+	Checks []plan.Check
+}
+
+// CheckStack returns an error when the saved plan is not of this stack.
+func (f *File) CheckStack(stack string) error {
+	if f.Stack != stack {
+		return &refusal{plan.Explanation{Summary: "Saved plan is of another stack"},
+			fmt.Sprintf("the saved plan is of stack %q, this configuration is of stack %q: apply it from its own directory", f.Stack, stack)}
+	}
+	return nil
+}
+
+// header is the first line of a file. Format and version come first, so that every program can read them.
+type header struct {
+	Format  int    `json:"locktree_plan"`
+	Version string `json:"version"`
+	Answer  string `json:"answer_sha256"`
+}
+
+const (
+	prefix  = `{"locktree_plan":`
+	sealLen = 2*sha256.Size + 2 // the last line: the sum of all before it, between line feeds
+)
+
+// Encode writes a question with the sum of its answer, which [Question.Answer] gave to this version of the program. It
+// writes piece by piece, so that the file is never in memory as a whole. Equal questions give equal bytes.
+func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) error {
+	sum, err := sumOf(answer)
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(header{Format, version, sum})
+	if err != nil {
+		return fmt.Errorf("saved: encode: %w", err)
+	}
+	seal := sha256.New()
+	out := bufio.NewWriter(io.MultiWriter(w, seal))
+	_, _ = out.Write(append(head, '\n')) // its errors are those of Flush
+	if err := newWriter(out).everything(reflect.ValueOf(q).Elem()); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n%x\n", seal.Sum(nil))
+	return err
+}
+
+// sumOf is the sum of everything that plans contain, what they keep for their transactions included.
+func sumOf(answer []*plan.Plan) (string, error) {
+	sum := sha256.New()
+	out := bufio.NewWriter(sum)
+	err := newWriter(out).everything(reflect.ValueOf(answer))
+	_ = out.Flush() // a hash takes everything
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error
+// is [ErrNotPlan], a [*VersionError], the reader's own, or says that the file is cut off or damaged, or that this program
+// plans something else; no input makes it panic.
+func Decode(r io.Reader, version string) (*File, error) {
+	data, err := readAll(r)
+	if err != nil {
+		return nil, err
+	}
+	head, body, err := open(data, version)
+	if err != nil {
+		return nil, err
+	}
+	q := &Question{}
+	if err := newReader(body).everything(reflect.ValueOf(q).Elem()); err != nil {
+		return nil, otherBuild(version, err)
+	}
+	plans, err := answered(q, head.Answer)
+	if err != nil {
+		return nil, otherBuild(version, err)
+	}
+	return &File{Stack: q.Stack, Plans: plans, Checks: q.Checks}, nil
+}
+
+// open checks the outside of a file and returns the question in it.
+func open(data []byte, version string) (head header, body []byte, err error) {
+	switch {
+	case len(data) > maxFile:
+		return head, nil, damaged(fmt.Sprintf("it is larger than %d MiB", maxFile>>20))
+	// Cut off within the prefix: this can only be the beginning of a plan file.
+	case len(data) > 0 && len(data) < len(prefix) && strings.HasPrefix(prefix, string(data)):
+		return head, nil, truncated(len(data))
+	case !bytes.HasPrefix(data, []byte(prefix)):
+		return head, nil, ErrNotPlan
+	}
+	// Before anything else is looked at: other formats look different. Of one that is cut off here, nothing is known.
+	n, _ := fmt.Sscanf(string(data[:min(len(data), 200)]), prefix+`%d,"version":%q`, &head.Format, &head.Version)
+	if n > 0 && head.Format != Format || n > 1 && head.Version != version {
+		return head, nil, &VersionError{Wrote: head.Version, Reads: version, Format: head.Format}
+	}
+	end := len(data) - sealLen
+	line := bytes.IndexByte(data, '\n')
+	if line < 0 || line >= end || data[end] != '\n' || data[len(data)-1] != '\n' {
+		return head, nil, truncated(len(data))
+	}
+	if seal := sha256.Sum256(data[:end]); string(data[end+1:len(data)-1]) != hex.EncodeToString(seal[:]) {
+		return head, nil, damaged("its checksum does not match its contents")
+	}
+	if err := json.Unmarshal(data[:line], &head); err != nil {
+		return head, nil, damaged(err.Error())
+	}
+	return head, data[line+1 : end], nil
+}
+
+// answered lets Diff answer the question of a file.
+//
+// Diff relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
+func answered(q *Question, want string) (plans []*plan.Plan, err error) {
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			err = fmt.Errorf("it makes no sense: %v", trouble)
+		}
+	}()
+	for _, e := range q.Ensembles {
+		if err := sound(e, q.Stack); err != nil {
+			return nil, err
+		}
+	}
+	plans = q.Answer()
+	if sum, err := sumOf(plans); err != nil || sum != want {
+		return nil, cmp.Or(err, errors.New("the answer differs"))
+	}
+	return plans, nil
+}
+
+// sound checks what Diff takes as it is: which nodes are the stack's and where, because they may be deleted.
+func sound(e Ensemble, stack string) error {
+	root := e.Desired.Root
+	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
+		return err
+	}
+	if e.Desired.Stack != stack {
+		return fmt.Errorf("stack %q in a file of stack %q", e.Desired.Stack, stack)
+	}
+	if e.Current == nil {
+		return nil
+	}
+	if at := e.Current.IndexPin.Path; at != "" && at != plan.IndexPath(root, stack) {
+		return fmt.Errorf("the index is said to be at %q", at)
+	}
+	for _, n := range e.Current.Nodes {
+		if err := kind.ValidatePath(n.Path); err != nil {
+			return err
+		}
+		// A tombstone may be anywhere, because an import may have moved the lock from there.
+		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, plan.ScaffoldPath(root))
+		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside && n.Payload.State != kind.StateMoved {
+			return fmt.Errorf("%s is not a node of stack %q", n.Path, stack)
+		}
+		for _, part := range parts(n) {
+			if err := kind.ValidateName(part.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func parts(n *plan.Node) []plan.Part {
+	if n.Live == nil {
+		return nil
+	}
+	return n.Live.Parts
+}
+
+// readAll reads a file into a buffer of its size, if that is known: growing the buffer
+// would take twice as much.
+//
+// If seeking fails, as with a pipe, the file is read without knowing its size; only seeking back must
+// succeed. Reading one byte more than the limit reveals a file that is too long.
+func readAll(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	if s, ok := r.(io.Seeker); ok {
+		at, err := s.Seek(0, io.SeekCurrent)
+		if err == nil {
+			end, _ := s.Seek(0, io.SeekEnd)
+			b.Grow(int(min(max(end-at, 0), maxFile) + bytes.MinRead))
+			_, err = s.Seek(at, io.SeekStart)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err := b.ReadFrom(io.LimitReader(r, maxFile+1))
+	return b.Bytes(), err
+}
