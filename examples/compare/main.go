@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
 	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
 	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
-	to := flags.String("out", "", "`directory` for page.md, results.md and results.json; none are written without it")
+	to := flags.String("out", "", "`directory` for page.md and results.json; none are written without it")
 	publish := flags.String("publish", "", "`directory` for RESULTS.md, where the run is neither quick nor of some systems only")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -94,14 +95,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	if r == nil {
 		return failed
 	}
-	report.Markdown(out, r)
+	report.Page(out, r)
+	report.Targets(out, r)
 	if *to != "" {
 		if err := r.WriteTo(*to, "page.md"); err != nil {
 			return err
 		}
 	}
 	if *publish != "" && failed == nil && !r.Plan.Quick && !*targets && *systems+*only == "" {
-		return r.Publish(*publish)
+		return r.Publish(filepath.Join(*publish, "RESULTS.md"))
 	}
 	return failed
 }

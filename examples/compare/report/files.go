@@ -42,25 +42,20 @@ func (r *Report) Fit() {
 	})
 }
 
-// WriteTo writes all there is below dir: the page under that name, the page with absolute figures, and every sample.
+// WriteTo writes the page under a name below dir, and every sample beside it.
 func (r *Report) WriteTo(dir, page string) error {
-	if err := r.publish(dir, page); err != nil {
-		return err
-	}
-	if err := write(filepath.Join(dir, "results.md"), func(w io.Writer) error { Markdown(w, r); return nil }); err != nil {
-		return err
-	}
-	return write(filepath.Join(dir, "results.json"), func(w io.Writer) error { JSON(w, r); return nil })
-}
-
-// Publish writes what stands in the repository.
-func (r *Report) Publish(dir string) error { return r.publish(dir, "RESULTS.md") }
-
-func (r *Report) publish(dir, page string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return write(filepath.Join(dir, page), func(w io.Writer) error { Page(w, r); return nil })
+	if err := write(filepath.Join(dir, "results.json"), func(w io.Writer) error { JSON(w, r); return nil }); err != nil {
+		return err
+	}
+	return r.Publish(filepath.Join(dir, page))
+}
+
+// Publish writes the page alone, which is what stands in the repository.
+func (r *Report) Publish(name string) error {
+	return write(name, func(w io.Writer) error { Page(w, r); return nil })
 }
 
 func write(name string, render func(io.Writer) error) error {

@@ -37,13 +37,8 @@ func JSON(w io.Writer, r *Report) {
 	_ = e.Encode(r) // of numbers and texts; the writer is a file, whose Close tells
 }
 
-// Markdown writes the page with all figures: what they are on this machine, in this hour.
-func Markdown(w io.Writer, r *Report) { r.page(w, true) }
-
-// Page writes what carries over to other machines, which is what may be published: ratios within one round, and counts.
-func Page(w io.Writer, r *Report) { r.page(w, false) }
-
-func (r *Report) page(w io.Writer, absolute bool) {
+// Page writes what carries over to other machines: ratios within one round, and counts. The samples have the rest.
+func Page(w io.Writer, r *Report) {
 	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\nWhat these figures say about what is said of lock services: [CLAIMS.md](CLAIMS.md).\n\n")
 	r.Machine.write(w)
 	fmt.Fprintf(w, "\nRounds: %d. In each, the systems take turns in a different order; a sample is %.2g s of a load that has warmed up.\n",
@@ -52,9 +47,6 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		fmt.Fprint(w, "\n**Fewer than ten: the speeds are rough. Counts are not.**\n\n")
 	}
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
-	if absolute {
-		r.targets(w)
-	}
 	fmt.Fprint(w, "\n## What ran\n\n")
 	r.grounds(w)
 	fmt.Fprintf(w, "\n%s\n", notHere)
@@ -70,13 +62,10 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		if rounds := most(rows); rounds > 0 && rounds < r.Results.Rounds {
 			fmt.Fprintf(w, "Rounds: %d.\n\n", rounds)
 		}
-		switch {
-		case !slices.ContainsFunc(rows, measured):
+		if slices.ContainsFunc(rows, measured) {
+			r.table(w, rows, away)
+		} else {
 			fmt.Fprintln(w, "Nothing was measured.")
-		case absolute:
-			r.full(w, rows, away)
-		default:
-			r.relative(w, rows, away)
 		}
 		notes(w, rows, work)
 	}
@@ -108,19 +97,7 @@ func (r *Report) grounds(w io.Writer) {
 	}
 }
 
-func (r *Report) full(w io.Writer, rows []Row, away string) {
-	fmt.Fprint(w, "| | durable | round trip | cycles/s | wait p50 | p99 | requests a cycle | events a cycle | client CPU µs | server CPU µs | locktree is … times as fast |\n")
-	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, row := range rows {
-		if row.PerSecond.N == 0 {
-			continue
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f | %s |\n", row.System, r.durable(row.System), away, row.PerSecond.whole(), row.P50.duration(), row.P99.duration(),
-			row.Requests.count(), row.Events.count(), row.ClientCPU.Median, row.ServerCPU.Median, row.Ratio.ratio())
-	}
-}
-
-func (r *Report) relative(w io.Writer, rows []Row, away string) {
+func (r *Report) table(w io.Writer, rows []Row, away string) {
 	fmt.Fprint(w, "| | durable | round trip | locktree is … times as fast | p99 of its waits, as a multiple of locktree's | requests a cycle | events a cycle | locktree's client uses … times the CPU | its server |\n")
 	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows {

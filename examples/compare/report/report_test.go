@@ -76,7 +76,7 @@ func example() *Report {
 }
 
 func TestRenderers(t *testing.T) {
-	for name, render := range map[string]func(io.Writer, *Report){"results.md": Markdown, "page.md": Page} {
+	for name, render := range map[string]func(io.Writer, *Report){"targets.md": Targets, "page.md": Page} {
 		var b bytes.Buffer
 		render(&b, example())
 		golden := filepath.Join("testdata", name)

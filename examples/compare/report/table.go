@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/drivers"
@@ -153,21 +151,4 @@ func (s Spread) count() string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2f", s.Median)
-}
-
-// duration is of microseconds.
-func (s Spread) duration() string {
-	if s.N == 0 {
-		return "–"
-	}
-	d := time.Duration(s.Median) * time.Microsecond
-	switch {
-	case d >= time.Second:
-		d = d.Round(10 * time.Millisecond)
-	case d >= 10*time.Millisecond:
-		d = d.Round(100 * time.Microsecond)
-	case d >= time.Millisecond:
-		d = d.Round(10 * time.Microsecond)
-	}
-	return strings.ReplaceAll(d.String(), "µ", "u")
 }

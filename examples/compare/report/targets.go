@@ -44,8 +44,8 @@ func Targeted(workload, system string) bool {
 	})
 }
 
-// targets writes what the library is to reach, and what it has reached in this run.
-func (r *Report) targets(w io.Writer) {
+// Targets writes what the library is to reach, and what it has reached in this run.
+func Targets(w io.Writer, r *Report) {
 	fmt.Fprint(w, "\n## Targets\n\n| workload | of locktree | beside | target | measured: median and range | |\n|---|---|---|---|---|---|\n")
 	for _, t := range targets {
 		want, bound := t.one, "≥"
