@@ -64,7 +64,8 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 	var out []*Ensemble
 	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
 		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
-		on.Tree = &plan.Tree{Ensemble: name, Root: on.Root, Stack: stack}
+		on.Tree = plan.NewTree(stack, on.Root)
+		on.Tree.Ensemble = name
 		out = append(out, on)
 	}
 	e.checkRoots(out)
@@ -72,17 +73,16 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 	for _, on := range out {
 		own[on] = on.ownACL() // hashes passwords: once, and not for each node
 	}
-	var last *nodeDecl
-	origin := "" // one text for all instances of a block, which follow each other
-	for _, i := range e.instances {
-		if i.decl != last {
-			last, origin = i.decl, e.where(i.decl.head)
+	// In the order of the tree, in which a node is put behind those before it.
+	byPath := slices.SortedFunc(slices.Values(e.instances), func(a, b *instance) int { return strings.Compare(a.path, b.path) })
+	origins := map[*nodeDecl]string{} // one text for all instances of a block
+	for _, i := range byPath {
+		if origins[i.decl] == "" {
+			origins[i.decl] = e.where(i.decl.head)
 		}
-		t := i.ensemble.Tree
-		t.Nodes = append(t.Nodes, i.planNode(stack, origin, own[i.ensemble]))
-	}
-	for _, on := range out {
-		slices.SortFunc(on.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+		if _, err := i.ensemble.Tree.Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
+			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", sentence(err.Error()))
+		}
 	}
 	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) > 0 {
 		have := e.declared()

@@ -61,7 +61,7 @@ type Ensemble struct {
 	Root string
 	// SessionTimeout and ConnectTimeout are zero when not declared.
 	SessionTimeout, ConnectTimeout time.Duration
-	TLS                            *TLS // nil: plain TCP
+	TLS                            *TLS           // nil: plain TCP
 	Auth                           []recipes.Auth // of the scheme digest: "user:password"
 	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
 	// in its Intent what the configuration says besides them.

@@ -323,18 +323,11 @@ func (n *nodeDecl) nameAt() hcl.Range {
 // for what long ephemeral paths do to a server.
 const maxPathBytes = 1024
 
-// planNode is the instance as the planner sees it. own is the access list of what
+// planNode is what the declaration of the instance says besides its parameters. own is the access list of what
 // has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
 // an append of the planner makes a list of its own instead of writing behind the end of all.
-func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
-	n := &plan.Node{
-		Path: i.path, Addr: i.addr,
-		Origin: origin,
-		Payload: &kind.Payload{
-			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: string(i.addr)},
-			Protect: i.protect, State: kind.StateActive,
-		},
-	}
+func (i *instance) planNode(origin string, own []kind.ACL) plan.Node {
+	n := plan.Node{Path: i.path, Origin: origin, Payload: &kind.Payload{Protect: i.protect}}
 	p := i.policy
 	if p == nil {
 		n.ACL = slices.Clip(own)

@@ -3,7 +3,7 @@
 // plan, byte for byte.
 //
 //	current, err := apply.Read(ctx, session, desired) // what exists
-//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or built in Go
+//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or built with NewTree
 //	if !p.Applyable() {
 //		// p.Problems says why
 //	}

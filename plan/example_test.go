@@ -25,18 +25,18 @@ func ExampleDiff() {
 		found(node("mutex.legacy", "/legacy", kind.Mutex)),
 		found(node("namespace.jobs", "/jobs", kind.Namespace)),
 	}}
-	desired := &plan.Tree{
-		Root: "/", Stack: "shop",
-		Nodes: []*plan.Node{
-			node("mutex.ledger", "/ledger", kind.Mutex),
-			node("namespace.jobs", "/jobs", kind.Namespace),
-			node("rwlock.catalog", "/catalog", kind.RWLock),
-		},
-		Intent: plan.Intent{
-			Moves:    []plan.Move{{From: "mutex.books", To: "mutex.ledger"}},
-			Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
-			Removals: []plan.Removal{{From: "mutex.legacy"}},
-		},
+	desired := plan.NewTree("shop", "/")
+	for addr, params := range map[plan.Addr]kind.Params{
+		"mutex.ledger": kind.Mutex.New(), "namespace.jobs": kind.Namespace.New(), "rwlock.catalog": kind.RWLock.New(),
+	} {
+		if _, err := desired.Add(addr, params, plan.Node{ACL: kind.WorldAll(), AllowWorld: true}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	desired.Intent = plan.Intent{
+		Moves:    []plan.Move{{From: "mutex.books", To: "mutex.ledger"}},
+		Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
+		Removals: []plan.Removal{{From: "mutex.legacy"}},
 	}
 	show := func() {
 		for _, c := range plan.Diff(live, desired, plan.Options{}).Changes {

@@ -1,0 +1,87 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+var everything = []kind.ACL{{Scheme: "digest", ID: "ops:x", Perms: kind.PermAll}}
+
+// Nodes with another stack than their tree's, a path of another address, or in another order than Find expects made a plan of
+// nonsense, and no error.
+func TestATreeBuiltInGoIsComplete(t *testing.T) {
+	tree := plan.NewTree("shop", "/locks")
+	for _, add := range []struct {
+		addr plan.Addr
+		k    *kind.Kind
+		n    plan.Node
+	}{
+		{"namespace.payments", kind.Namespace, plan.Node{Path: "/locks/pay"}},
+		{`module.team["a.b"].mutex.m["k"]`, kind.Mutex, plan.Node{Payload: &kind.Payload{Protect: true, ChildACL: everything, Gen: 7}}},
+		{"namespace.payments.mutex.ledger", kind.Mutex, plan.Node{Origin: "here"}},
+	} {
+		add.n.ACL = everything
+		n, err := tree.Add(add.addr, add.k.New(), add.n)
+		require.NoError(t, err)
+		require.Same(t, n, tree.Find(n.Path))
+	}
+	var paths []string
+	for _, n := range tree.Nodes {
+		paths = append(paths, n.Path)
+		require.Equal(t, kind.Owner{Stack: "shop", Addr: string(n.Addr)}, n.Payload.Owner)
+		require.Equal(t, kind.StateActive, n.Payload.State)
+		require.Zero(t, n.Payload.Gen)
+	}
+	require.Equal(t, []string{"/locks/m-k", "/locks/pay", "/locks/pay/ledger"}, paths)
+	require.True(t, tree.Find("/locks/m-k").Payload.Protect)
+	require.Equal(t, everything, tree.Find("/locks/m-k").Payload.ChildACL)
+}
+
+func TestATreeCannotBeBuiltWrongly(t *testing.T) {
+	type wrong struct {
+		addr plan.Addr
+		k    *kind.Kind
+		n    plan.Node
+		want string
+	}
+	tree := plan.NewTree("shop", "/locks")
+	add := func(w wrong) error {
+		if w.n.ACL == nil {
+			w.n.ACL = everything
+		}
+		_, err := tree.Add(w.addr, w.k.New(), w.n)
+		return err
+	}
+	require.NoError(t, add(wrong{addr: "namespace.a", k: kind.Namespace}))
+	require.NoError(t, add(wrong{addr: "namespace.a.mutex.m", k: kind.Mutex}))
+	for _, w := range []wrong{
+		{"", kind.Mutex, plan.Node{}, "not the address of a node"},
+		{"mutex", kind.Mutex, plan.Node{}, "types and names"},
+		{"mutex.m.", kind.Mutex, plan.Node{}, "not the address of a node"},
+		{"mutex.m[k]", kind.Mutex, plan.Node{}, "not"},
+		{"lock.m", kind.Mutex, plan.Node{}, `"lock" is not a type`},
+		{"module.m", kind.Mutex, plan.Node{}, "not the address of a node"},
+		{"namespace.a.module.m.mutex.m", kind.Mutex, plan.Node{}, "module cannot be inside"},
+		{"mutex.a.mutex.b", kind.Mutex, plan.Node{}, "holds no other"},
+		{"mutex.m", kind.RWLock, plan.Node{}, "those of a rwlock"},
+		{"namespace.a", kind.Namespace, plan.Node{}, "declared already"},
+		{"namespace.b.mutex.m", kind.Mutex, plan.Node{}, "namespace.b is not declared"},
+		{"mutex.m", kind.Mutex, plan.Node{ACL: []kind.ACL{}}, "no access list"},
+		{"mutex.m", kind.Mutex, plan.Node{Path: "/elsewhere/m"}, "not right below /locks"},
+		{"mutex.m", kind.Mutex, plan.Node{Path: "/locks/a/m"}, "not right below /locks"},
+		{"rwlock.a", kind.RWLock, plan.Node{}, "is that of namespace.a"},
+		{"mutex.m", kind.Mutex, plan.Node{Path: "/locks/.locktree"}, "its own records"},
+		{`mutex.m["a/b"]`, kind.Mutex, plan.Node{}, "not right below"},
+	} {
+		require.ErrorContains(t, add(w), w.want, "%s", w.addr)
+		require.Len(t, tree.Nodes, 2)
+	}
+	for _, tree := range []*plan.Tree{plan.NewTree("", "/"), plan.NewTree("s", "locks"), {Stack: "s", Root: "/"}} {
+		_, err := tree.Add("mutex.m", kind.Mutex.New(), plan.Node{ACL: everything})
+		require.Error(t, err)
+	}
+}
