@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -13,7 +11,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
 )
 
 func writeJSON(w io.Writer, indent string, v any) {
@@ -83,54 +80,11 @@ func (trees Live) json(m *machine) {
 	m.document(fields{"format_version": "1.0", "locktree_version": m.version, "terraform_version": m.version, "values": fields{"outputs": outputsJSON(StoredOutputs(trees)), "root_module": modulesJSON(resources)}})
 }
 
-// Status writes who holds and who waits.
-func (s Status) json(m *machine) {
-	ensembles := []fields{}
-	for i, tree := range s.Trees {
-		locks := []fields{}
-		nodes := reports(tree)
-		for _, in := range nodes {
-			if in.Kind.Container {
-				continue
-			}
-			f := fields{"address": in.Payload.Owner.Addr, "path": in.Path, "type": in.Kind.Name, "state": string(in.Payload.State),
-				"holders": contendersJSON(in.Holders), "waiters": contendersJSON(in.Waiters), "foreign": nonNil(in.Junk)}
-			addDeclared(f, in, s.NowMs)
-			locks = append(locks, f)
-		}
-		gaps := tree.Gaps()
-		unreadable, missing := gapsJSON(gaps)
-		c := s.Drift[i].Summary()
-		e := fields{"ensemble": tree.Ensemble, "servers": s.Servers[i], "root": tree.Root, "stack": tree.Stack, "locks": append(locks, missing...),
-			"unreadable": unreadable, "unmanaged": nonNil(unmanaged(tree, gaps)),
-			"changes": fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}}
-		maps.Copy(e, waitsJSON(inspect.WaitsFor(nodes...)))
-		ensembles = append(ensembles, e)
-	}
-	for _, u := range s.Lost {
-		ensembles = append(ensembles, fields{"ensemble": u.Ensemble, "servers": u.Servers, "error": Brief(u.Err)})
-	}
-	m.document(statusJSON(s.NowMs, ensembles))
-}
-
-// statusJSON says when the locks were looked at: "locktree serve" gives one document to many readers.
-func statusJSON(nowMs int64, ensembles []fields) fields {
-	return fields{"format_version": "1.2", "timestamp": time.UnixMilli(nowMs).UTC().Format(time.RFC3339Nano), "ensembles": ensembles}
-}
-
 func nonNil[T any](s []T) []T {
 	if s == nil {
 		return []T{}
 	}
 	return s
-}
-
-// usageJSON is nil if the lock is idle.
-func usageJSON(u *plan.Usage) fields {
-	if !u.Busy() {
-		return nil
-	}
-	return fields{"holders": contendersJSON(contenders("", u.Holders)), "waiters": contendersJSON(contenders("", u.Waiters)), "foreign": nonNil(u.Junk)}
 }
 
 // visibleJSON escapes in JSON what clean escapes in text. People read JSON on terminals, and encoding/json does not escape

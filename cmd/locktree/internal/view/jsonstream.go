@@ -136,7 +136,11 @@ func (s *machine) planned(ensemble string, c *plan.Change) {
 	if c.Reason != plan.ReasonNone {
 		change["reason"] = string(c.Reason)
 	}
-	if live := usageJSON(c.Usage); live != nil {
+	at := c.Path
+	if c.Before != nil { // where it is now
+		at = c.Before.Path
+	}
+	if live := usageJSON(at, c.Usage); live != nil {
 		change["live"] = live
 	}
 	s.send("info", "planned_change", string(c.Addr)+": Plan to "+action, fields{"change": change})
@@ -178,10 +182,10 @@ func (e Event) json(s *machine) {
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
 	case apply.Draining:
 		s.send("info", "drain_start", string(e.Addr)+": Draining",
-			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage), "open": e.Open}})
+			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Path, e.Usage), "open": e.Open}})
 	case apply.Breaking:
 		s.send("warn", "force_break", string(e.Addr)+": Breaking",
-			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
+			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Path, e.Usage)}})
 	case apply.Started:
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
 	case apply.Applied:

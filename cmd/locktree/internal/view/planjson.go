@@ -3,9 +3,9 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -128,14 +128,24 @@ func aclJSON(list []kind.ACL) []string {
 	return out
 }
 
-func liveJSON(n *plan.Node) fields {
+// liveDoc is a node as it is in ZooKeeper.
+type liveDoc struct {
+	Czxid       int64 `json:"czxid"`
+	DataVersion int32 `json:"data_version"`
+	ACLVersion  int32 `json:"acl_version"`
+	Generation  int64 `json:"generation"`
+	usageDoc
+}
+
+func liveJSON(n *plan.Node) *liveDoc {
 	if n.Live == nil {
 		return nil
 	}
-	f := fields{"czxid": n.Live.Czxid, "data_version": n.Live.Version, "acl_version": n.Live.Aversion, "generation": n.Payload.Gen,
-		"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
-	maps.Copy(f, usageJSON(n.Live.Usage))
-	return f
+	d := &liveDoc{Czxid: n.Live.Czxid, DataVersion: n.Live.Version, ACLVersion: n.Live.Aversion, Generation: n.Payload.Gen, usageDoc: newUsageDoc(&inspect.Report{}, nil)}
+	if u := usageJSON(n.Path, n.Live.Usage); u != nil {
+		d.usageDoc = *u
+	}
+	return d
 }
 
 func outputChangeJSON(o plan.OutputChange) fields {

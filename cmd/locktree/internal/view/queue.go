@@ -237,23 +237,3 @@ func excess(over []Excess, limit string) (Excess, bool) {
 	}
 	return Excess{}, false
 }
-
-// addDeclared adds to the document of a lock what was declared of it.
-func addDeclared(f fields, in *inspect.Report, nowMs int64) {
-	if in.Kind.Permits != nil {
-		f["permits"] = in.Kind.Permits(in.Payload.Params)
-	}
-	l := in.Payload.Limits()
-	for name, text := range map[string]string{"max_hold": l.MaxHold, "max_wait": l.MaxWait, "owner": l.Owner, "runbook": l.Runbook} {
-		if text != "" {
-			f[name] = text
-		}
-	}
-	if l.MaxHold+l.MaxWait != "" {
-		names := []string{}
-		for _, x := range Exceeded(in, time.UnixMilli(nowMs)) {
-			names = append(names, x.Limit)
-		}
-		f["exceeded"] = names
-	}
-}

@@ -210,19 +210,3 @@ func unmanaged(tree *plan.Tree, gaps []plan.Gap) []string {
 		return slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Path == path })
 	})
 }
-
-func gapsJSON(gaps []plan.Gap) (unreadable, missing []fields) {
-	unreadable = []fields{}
-	for i := range gaps {
-		g := &gaps[i]
-		f := fields{"address": g.Addr, "path": g.Path, "type": g.Type}
-		if g.Trouble == "" {
-			f["state"], f["holders"], f["waiters"], f["foreign"] = "missing", []fields{}, []fields{}, []string{}
-			missing = append(missing, f)
-			continue
-		}
-		f["reason"] = gapText(g)
-		unreadable = append(unreadable, f)
-	}
-	return unreadable, missing
-}

@@ -1,0 +1,311 @@
+package view
+
+import (
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// statusDoc is the -json of status, and what the page serves to programs.
+type statusDoc struct {
+	FormatVersion string        `json:"format_version"`
+	Timestamp     stamp         `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
+	Ensembles     []ensembleDoc `json:"ensembles"`
+	Configuration *sourceDoc    `json:"configuration,omitempty"`
+}
+
+type sourceDoc struct {
+	Path        string `json:"path"`
+	Fingerprint string `json:"fingerprint"`
+	Read        stamp  `json:"read"`
+	Error       string `json:"error"`
+}
+
+func newStatusDoc(nowMs int64) statusDoc {
+	return statusDoc{FormatVersion: "1.3", Timestamp: stamp{time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
+}
+
+// ensembleDoc has those parts that are known.
+type ensembleDoc struct {
+	Ensemble string `json:"ensemble"`
+	Servers  string `json:"servers"`
+	Path     string `json:"path,omitempty"`
+	Root     string `json:"root,omitempty"`
+	Stack    string `json:"stack,omitempty"`
+	Error    string `json:"error,omitempty"` // why nothing newer is known
+	*queuesDoc
+	*lookDoc
+	*treeDoc
+	*driftDoc
+}
+
+type queuesDoc struct {
+	Locks     []lockDoc     `json:"locks"`
+	Waits     []waitDoc     `json:"waits"`
+	Deadlocks []deadlockDoc `json:"deadlocks"`
+}
+
+// lookDoc is what a look tells of itself.
+type lookDoc struct {
+	Closed         []string     `json:"closed"`
+	Missing        []string     `json:"missing"`
+	Cut            bool         `json:"cut"`
+	At             stamp        `json:"at"`
+	Zxid           int64        `json:"zxid"`
+	WordsForbidden []string     `json:"words_forbidden"`
+	NotAsked       []unaskedDoc `json:"not_asked"`
+}
+
+type unaskedDoc struct {
+	Server string `json:"server"`
+	Reason string `json:"reason"`
+}
+
+// treeDoc is what reading the stack's tree tells besides.
+type treeDoc struct {
+	Unreadable []gapDoc `json:"unreadable"`
+	Unmanaged  []string `json:"unmanaged"`
+}
+
+type gapDoc struct {
+	Address plan.Addr `json:"address"`
+	Path    string    `json:"path"`
+	Reason  string    `json:"reason"`
+	Type    string    `json:"type"`
+}
+
+// driftDoc says how an ensemble differs from a configuration.
+type driftDoc struct {
+	Changes struct {
+		Add    int `json:"add"`
+		Change int `json:"change"`
+		Remove int `json:"remove"`
+	} `json:"changes"`
+	Compared *stamp `json:"compared,omitempty"`
+	With     string `json:"compared_with,omitempty"`
+}
+
+func newDriftDoc(p *plan.Plan) *driftDoc {
+	var d driftDoc
+	c := p.Summary()
+	d.Changes.Add, d.Changes.Change, d.Changes.Remove = c.Add, c.Change, c.Destroy
+	return &d
+}
+
+type lockDoc struct {
+	Path     string `json:"path"`
+	Type     string `json:"type"`
+	Declared bool   `json:"declared"`
+	Address  string `json:"address,omitempty"`
+	Stack    string `json:"stack,omitempty"`
+	State    string `json:"state,omitempty"`
+	usageDoc
+	Permits  int      `json:"permits,omitempty"`
+	MaxHold  string   `json:"max_hold,omitempty"`
+	MaxWait  string   `json:"max_wait,omitempty"`
+	Owner    string   `json:"owner,omitempty"`
+	Runbook  string   `json:"runbook,omitempty"`
+	Exceeded []string `json:"exceeded,omitzero"` // where a limit is declared
+}
+
+func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs int64) lockDoc {
+	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, usageDoc: newUsageDoc(in, sessions)}
+	if in.Payload == nil {
+		return d
+	}
+	l := in.Payload.Limits()
+	d.Address, d.Stack, d.State = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+	d.MaxHold, d.MaxWait, d.Owner, d.Runbook = l.MaxHold, l.MaxWait, l.Owner, l.Runbook
+	if in.Kind.Permits != nil {
+		d.Permits = in.Kind.Permits(in.Payload.Params)
+	}
+	if l.MaxHold+l.MaxWait != "" {
+		d.Exceeded = []string{}
+		for _, x := range Exceeded(in, time.UnixMilli(nowMs)) {
+			d.Exceeded = append(d.Exceeded, x.Limit)
+		}
+	}
+	return d
+}
+
+// usageDoc is who uses a lock, also in the documents of a plan.
+type usageDoc struct {
+	Holders []partyDoc `json:"holders"`
+	Waiters []partyDoc `json:"waiters"`
+	Foreign []string   `json:"foreign"`
+}
+
+func newUsageDoc(in *inspect.Report, sessions map[int64]*inspect.Session) usageDoc {
+	return usageDoc{newPartyDocs(in.Holders, sessions), newPartyDocs(in.Waiters, sessions), nonNil(in.Junk)}
+}
+
+// usageJSON is nil if the lock at path is idle.
+func usageJSON(path string, u *plan.Usage) *usageDoc {
+	if !u.Busy() {
+		return nil
+	}
+	d := newUsageDoc(&inspect.Report{Holders: contenders(path, u.Holders), Waiters: contenders(path, u.Waiters), Junk: u.Junk}, nil)
+	return &d
+}
+
+// partyDoc is a holder or a waiter. What was not asked is left out.
+type partyDoc struct {
+	Node           string `json:"node"`
+	ID             string `json:"id"`
+	Shared         bool   `json:"shared"`
+	Position       int    `json:"position"`
+	Token          uint64 `json:"token,omitempty"`
+	Session        string `json:"session,omitempty"`
+	Permits        int    `json:"permits,omitempty"`
+	RetainMs       int64  `json:"retain_ms,omitempty"`
+	Host           string `json:"host,omitempty"`
+	PID            int    `json:"pid,omitempty"`
+	Since          stamp  `json:"since,omitzero"`
+	Held           stamp  `json:"held,omitzero"`
+	Format         string `json:"format,omitempty"`
+	Revoked        *bool  `json:"revoked,omitempty"`
+	Connected      *bool  `json:"connected,omitempty"`
+	ClientAddress  string `json:"client_address,omitempty"`
+	SessionExpires stamp  `json:"session_expires,omitzero"`
+}
+
+func newPartyDocs(cs []recipes.Contender, sessions map[int64]*inspect.Session) []partyDoc {
+	out := []partyDoc{}
+	for i, c := range cs {
+		d := partyDoc{Node: c.Path, ID: c.ID, Shared: c.Shared, Position: i + 1, Token: c.Token, Permits: c.Permits, RetainMs: c.Retains.Milliseconds(),
+			Host: c.Host, PID: c.PID, Since: stamp{c.Since}, Held: stamp{c.Held}, Format: c.Writer}
+		if c.Writer != "" { // its node was read
+			d.Revoked = &c.Revoked
+		}
+		if c.Session != 0 {
+			d.Session = sessionText(c.Session)
+		}
+		if s := sessions[c.Session]; s != nil {
+			if connected := s.Address != ""; connected || s.Away {
+				d.Connected = &connected
+			}
+			d.ClientAddress, d.SessionExpires = s.Address, stamp{s.Expires}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// waitDoc is an edge of the wait-for graph: nodes are contenders' paths.
+type waitDoc struct {
+	Lock    string   `json:"lock"`
+	Waiter  string   `json:"waiter"`
+	Holders []string `json:"holders"`
+	Ahead   []string `json:"ahead"`
+	Any     bool     `json:"any"`
+}
+
+type deadlockDoc struct {
+	Text  string    `json:"text"`
+	Steps []stepDoc `json:"steps"`
+}
+
+type stepDoc struct {
+	Who     string `json:"who"`
+	Session string `json:"session"`
+	Holds   string `json:"holds"`
+	Ahead   bool   `json:"ahead"`
+	Waits   string `json:"waits"`
+}
+
+func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
+	d := &queuesDoc{locks, []waitDoc{}, []deadlockDoc{}}
+	paths := func(cs []recipes.Contender) []string {
+		out := []string{}
+		for _, c := range cs {
+			out = append(out, c.Path)
+		}
+		return out
+	}
+	for _, e := range w.All {
+		d.Waits = append(d.Waits, waitDoc{e.Lock, e.Waiter.Path, paths(e.Held), paths(e.Behind), e.Any})
+	}
+	for _, found := range w.Deadlocks {
+		one := deadlockDoc{found.String(), []stepDoc{}}
+		for _, s := range found {
+			one.Steps = append(one.Steps, stepDoc{s.Who, sessionText(s.Owner), s.Holds, s.Ahead, s.Waits})
+		}
+		d.Deadlocks = append(d.Deadlocks, one)
+	}
+	return d
+}
+
+// stamp is a time as documents have it. Unlike that of package time it cannot fail: what others wrote may be any year.
+type stamp struct{ time.Time }
+
+func (s stamp) MarshalJSON() ([]byte, error) {
+	return s.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
+}
+
+func (s Status) json(m *machine) {
+	doc := newStatusDoc(s.NowMs)
+	for i, tree := range s.Trees {
+		nodes, gaps := reports(tree), tree.Gaps()
+		locks, unreadable := []lockDoc{}, []gapDoc{}
+		for _, in := range nodes {
+			if !in.Kind.Container {
+				locks = append(locks, newLockDoc(in, nil, s.NowMs))
+			}
+		}
+		for _, g := range gaps {
+			if g.Trouble != "" {
+				unreadable = append(unreadable, gapDoc{g.Addr, g.Path, gapText(&g), g.Type})
+				continue
+			}
+			locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", usageDoc: newUsageDoc(&inspect.Report{}, nil)})
+		}
+		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: tree.Ensemble, Servers: s.Servers[i], Root: tree.Root, Stack: tree.Stack,
+			queuesDoc: newQueuesDoc(locks, inspect.WaitsFor(nodes...)), treeDoc: &treeDoc{unreadable, nonNil(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
+	}
+	for _, u := range s.Lost {
+		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: u.Ensemble, Servers: u.Servers, Error: Brief(u.Err)})
+	}
+	m.document(doc)
+}
+
+func (l Locks) json(m *machine) {
+	doc := newStatusDoc(l.NowMs)
+	if c := l.Source; c != nil {
+		doc.Configuration = &sourceDoc{c.Path, c.Fingerprint, stamp{c.Read}, c.Error}
+	}
+	for _, e := range l.Ensembles {
+		d := ensembleDoc{Ensemble: e.Ensemble, Servers: e.Addresses, Path: e.Path, Error: e.Error}
+		if c := e.Compared; c != nil {
+			if d.Root, d.Stack = c.Root, c.Stack; c.Drift != nil {
+				d.driftDoc = newDriftDoc(c.Drift)
+				d.Compared, d.With = &stamp{c.At}, c.Fingerprint
+			}
+		}
+		if e.Snapshot != nil {
+			d.queuesDoc, d.lookDoc = e.looked(l.NowMs)
+		}
+		doc.Ensembles = append(doc.Ensembles, d)
+	}
+	m.document(doc)
+}
+
+// looked is what a look found.
+func (e LocksOf) looked(nowMs int64) (*queuesDoc, *lookDoc) {
+	locks := []lockDoc{}
+	for _, in := range e.Locks {
+		locks = append(locks, newLockDoc(in, e.Sessions, nowMs))
+	}
+	look := &lookDoc{Closed: nonNil(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: stamp{e.At}, Zxid: e.Zxid,
+		WordsForbidden: nonNil(e.Forbidden()), NotAsked: []unaskedDoc{}}
+	for _, u := range e.Unread {
+		if u.Missing() {
+			look.Missing = append(look.Missing, u.Path)
+		}
+	}
+	for _, u := range e.Unasked {
+		look.NotAsked = append(look.NotAsked, unaskedDoc{u.Server, u.Why})
+	}
+	return newQueuesDoc(locks, e.Waits), look
+}
