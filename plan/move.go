@@ -13,10 +13,10 @@ import (
 // is created at the new path. In the same transaction the old node is deleted and
 // created again as a tombstone that names the new path. The deletion proves that
 // nobody is in the old queue; without it two programs could hold the lock, one
-// at each path. Programs that use the old path read the tombstone and follow.
+// at each path. Programs that use the old path read the tombstone and get an error that names the new one.
 //
 // One transaction is one moment: before it the lock is only at the old path, after it only at the
-// new one, and every program finds it at one of them. Programs of other libraries do not read
+// new one. Programs of other libraries do not read
 // tombstones: those that come to the old path later queue where nobody else looks. So a plan names
 // those who use a tombstone (exhume), and it stays until they have gone.
 
@@ -169,7 +169,7 @@ func (d *decisions) exhume(have *Node) Change {
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
 			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. The old node is left there. Have them take the lock at its new path: an apply deletes the old node once it is idle.", addr, have.Payload.MovedTo, have.Path, c.Usage))
 	// The address is declared, at the path that the tombstone names or at another one since.
-	// Programs had until now to follow. The next apply with other changes deletes it.
+	// Programs had until now to be given the new path. The next apply with other changes deletes it.
 	case d.byAddr[addr] != nil:
 		d.spent = append(d.spent, have.Path)
 	default:

@@ -174,7 +174,8 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	moved := !kind.Below(found.Path, e.Root)
 	if moved {
 		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock to the path of its block, and its old node "+
-			"says so. Programs that use this library follow; Curator, kazoo and others stay at the old path. To keep the paths, choose a root above them.", found.Path, e.Root))
+			"says so. Programs that use this library then get an error that names the new path; Curator, kazoo and others go on at the old one. Give all of them "+
+			"the new path. To keep the paths, choose a root above them.", found.Path, e.Root))
 	}
 	tops := []*inspect.Found{whole}
 	if found.Path == e.Root {
