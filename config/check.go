@@ -62,9 +62,11 @@ func (l *loading) severalEnsembles() bool { return len(l.root.names["ensemble"])
 // trees returns the ensembles with what is declared on them.
 func (e *evaluation) trees(stack string) []*Ensemble {
 	var out []*Ensemble
+	drafts := map[*Ensemble]*plan.Draft{}
 	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
 		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
-		on.Tree = plan.NewTree(stack, on.Root)
+		drafts[on] = plan.NewTree(stack, on.Root)
+		on.Tree = drafts[on].Tree
 		on.Tree.Ensemble = name
 		out = append(out, on)
 	}
@@ -80,7 +82,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 		if origins[i.decl] == "" {
 			origins[i.decl] = e.where(i.decl.head)
 		}
-		if _, err := i.ensemble.Tree.Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
+		if _, err := drafts[i.ensemble].Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
 			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", sentence(err.Error()))
 		}
 	}

@@ -9,34 +9,38 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// NewTree is a desired tree in which nothing is declared yet. stack is the owner of its nodes, and root the absolute path that
-// they are below. [Tree.Add] checks both.
-func NewTree(stack, root string) *Tree {
-	return &Tree{Stack: stack, Root: root, declared: map[Addr]*Node{}}
+// Draft is a desired [Tree] to which nodes are added. [NewTree] makes one.
+type Draft struct {
+	*Tree
+	declared map[Addr]*Node
 }
 
-// Add declares a namespace or a lock in a tree of [NewTree], at an address such as namespace.payments.mutex.ledger. The
-// namespaces around it are declared before.
+// NewTree is a desired tree in which nothing is declared yet. stack is the owner of its nodes, and root the absolute path that
+// they are below. [Draft.Add] checks both.
+func NewTree(stack, root string) *Draft {
+	return &Draft{&Tree{Stack: stack, Root: root}, map[Addr]*Node{}}
+}
+
+// Add declares a namespace or a lock, at an address such as namespace.payments.mutex.ledger. The namespaces around it are
+// declared before.
 //
 // n says what the address and the parameters do not: ACL, and perhaps Origin, AllowWorld, AllowLockout, and of Payload Protect and
 // ChildACL. Without n.Path the znode has the last name of the address, with "-KEY" if it has a key; n.Path, which is right below
 // the same parent, gives it another one. All else follows, and what n says of it is not used: the owner, the state, the order of
 // Nodes. With an error, the tree is as it was.
-func (t *Tree) Add(addr Addr, params kind.Params, n Node) (*Node, error) {
+func (t *Draft) Add(addr Addr, params kind.Params, n Node) (*Node, error) {
 	if err := t.add(addr, params, &n); err != nil {
 		return nil, fmt.Errorf("%s cannot be declared: %w", addr, err)
 	}
 	return &n, nil
 }
 
-func (t *Tree) add(addr Addr, params kind.Params, n *Node) error {
+func (t *Draft) add(addr Addr, params kind.Params, n *Node) error {
 	outer, err := addr.outer()
 	if err != nil {
 		return err
 	}
 	switch k := params.Kind(); {
-	case t.declared == nil:
-		return errors.New("the tree is not one of NewTree")
 	case addr.Type() != k.Name:
 		return fmt.Errorf("its parameters are those of a %s", k.Name)
 	case t.declared[addr] != nil:

@@ -80,7 +80,7 @@ func TestATreeCannotBeBuiltWrongly(t *testing.T) {
 		require.ErrorContains(t, add(w), w.want, "%s", w.addr)
 		require.Len(t, tree.Nodes, 2)
 	}
-	for _, tree := range []*plan.Tree{plan.NewTree("", "/"), plan.NewTree("s", "locks"), {Stack: "s", Root: "/"}} {
+	for _, tree := range []*plan.Draft{plan.NewTree("", "/"), plan.NewTree("s", "locks")} {
 		_, err := tree.Add("mutex.m", kind.Mutex.New(), plan.Node{ACL: everything})
 		require.Error(t, err)
 	}

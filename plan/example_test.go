@@ -39,7 +39,7 @@ func ExampleDiff() {
 		Removals: []plan.Removal{{From: "mutex.legacy"}},
 	}
 	show := func() {
-		for _, c := range plan.Diff(live, desired, plan.Options{}).Changes {
+		for _, c := range plan.Diff(live, desired.Tree, plan.Options{}).Changes {
 			fmt.Println(c.Action.Symbol(), c.Addr, c.Path)
 		}
 	}

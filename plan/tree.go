@@ -17,8 +17,7 @@ type Tree struct {
 	Nodes    []*Node // sorted by path, each path once
 
 	// Intent is what is declared besides the nodes; desired trees only.
-	Intent   Intent
-	declared map[Addr]*Node // of a tree of [NewTree]
+	Intent Intent
 
 	// The rest is set on current trees only.
 
