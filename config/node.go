@@ -243,13 +243,10 @@ func (s scope) setField(a *attribute, f kind.Field) {
 		return
 	}
 	var err error
-	switch f.Type {
-	case kind.TypeInt:
+	if f.Type == kind.TypeInt {
 		number, _ := v.AsBigFloat().Float64()
 		err = f.Set(number)
-	case kind.TypeBool:
-		err = f.Set(v.True())
-	default:
+	} else {
 		err = f.Set(v.AsString())
 	}
 	if err == nil {

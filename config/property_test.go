@@ -51,8 +51,6 @@ func drawField(t *rapid.T, f kind.Field) string {
 	switch {
 	case f.Type == kind.TypeInt:
 		return fmt.Sprint(rapid.IntRange(f.Min, f.Max).Draw(t, f.Name))
-	case f.Type == kind.TypeBool:
-		return fmt.Sprint(rapid.Bool().Draw(t, f.Name))
 	case len(f.OneOf) > 0:
 		return fmt.Sprintf("%q", rapid.SampledFrom(f.OneOf).Draw(t, f.Name))
 	case f.Inherit:

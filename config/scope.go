@@ -228,14 +228,10 @@ func objectType(k *kind.Kind) map[string]cty.Type {
 }
 
 func fieldType(f kind.Field) cty.Type {
-	switch f.Type {
-	case kind.TypeInt:
+	if f.Type == kind.TypeInt {
 		return cty.Number
-	case kind.TypeBool:
-		return cty.Bool
-	default:
-		return cty.String
 	}
+	return cty.String
 }
 
 // nodeValues are the objects namespace, mutex, ... that hold exactly the given

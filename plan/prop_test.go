@@ -53,8 +53,6 @@ func value(t *rapid.T, f kind.Field) any {
 	switch {
 	case f.Type == kind.TypeInt:
 		return rapid.IntRange(f.Min, f.Min+2).Draw(t, f.Name)
-	case f.Type == kind.TypeBool:
-		return rapid.Bool().Draw(t, f.Name)
 	case len(f.OneOf) > 0:
 		return rapid.SampledFrom(f.OneOf).Draw(t, f.Name)
 	case f.Inherit: // a limit, with a form of its own

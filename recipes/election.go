@@ -181,18 +181,11 @@ func (p *place) follow(ctx context.Context, children []string) (Contender, *sess
 	return leader, w, nil
 }
 
-// observable obeys the declaration. Elections that are drained or moved may be watched to their end.
+// observable refuses what is no election. Elections that are drained or moved may be watched to their end.
 func (p *place) observable(ctx context.Context) error {
-	d, err := p.q.c.declared(ctx, p.s, p.q)
+	_, err := p.q.c.declared(ctx, p.s, p.q)
 	if errors.Is(err, ErrDraining) || errors.Is(err, ErrMoved) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	// The goroutine with the ticket campaigns or leads.
-	if d.params.(*kind.ElectionParams).RefuseObservers && !p.q.c.state.taken(p.q.localKey()) {
-		return fmt.Errorf("%w: %s", ErrObserversRefused, p.q.path)
-	}
-	return nil
+	return err
 }

@@ -192,48 +192,6 @@ func (l *lab) elected(id string) *recipes.Lease {
 	return x
 }
 
-func TestObserversCanBeRefused(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		e := l.client("a").Election(l.election(func(p *kind.ElectionParams) { p.RefuseObservers = true }))
-		n := 0
-		for _, err := range e.Observe(t.Context()) {
-			n++
-			require.ErrorIs(t, err, recipes.ErrObserversRefused)
-		}
-		require.Equal(t, 1, n)
-	})
-}
-
-// The documentation says that candidates may; the leader itself was refused.
-func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.election(func(p *kind.ElectionParams) { p.RefuseObservers = true })
-		leader, follower := l.client("a"), l.client("b")
-		lead, err := leader.Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
-		w := l.campaigning(follower)
-		for _, c := range []*recipes.Client{leader, follower} {
-			for who, err := range c.Election("/e").Observe(t.Context()) {
-				require.NoError(t, err)
-				require.Equal(t, "a", who.ID)
-				break
-			}
-		}
-		refused := make(chan error, 1)
-		go func() {
-			for _, err := range leader.Election("/e").Observe(context.Background()) {
-				if err != nil {
-					refused <- err
-				}
-			}
-		}()
-		l.settle()
-		require.NoError(t, lead.Unlock(t.Context()))
-		require.ErrorIs(t, <-refused, recipes.ErrObserversRefused, "it stands no more")
-		require.NoError(t, (<-w).v.Unlock(t.Context()))
-	})
-}
-
 func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: client-go releases while the leader still runs
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()

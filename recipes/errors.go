@@ -53,8 +53,6 @@ var (
 	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
 	// use another Client.
 	ErrSessionFull = errors.New("recipes: too many contenders in one session")
-	// ErrObserversRefused: the election is declared with observers = false and this client neither campaigns nor leads.
-	ErrObserversRefused = errors.New("recipes: election refuses observers")
 
 	// Of package session, which says more of them.
 

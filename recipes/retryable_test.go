@@ -273,7 +273,7 @@ func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
 	sentinels, err := os.ReadFile("errors.go")
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^\t(Err\w+)\s+= `).FindAllStringSubmatch(string(sentinels), -1) {
-		if m[1] != "ErrReleased" && m[1] != "ErrObserversRefused" { // a context's cause, and an error of those who only watch
+		if m[1] != "ErrReleased" { // a context's cause
 			require.Contains(t, text, m[1])
 		}
 	}

@@ -91,9 +91,7 @@ namespace "payments" {
     permits  = each.value.permits
   }
 
-  election "scheduler" {
-    observers = true
-  }
+  election "scheduler" {}
 
   namespace "batch" {
     mutex "nightly" {

@@ -18,13 +18,7 @@ var Election = &Kind{
 }
 
 // ElectionParams are the parameters of an election.
-type ElectionParams struct {
-	Common
-	// RefuseObservers, "observers = false" in the configuration, keeps programs
-	// that are not candidates from following who leads. The library obeys it in
-	// Observe; read access to the node is a matter of its access list.
-	RefuseObservers bool
-}
+type ElectionParams struct{ Common }
 
 // Kind implements [Params].
 func (*ElectionParams) Kind() *Kind { return Election }
@@ -33,7 +27,4 @@ func (*ElectionParams) Kind() *Kind { return Election }
 func (p *ElectionParams) Fields() []Field { return bind(electionTable, p) }
 
 // Leading and waiting have no limits: a leader should lead for as long as it can.
-var electionTable = append(
-	slices.DeleteFunc(commonTable(WireCurator, WireKazoo), func(f Parameter) bool { return f.Name == "max_hold" || f.Name == "max_wait" }),
-	boolField("observers", func(p *ElectionParams) *bool { return &p.RefuseObservers }, true,
-		"Whether programs that are no candidates may follow who leads.").negated())
+var electionTable = slices.DeleteFunc(commonTable(WireCurator, WireKazoo), func(f Parameter) bool { return f.Name == "max_hold" || f.Name == "max_wait" })

@@ -83,14 +83,6 @@ func TestTheZeroValueOfAParameterIsItsDefault(t *testing.T) {
 		require.NoError(t, err, k.Name)
 		require.Equal(t, string(want), string(got))
 	}
-	for refuse, says := range map[bool]string{false: `"observers":true`, true: `"observers":false`} {
-		data, err := (&kind.Payload{Params: &kind.ElectionParams{RefuseObservers: refuse}}).Encode()
-		require.NoError(t, err)
-		require.Contains(t, string(data), says)
-		p, err := kind.Decode(data)
-		require.NoError(t, err)
-		require.Equal(t, refuse, p.Params.(*kind.ElectionParams).RefuseObservers)
-	}
 }
 
 func TestDiffNamesChangedParametersOnly(t *testing.T) {
@@ -229,6 +221,16 @@ func TestPayloadKeepsFieldsThatNewerVersionsWroteAboutTheOwner(t *testing.T) {
 	same, err := desired.Encode()
 	require.NoError(t, err)
 	require.Equal(t, string(data), string(same))
+}
+
+// Earlier versions wrote whether an election admits observers, which nobody reads any more.
+func TestAnElectionOfAnEarlierVersionIsReadAndKeepsWhatItSays(t *testing.T) {
+	p, err := kind.Decode([]byte(`{"gen":3,"locktree":1,"owner":{"stack":"s","addr":"election.e"},"protect":false,"spec":{"max_waiters":2,"observers":false},"state":"active","type":"election"}`))
+	require.NoError(t, err)
+	require.Equal(t, 2, p.Params.(*kind.ElectionParams).MaxWaiters)
+	again, err := p.Encode()
+	require.NoError(t, err)
+	require.Contains(t, string(again), `"observers":false`)
 }
 
 func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {

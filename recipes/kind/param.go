@@ -27,11 +27,10 @@ type Type int
 const (
 	TypeString Type = iota
 	TypeInt
-	TypeBool
 )
 
 func (t Type) String() string {
-	return [...]string{"string", "number", "bool"}[t]
+	return [...]string{"string", "number"}[t]
 }
 
 // Field is one parameter: its declaration together with its value. It is passed by value and points into the parameters it
@@ -48,15 +47,13 @@ type Parameter struct {
 	Doc      string
 	Type     Type
 	Required bool     // no default: the configuration must set it
-	Default  any      // string, int or bool: the value of an absent parameter
+	Default  any      // string or int: the value of an absent parameter
 	OneOf    []string // the allowed strings, if the set is closed
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
 	Inherit  bool     // a node inside a namespace takes its value from there, unless it sets one
 
-	at func(Params) any // *string, *int or *bool: where it is kept
-
-	not bool // the stored flag is the opposite of the value, see negated
+	at func(Params) any // *string or *int: where it is kept
 
 	refused map[string]string // strings that somebody will try, and why they are not allowed
 
@@ -80,10 +77,6 @@ func intField[P Params](name string, at func(P) *int, def, lo, hi int, doc strin
 	return Parameter{Name: name, Doc: doc, Type: TypeInt, Default: def, Min: lo, Max: hi, at: func(p Params) any { return at(p.(P)) }}
 }
 
-func boolField[P Params](name string, at func(P) *bool, def bool, doc string) Parameter {
-	return Parameter{Name: name, Doc: doc, Type: TypeBool, Default: def, at: func(p Params) any { return at(p.(P)) }}
-}
-
 // bind makes the fields of one node.
 func bind(table []Parameter, p Params) []Field {
 	out := make([]Field, len(table))
@@ -97,9 +90,6 @@ func bind(table []Parameter, p Params) []Field {
 func (f Parameter) required() Parameter { f.Required, f.Default = true, nil; return f }
 func (f Parameter) replaces() Parameter { f.Replace = true; return f }
 
-// negated marks a flag that is true by default: the struct stores the opposite, so that its zero value is the default.
-func (f Parameter) negated() Parameter { f.not = true; return f }
-
 // refuses gives the reason why a string that somebody will try is not in OneOf.
 func (f Parameter) refuses(value, why string) Parameter {
 	f.refused = map[string]string{value: why}
@@ -112,13 +102,11 @@ func (f Parameter) inherits(rule func(string) error) Parameter {
 	return f
 }
 
-// Get returns the value as string, int or bool; for an empty string the default.
+// Get returns the value as string or int; for an empty string the default.
 func (f Field) Get() any {
 	switch v := f.at(f.of).(type) {
 	case *int:
 		return *v
-	case *bool:
-		return *v != f.not
 	case *string:
 		if *v != "" || f.Default == nil {
 			return *v
@@ -127,7 +115,7 @@ func (f Field) Get() any {
 	return f.Default
 }
 
-// Set checks a string, int, int64, float64 (if it is a whole number) or bool against
+// Set checks a string, int, int64 or float64 (if it is a whole number) against
 // the declaration and stores it. The error is a [*ParamError]; the value then stays
 // as it was.
 func (f Field) Set(v any) error {
@@ -137,8 +125,6 @@ func (f Field) Set(v any) error {
 	switch at := f.at(f.of).(type) { // check has seen v
 	case *int:
 		*at, _ = wholeNumber(v)
-	case *bool:
-		*at = v.(bool) != f.not
 	case *string:
 		*at = v.(string)
 	}
@@ -156,10 +142,6 @@ func (f *Parameter) check(v any) error {
 		}
 		if n < f.Min || n > f.Max {
 			return fmt.Errorf("%d is out of range: it must be between %d and %d", n, f.Min, f.Max)
-		}
-	case TypeBool:
-		if _, ok := v.(bool); !ok {
-			return errors.New("must be true or false")
 		}
 	default:
 		return f.checkString(v)

@@ -64,7 +64,7 @@ namespace "payments" {
     name     = local.pool_names[each.key] # znode name; default is label or label-key
     permits  = each.value.permits
   }
-  election "scheduler" { observers = true }
+  election "scheduler" {}
   namespace "batch" {
     mutex "nightly" { max_waiters = 20 } # enforced by the recipes library
   }
