@@ -213,13 +213,6 @@ func TestARootThatIsANamespaceOfTheSameStackIsAnError(t *testing.T) {
 	}
 }
 
-func paths(tree *plan.Tree) (out []string) {
-	for _, n := range tree.Nodes {
-		out = append(out, n.Path)
-	}
-	return out
-}
-
 // The index is damaged, and the reply to the transaction that mends it is lost: the
 // outcome is found out although there was no index to compare with.
 func TestLostReplyOfAMendedIndexIsResolved(t *testing.T) {
