@@ -22,21 +22,17 @@ import (
 )
 
 func demoCommand(a *app) *cobra.Command {
-	var herd, page bool
+	var page bool
 	listen := serveAddress
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what locktree does, on an embedded server",
 		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
 			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
-			"-herd it instead counts the events that one release sends, for three ways to wait. With -serve\n" +
-			"the programs contend until you interrupt the demo, and the page of \"locktree serve\" shows\n" +
-			"them.",
+			"-serve the programs contend until you interrupt the demo, and the page of \"locktree serve\"\n" +
+			"shows them.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if herd {
-				return showHerd(c.Context(), a.stdout)
-			}
 			d := &demo{out: a.stdout, command: func(ctx context.Context, dir string, env []string, args ...string) int {
 				return run(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
 			}}
@@ -46,7 +42,6 @@ func demoCommand(a *app) *cobra.Command {
 			return d.run(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&herd, "herd", false, "count the events that one release sends")
 	c.Flags().BoolVar(&page, "serve", false, "serve the page with live contenders")
 	c.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to serve the page on")
 	return c
@@ -119,7 +114,6 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	d.say("What to try next:")
 	fmt.Fprint(d.out, `
-  locktree demo -herd                       the events that one release sends, for three ways to wait
   locktree demo -serve                      the page that shows who holds and who waits, with live contenders
   locktree dev                              a server like this one, to play with
   locktree -chdir=examples/quickstart plan  the same tree, in another terminal
@@ -365,13 +359,16 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 }
 
 // awaitWaiter returns once somebody queues for the lock.
-func awaitWaiter(ctx context.Context, c *recipes.Client, path string) (err error) {
-	var in *inspect.Report
-	if late := lookUntil(ctx, func() bool {
-		in, err = inspect.Lock(ctx, c, path)
-		return err != nil || len(in.Waiters) > 0
-	}); late != nil {
-		return late
+func awaitWaiter(ctx context.Context, c *recipes.Client, path string) error {
+	for {
+		in, err := inspect.Lock(ctx, c, path)
+		if err != nil || len(in.Waiters) > 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
-	return err
 }

@@ -2,26 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/locktree/locktree/recipes"
 )
-
-// A way to wait that fails ends the count: it waited for ever for a queue that was never complete.
-func TestHerdEndsWithTheFirstError(t *testing.T) {
-	broken := errors.New("broken")
-	_, err := countRelease(t.Context(), 2, func(context.Context, *recipes.Client, string, <-chan struct{}) (func() error, error) {
-		return nil, broken
-	})
-	require.ErrorIs(t, err, broken)
-}
 
 // The demo is what a newcomer sees first, so it is held to its promises: it does
 // the whole job, its tokens only grow, and it leaves nothing behind.

@@ -1,3 +1,4 @@
+// Command herd counts the events that one release of a lock sends, for three ways to wait, on the in-memory server.
 package main
 
 import (
@@ -5,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"os"
+	"os/signal"
 	"path"
 	"slices"
 	"sync"
@@ -18,7 +22,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// herdSizes are the numbers of clients that wait. More make the demo slower and show nothing new.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := showHerd(ctx, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// herdSizes are the numbers of clients that wait. More take longer and show nothing new.
 var herdSizes = []int{10, 50, 200}
 
 // herdLock takes the lock at dir and returns how to release it. The gate opens when all are in the queue: a textbook waiter
@@ -66,20 +78,20 @@ func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Coun
 	const dir = "/herd"
 	srv := zktest.New()
 	defer srv.Close()
-	if err := srv.Provision(dir, &kind.Payload{Params: &kind.MutexParams{}, Owner: kind.Owner{Stack: "demo", Addr: "mutex.herd"}}); err != nil {
+	if err := srv.Provision(dir, &kind.Payload{Params: &kind.MutexParams{}, Owner: kind.Owner{Stack: "herd", Addr: "mutex.herd"}}); err != nil {
 		return counts, err
 	}
-	fleet, err := newFleet(ctx, io.Discard, srv.Addr(), n+1)
+	clients, closeAll, err := dial(ctx, srv.Addr(), n+1)
+	defer closeAll()
 	if err != nil {
 		return counts, err
 	}
-	defer fleet.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	unlocks, gate := make(chan func() error, n+1), make(chan struct{})
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel(nil)
-	for _, c := range fleet.clients {
+	for _, c := range clients {
 		waiting.Go(func() {
 			unlock, err := lock(ctx, c, dir, gate)
 			if err != nil {
@@ -107,6 +119,24 @@ func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Coun
 	}
 	_, err = nextHolder(ctx, srv, unlocks)
 	return srv.Counts(), err
+}
+
+// dial returns n clients, each with a session of its own, and how to close them.
+func dial(ctx context.Context, addr string, n int) (clients []*recipes.Client, closeAll func(), err error) {
+	for len(clients) < n && err == nil {
+		var c *recipes.Client
+		c, err = recipes.Dial(ctx, recipes.Config{Servers: []string{addr}, SessionTimeout: 30 * time.Second, ConnectTimeout: 30 * time.Second})
+		if err == nil {
+			clients = append(clients, c)
+		}
+	}
+	return clients, func() {
+		var all sync.WaitGroup
+		for _, c := range clients {
+			all.Go(func() { c.Close() })
+		}
+		all.Wait()
+	}, err
 }
 
 // nextHolder waits for the next grant, and then until the server has had nothing to do for a while.
