@@ -81,9 +81,6 @@ func (s scope) evaluatePrincipal() {
 	}
 	plain, marks := id.Unmark()
 	if err := checkPrincipal(scheme, plain.AsString()); err != nil {
-		if len(marks) > 0 && scheme == "x509" { // the error has the right form of it
-			err = errWithheld
-		}
 		at, summary := idAttr, "Invalid principal"
 		if !slices.Contains(schemes, scheme) {
 			at = schemeAttr
@@ -99,7 +96,7 @@ func (s scope) evaluatePrincipal() {
 	}
 	// A file usually ends in a newline, which is no part of an id.
 	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
-	if scheme == "x509" && fromTheTop(splitSubject(plain.AsString(), ",")) {
+	if scheme == "x509" && fromTheTop.MatchString(plain.AsString()) {
 		s.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
