@@ -7,23 +7,34 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A value is written by its type, field by field and without names: only the program that wrote a file reads it. Nothing
-// here knows what a tree consists of, so a new field follows by itself, and a test fails for a type that cannot.
+// codec writes values, or reads them into variables that are zero. A value is written by its type, field by field and
+// without names: only the program that wrote a file reads it. Nothing here knows what a tree consists of, so a new field
+// follows by itself, and a test fails for a type that cannot.
 //
-// What many nodes have in common is written once, and is in memory once when it was read: strings and access lists, by
-// what they are, and trees, which may refer to each other. The next mention is a number.
+// A string is written once; its next mention is a number. So is a tree, because trees may refer to each other. Access lists
+// share their memory when they were read.
+type codec struct {
+	out *bufio.Writer // keeps its first error until it is flushed; nil while reading
+	in  []byte        // what is left
+	err error         // of reading: whatever follows is nothing
+
+	numbers map[string]int64 // of strings, when writing
+	texts   []string         // when reading
+	lists   map[string]reflect.Value
+	trees   []*plan.Tree
+}
 
 var (
 	listType   = reflect.TypeFor[[]kind.ACL]()
 	treeType   = reflect.TypeFor[*plan.Tree]()
 	kindType   = reflect.TypeFor[*kind.Kind]()
-	paramsType = reflect.TypeFor[kind.Params]()
 	spanType   = reflect.TypeFor[plan.Span]()
 	outputType = reflect.TypeFor[plan.Output]()
 )
@@ -33,399 +44,272 @@ type span int64
 
 func (s span) Milliseconds() int64 { return int64(s) }
 
-type writer struct {
-	to    *bufio.Writer // keeps its first error until it is flushed
-	texts map[string]uint64
-	lists map[string]uint64
-	trees map[*plan.Tree]uint64
-	queue []*plan.Tree // those that were mentioned
-	err   error
-}
+func writer(out *bufio.Writer) *codec { return &codec{out: out, numbers: map[string]int64{}} }
+func reader(in []byte) *codec         { return &codec{in: in, lists: map[string]reflect.Value{}} }
 
-func newWriter(to *bufio.Writer) *writer {
-	return &writer{to: to, texts: map[string]uint64{}, lists: map[string]uint64{}, trees: map[*plan.Tree]uint64{}}
-}
-
-// everything writes a value, and then the trees that it mentions, in this order.
-func (w *writer) everything(v reflect.Value) error {
-	w.value(v)
-	for i := 0; i < len(w.queue); i++ {
-		w.value(reflect.ValueOf(w.queue[i]).Elem())
+// everything is a value, and then the trees that it mentions, in this order.
+func (c *codec) everything(v reflect.Value) error {
+	c.value(v)
+	for i := 0; i < len(c.trees); i++ {
+		c.value(reflect.ValueOf(c.trees[i]).Elem())
 	}
-	return w.err
+	if len(c.in) > 0 {
+		c.fail()
+	}
+	return c.err
 }
 
-func (w *writer) number(n uint64) { _, _ = w.to.Write(binary.AppendUvarint(w.to.AvailableBuffer(), n)) }
-func (w *writer) signed(n int64)  { _, _ = w.to.Write(binary.AppendVarint(w.to.AvailableBuffer(), n)) }
-
-// again writes the number of a key that was met before, from 1. If it was not, it writes 0, and the value is to follow.
-func again[K comparable](w *writer, known map[K]uint64, key K) bool {
-	n, met := known[key]
-	if w.number(n); !met {
-		known[key] = uint64(len(known)) + 1
-	}
-	return met
+func (c *codec) fail() {
+	c.in, c.err = nil, errors.New("its contents are of another form")
 }
 
-func (w *writer) text(s string) {
-	if !again(w, w.texts, s) {
-		w.number(uint64(len(s)))
-		_, _ = w.to.WriteString(s)
+func (c *codec) number(n int64) int64 {
+	if c.out != nil {
+		_, _ = c.out.Write(binary.AppendVarint(c.out.AvailableBuffer(), n))
+		return n
 	}
+	n, size := binary.Varint(c.in)
+	if size <= 0 {
+		c.fail()
+		return 0
+	}
+	c.in = c.in[size:]
+	return n
 }
 
-// length writes how many elements follow, and whether there is a value at all.
-func (w *writer) length(v reflect.Value) {
-	if v.IsNil() {
-		w.number(0)
-		return
+// count is the number of things that follow, each of which takes at least a byte; -1 is nil.
+func (c *codec) count(n int) int {
+	read := c.number(int64(n))
+	if c.out == nil && (read < -1 || read > int64(len(c.in))) {
+		c.fail()
+		return -1
 	}
-	w.number(uint64(v.Len()) + 1)
+	return int(read)
 }
 
-// list writes an access list. Its key has the lengths of scheme and id, so that these cannot be taken for each other.
-func (w *writer) list(v reflect.Value) {
-	var key []byte // of no list; an empty one differs
-	if !v.IsNil() {
-		key = binary.AppendUvarint(make([]byte, 0, 128), uint64(v.Len()))
-	}
-	for i := range v.Len() {
-		entry := v.Index(i)
-		for f := range entry.NumField() {
-			if field := entry.Field(f); field.Kind() == reflect.String {
-				key = append(binary.AppendUvarint(key, uint64(field.Len())), field.String()...)
-			} else {
-				key = binary.AppendVarint(key, field.Int())
-			}
+func (c *codec) text(s string) string {
+	if c.out != nil {
+		n, met := c.numbers[s]
+		if c.number(n); !met {
+			c.numbers[s] = int64(len(c.numbers)) + 1
+			c.count(len(s))
+			_, _ = c.out.WriteString(s)
 		}
+		return s
 	}
-	if !again(w, w.lists, string(key)) {
-		w.elements(v)
+	switch n := c.number(0); {
+	case n < 0 || n > int64(len(c.texts)):
+		c.fail()
+		return ""
+	case n > 0:
+		return c.texts[n-1]
 	}
+	c.texts = append(c.texts, string(c.read(c.count(0))))
+	return c.texts[len(c.texts)-1]
 }
 
-func (w *writer) elements(v reflect.Value) {
-	w.length(v)
-	for i := range v.Len() {
-		w.value(v.Index(i))
-	}
+func (c *codec) read(n int) []byte {
+	out := c.in[:max(n, 0)]
+	c.in = c.in[len(out):]
+	return out
 }
 
-func (w *writer) value(v reflect.Value) {
+func (c *codec) value(v reflect.Value) {
+	reads := c.out == nil
 	switch v.Type() {
-	case listType:
-		w.list(v)
-		return
 	case treeType:
-		w.tree(v)
+		c.tree(v)
 		return
-	case kindType:
-		w.kind(v)
+	case kindType: // only in answers, which nobody reads
+		c.text(v.Elem().FieldByName("Name").String())
 		return
 	case outputType:
-		if o := v.Interface().(plan.Output); o.Sensitive { // no plan uses its value
+		if o := v.Interface().(plan.Output); o.Sensitive && !reads { // no plan uses its value
 			o.Value = nil
 			v = reflect.ValueOf(o)
 		}
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		n := uint64(0)
-		if v.Bool() {
-			n = 1
-		}
-		w.number(n)
+		c.bool(v)
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		w.signed(v.Int())
+		if n := c.number(v.Int()); reads {
+			v.SetInt(n)
+		}
 	case reflect.Uint64:
-		w.number(v.Uint())
+		if n := c.number(int64(v.Uint())); reads {
+			v.SetUint(uint64(n))
+		}
 	case reflect.String:
-		w.text(v.String())
+		if s := c.text(v.String()); reads {
+			v.SetString(s)
+		}
 	case reflect.Pointer:
-		if v.IsNil() {
-			w.number(0)
-			return
-		}
-		w.number(1)
-		w.value(v.Elem())
+		c.pointer(v)
 	case reflect.Struct:
-		w.fields(v)
+		c.fields(v)
 	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			w.length(v)
-			_, _ = w.to.Write(v.Bytes())
-			return
-		}
-		w.elements(v)
+		c.elements(v)
 	case reflect.Map:
-		w.length(v)
-		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-		for _, key := range keys {
-			w.value(key)
-			w.value(v.MapIndex(key))
-		}
+		c.entries(v)
 	case reflect.Interface:
-		w.dynamic(v)
+		c.dynamic(v)
 	default:
-		w.err = errors.Join(w.err, fmt.Errorf("saved: a %s cannot be written", v.Type()))
+		panic(fmt.Sprintf("saved: a %s cannot be written", v.Type()))
 	}
 }
 
-// tree writes the number of a tree, which follows later: trees that refer to each other have no end.
-func (w *writer) tree(v reflect.Value) {
-	tree := (*plan.Tree)(v.UnsafePointer())
-	if tree == nil {
-		w.number(0)
+func (c *codec) bool(v reflect.Value) {
+	n := int64(0)
+	if v.Bool() {
+		n = 1
+	}
+	if n = c.number(n); c.out == nil {
+		v.SetBool(n == 1)
+	}
+}
+
+// length is that of a slice or a map.
+func (c *codec) length(v reflect.Value) int {
+	if v.IsNil() {
+		return c.count(-1)
+	}
+	return c.count(v.Len())
+}
+
+func (c *codec) pointer(v reflect.Value) {
+	there := -1
+	if !v.IsNil() {
+		there = 0
+	}
+	if c.count(there) < 0 {
 		return
 	}
-	n, met := w.trees[tree]
-	if !met {
-		w.queue = append(w.queue, tree)
-		n = uint64(len(w.queue))
-		w.trees[tree] = n
+	if c.out == nil {
+		v.Set(reflect.New(v.Type().Elem()))
 	}
-	w.number(n)
+	c.value(v.Elem())
 }
 
-func (w *writer) kind(v reflect.Value) {
-	name := ""
-	if !v.IsNil() {
-		name = v.Elem().FieldByName("Name").String()
-	}
-	w.text(name)
-}
-
-// fields writes which fields of a struct are not zero, and then these.
-func (w *writer) fields(v reflect.Value) {
-	set := uint64(0)
+// fields says which fields of a struct are not zero. Only these follow.
+func (c *codec) fields(v reflect.Value) {
+	set := int64(0)
 	for i := range v.NumField() {
 		if !v.Field(i).IsZero() {
 			set |= 1 << i
 		}
 	}
-	w.number(set)
+	set = c.number(set)
 	for i := range v.NumField() {
 		if set&(1<<i) != 0 {
-			w.value(v.Field(i))
+			c.value(v.Field(i))
 		}
 	}
 }
 
-// dynamic writes the value of an interface.
-func (w *writer) dynamic(v reflect.Value) {
-	if v.IsNil() {
-		w.text("")
-		return
-	}
-	switch v.Type() {
-	case paramsType:
-		w.text(v.Interface().(kind.Params).Kind().Name)
-		w.value(v.Elem().Elem())
-	case spanType:
-		w.text("ms")
-		w.signed(v.Interface().(plan.Span).Milliseconds())
-	default: // a value of a parameter, in an answer
-		w.text(v.Elem().Type().String())
-		w.value(v.Elem())
-	}
-}
-
-// reader reads what writer wrote. After an error, all that it reads is nothing.
-type reader struct {
-	data  []byte // what is left
-	texts []string
-	lists [][]kind.ACL
-	trees []*plan.Tree
-	err   error
-}
-
-func newReader(data []byte) *reader { return &reader{data: data} }
-
-var errMiddle = errors.New("its contents are of another form")
-
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-	r.data = nil
-}
-
-func (r *reader) everything(v reflect.Value) error {
-	r.value(v)
-	for i := 0; i < len(r.trees); i++ {
-		r.value(reflect.ValueOf(r.trees[i]).Elem())
-	}
-	if len(r.data) > 0 {
-		r.fail(errMiddle)
-	}
-	return r.err
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.data)
-	if size <= 0 {
-		r.fail(errMiddle)
-		return 0
-	}
-	r.data = r.data[size:]
-	return n
-}
-
-func (r *reader) signed() int64 {
-	n, size := binary.Varint(r.data)
-	if size <= 0 {
-		r.fail(errMiddle)
-		return 0
-	}
-	r.data = r.data[size:]
-	return n
-}
-
-// size reads a number of things of which each takes at least a byte.
-func (r *reader) size(n uint64) int {
-	if n > uint64(len(r.data)) {
-		r.fail(errMiddle)
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) bytes(n uint64) []byte {
-	size := r.size(n)
-	out := r.data[:size:size]
-	r.data = r.data[size:]
-	return out
-}
-
-func (r *reader) text() string {
-	if n := r.number(); n > 0 {
-		return known(r, r.texts, n)
-	}
-	s := string(r.bytes(r.number()))
-	r.texts = append(r.texts, s)
-	return s
-}
-
-// known returns what was read before.
-func known[T any](r *reader, all []T, n uint64) (one T) {
-	if n > uint64(len(all)) {
-		r.fail(errMiddle)
-		return one
-	}
-	return all[n-1]
-}
-
-func (r *reader) list() []kind.ACL {
-	if n := r.number(); n > 0 {
-		return known(r, r.lists, n)
-	}
-	var list []kind.ACL
-	r.elements(reflect.ValueOf(&list).Elem())
-	r.lists = append(r.lists, list)
-	return list
-}
-
-func (r *reader) elements(v reflect.Value) {
-	n := r.number()
-	if n == 0 {
-		return
-	}
-	size := r.size(n - 1)
-	v.Set(reflect.MakeSlice(v.Type(), size, size))
-	for i := range size {
-		r.value(v.Index(i))
-	}
-}
-
-func (r *reader) value(v reflect.Value) {
-	switch v.Type() {
-	case listType:
-		v.Set(reflect.ValueOf(r.list()))
-		return
-	case treeType:
-		v.Set(reflect.ValueOf(r.tree()))
-		return
-	}
-	switch v.Kind() {
-	case reflect.Bool:
-		v.SetBool(r.number() > 0)
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		v.SetInt(r.signed())
-	case reflect.Uint64:
-		v.SetUint(r.number())
-	case reflect.String:
-		v.SetString(r.text())
-	case reflect.Pointer:
-		if r.number() > 0 {
-			v.Set(reflect.New(v.Type().Elem()))
-			r.value(v.Elem())
-		}
-	case reflect.Struct:
-		set := r.number()
-		for i := range v.NumField() {
-			if set&(1<<i) != 0 {
-				r.value(v.Field(i))
-			}
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			if n := r.number(); n > 0 {
-				v.SetBytes(slices.Clone(r.bytes(n - 1)))
-			}
-			return
-		}
-		r.elements(v)
-	case reflect.Map:
-		r.entries(v)
-	case reflect.Interface:
-		r.dynamic(v)
-	}
-}
-
-func (r *reader) entries(v reflect.Value) {
-	n := r.number()
-	if n == 0 {
-		return
-	}
-	size := r.size(n - 1)
-	v.Set(reflect.MakeMapWithSize(v.Type(), size))
-	for range size {
-		key, one := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		r.value(key)
-		r.value(one)
-		v.SetMapIndex(key, one)
-	}
-}
-
-// tree returns the tree with this number, which is filled later.
-func (r *reader) tree() *plan.Tree {
-	n := r.number()
-	if n == 0 {
-		return nil
-	}
-	if n == uint64(len(r.trees))+1 { // they are met in the order of their numbers
-		r.trees = append(r.trees, &plan.Tree{})
-	}
-	return known(r, r.trees, n)
-}
-
-func (r *reader) dynamic(v reflect.Value) {
-	name := r.text()
+func (c *codec) elements(v reflect.Value) {
+	n, reads := c.length(v), c.out == nil
 	switch {
-	case name == "":
+	case n < 0:
+		return
+	case v.Type().Elem().Kind() == reflect.Uint8 && reads:
+		v.SetBytes(slices.Clone(c.read(n)))
+		return
+	case v.Type().Elem().Kind() == reflect.Uint8:
+		_, _ = c.out.Write(v.Bytes())
+		return
+	case reads:
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+	}
+	for i := range n {
+		c.value(v.Index(i))
+	}
+	if reads && v.Type() == listType {
+		c.share(v)
+	}
+}
+
+// share takes an equal list that was read before.
+func (c *codec) share(v reflect.Value) {
+	list := v.Interface().([]kind.ACL)
+	var key []byte
+	for _, a := range list {
+		key = strconv.AppendQuote(strconv.AppendQuote(append(key, byte(a.Perms)), a.Scheme), a.ID)
+	}
+	first, met := c.lists[string(key)]
+	if !met {
+		first = reflect.ValueOf(list)
+		c.lists[string(key)] = first
+	}
+	v.Set(first)
+}
+
+func (c *codec) entries(v reflect.Value) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	n, reads := c.length(v), c.out == nil
+	if n >= 0 && reads {
+		v.Set(reflect.MakeMapWithSize(v.Type(), n))
+	}
+	for i := range n {
+		key, one := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		if !reads {
+			key, one = keys[i], v.MapIndex(keys[i])
+		}
+		c.value(key)
+		c.value(one)
+		if reads {
+			v.SetMapIndex(key, one)
+		}
+	}
+}
+
+// tree is the number of a tree, from 0, in the order in which they are met; -1 is nil.
+func (c *codec) tree(v reflect.Value) {
+	n := -1
+	if tree := (*plan.Tree)(v.UnsafePointer()); tree != nil {
+		if n = slices.Index(c.trees, tree); n < 0 {
+			n = len(c.trees)
+			c.trees = append(c.trees, tree)
+		}
+	}
+	read := int(c.number(int64(n)))
+	switch {
+	case c.out != nil || read < 0:
+		return
+	case read > len(c.trees):
+		c.fail()
+		return
+	case read == len(c.trees):
+		c.trees = append(c.trees, &plan.Tree{})
+	}
+	v.Set(reflect.ValueOf(c.trees[read]))
+}
+
+// dynamic is the value of an interface that is not nil.
+func (c *codec) dynamic(v reflect.Value) {
+	switch {
+	case v.Type() == spanType && c.out == nil:
+		v.Set(reflect.ValueOf(span(c.number(0))))
 	case v.Type() == spanType:
-		v.Set(reflect.ValueOf(span(r.signed())))
-	default:
-		k := kind.Lookup(name)
+		c.number(v.Interface().(plan.Span).Milliseconds())
+	case c.out == nil:
+		k := kind.Lookup(c.text(""))
 		if k == nil {
-			r.fail(fmt.Errorf("there is no type %q", name))
+			c.fail()
 			return
 		}
-		p := k.New()
-		// Fields that were written as zero are not in the file, so a default must not stand there.
-		reflect.ValueOf(p).Elem().SetZero()
-		r.value(reflect.ValueOf(p).Elem())
-		v.Set(reflect.ValueOf(p))
+		p := reflect.ValueOf(k.New())
+		p.Elem().SetZero() // what was zero is not in the file, whatever the default
+		c.value(p.Elem())
+		v.Set(p)
+	default:
+		if p, ok := v.Interface().(kind.Params); ok {
+			c.text(p.Kind().Name)
+			c.value(v.Elem().Elem())
+			return
+		}
+		c.text(v.Elem().Type().String()) // of a parameter that changes, in an answer
+		c.value(v.Elem())
 	}
 }

@@ -171,7 +171,7 @@ func (f filler) fill(v reflect.Value, at string) {
 			f.t.Fatalf("%s is a %s, which is not carried", at, v.Type())
 		}
 	case reflect.Struct:
-		require.LessOrEqual(f.t, v.NumField(), 64, at)
+		require.LessOrEqual(f.t, v.NumField(), 63, at)
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			require.True(f.t, field.IsExported(), "%s.%s cannot be carried: a field of a tree must be exported", at, field.Name)
@@ -189,9 +189,7 @@ func (f filler) fill(v reflect.Value, at string) {
 func TestTheSumSeesEveryPartOfAnAnswer(t *testing.T) {
 	plans := question().Answer()
 	sum := func() string {
-		s, err := saved.SumOf(plans)
-		require.NoError(t, err)
-		return s
+		return saved.SumOf(plans)
 	}
 	before := sum()
 	for what, edit := range map[string]func(p *plan.Plan){
