@@ -7,11 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -120,7 +120,9 @@ func (f *formatter) file(name string) error {
 		fmt.Fprintln(f.stdout, name)
 	}
 	if f.diff {
-		f.showDiff(name, src, out)
+		if err := f.showDiff(name, src, out); err != nil {
+			return err
+		}
 	}
 	if f.write {
 		info, err := os.Stat(f.path(name))
@@ -143,16 +145,38 @@ func (f *formatter) standardInput(src []byte) error {
 	f.changed = f.changed || !bytes.Equal(src, out)
 	switch {
 	case f.diff:
-		f.showDiff("<stdin>", src, out)
+		return f.showDiff("<stdin>", src, out)
 	case !f.check:
 		_, _ = f.stdout.Write(out) // run reports an error
 	}
 	return nil
 }
 
-func (f *formatter) showDiff(name string, before, after []byte) {
-	_, text, _ := bytes.Cut(diff.Diff("old/"+name, before, "new/"+name, after), []byte("\n")) // the first line repeats the names
-	_, _ = f.stdout.Write(text)
+// showDiff runs diff, as terraform fmt does.
+func (f *formatter) showDiff(name string, before, after []byte) error {
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	old, err := os.CreateTemp("", "locktree-*")
+	if err == nil {
+		defer os.Remove(old.Name())
+		_, err = old.Write(before)
+		err = errors.Join(err, old.Close())
+	}
+	var text []byte
+	if err == nil {
+		c := exec.Command("diff", "-u", "-L", "old/"+name, "-L", "new/"+name, old.Name(), "-")
+		c.Stdin = bytes.NewReader(after)
+		text, err = c.Output()
+	}
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 { // they differ
+		err = nil
+	}
+	if err != nil {
+		return view.Failf("Cannot show the difference", "%v. -diff needs the program diff and a place for a temporary file.", err)
+	}
+	_, _ = f.stdout.Write(text) // run reports an error
+	return nil
 }
 
 func (f *formatter) format(src []byte, name string) ([]byte, bool) {
