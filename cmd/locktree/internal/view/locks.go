@@ -105,7 +105,7 @@ func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
 	cols := []string{"", where, c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
 	switch {
 	case c.Session != 0:
-		cols[4] = "session " + sessionText(c.Session)
+		cols[4] = "session " + SessionText(c.Session)
 	case c.Token != 0:
 		cols[6] = "belongs to no session: it stays until somebody deletes it"
 	}

@@ -173,8 +173,8 @@ func problemsJSON(plans []*plan.Plan) []fields {
 	return out
 }
 
-// sessionText writes a session id as ZooKeeper's own tools do.
-func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
+// SessionText writes a session id as ZooKeeper's own tools do.
+func SessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // What Terraform's documents have besides the changes themselves: values as they
 // are and as they will be, module by module; what was changed by hand; checks.

@@ -20,16 +20,44 @@ type queue struct {
 	held, limit      int // permits of a semaphore; limit is 0 where none is declared
 }
 
-// queueOf folds the permits of each client into one entry: every permit is a node of its own.
-func queueOf(in *inspect.Report) queue {
+// Parties are who holds a lock and who waits for it, as people count them: all that a client has in a semaphore is one.
+func Parties(in *inspect.Report) (holders, waiters []recipes.Contender) {
 	if in.Kind.Permits == nil {
-		return queue{holders: in.Holders, waiters: in.Waiters}
+		return in.Holders, in.Waiters
 	}
-	q := queue{holders: PerClient(in.Holders), waiters: PerClient(in.Waiters), semaphore: true, held: len(in.Holders)}
-	if in.Payload != nil {
-		q.limit = in.Kind.Permits(in.Payload.Params)
+	return PerClient(in.Holders), PerClient(in.Waiters)
+}
+
+func queueOf(in *inspect.Report) (q queue) {
+	q.holders, q.waiters = Parties(in)
+	if in.Kind.Permits != nil {
+		q.semaphore, q.held = true, len(in.Holders)
+		if in.Payload != nil {
+			q.limit = in.Kind.Permits(in.Payload.Params)
+		}
 	}
 	return q
+}
+
+// Use says in a few words how a lock is used.
+func Use(in *inspect.Report) string {
+	q := queueOf(in)
+	parts := []string{}
+	switch n := len(q.holders); {
+	case q.held > 0 && q.limit > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d held", q.held, q.limit))
+	case n > 0:
+		parts = append(parts, fmt.Sprintf("%d held", max(n, q.held)))
+	case len(q.waiters) > 0:
+		parts = append(parts, "nobody holds")
+	}
+	if n := len(q.waiters); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	if n := len(in.Junk); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d foreign", n))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "idle")
 }
 
 // maxContenders is how many holders and how many waiters of one lock are listed:

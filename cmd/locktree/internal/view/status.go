@@ -107,7 +107,7 @@ func describe(t *twig) string {
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name
 	}
-	text := "\t" + n.Kind.Name + "\t" + useText(n)
+	text := "\t" + n.Kind.Name + "\t" + Use(n)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}
@@ -117,33 +117,13 @@ func describe(t *twig) string {
 // inUse reports whether there is anything in the lock, foreign nodes included.
 func inUse(in *inspect.Report) bool { return in.Busy() || len(in.Junk) > 0 }
 
-func useText(in *inspect.Report) string {
-	if !inUse(in) {
-		return "idle"
-	}
-	q := queueOf(in)
-	parts := []string{}
-	if n := len(q.holders); n > 0 && !q.semaphore {
-		parts = append(parts, fmt.Sprintf("%d held", n))
-	} else if n > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d held", q.held, q.limit))
-	}
-	if n := len(q.waiters); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d waiting", n))
-	}
-	if n := len(in.Junk); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d foreign", n))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // about is what is known of a contender besides its name.
 func (b branch) about(c recipes.Contender) (text string) {
 	if c.Token != 0 {
 		text += fmt.Sprintf("\ttoken %d", c.Token)
 	}
 	if c.Session != 0 {
-		text += "\tsession " + sessionText(c.Session)
+		text += "\tsession " + SessionText(c.Session)
 	}
 	if age := waited(c, b.nowMs); age != "" {
 		text += "\t" + age

@@ -180,7 +180,7 @@ func newPartyDocs(cs []recipes.Contender, sessions map[int64]*inspect.Session) [
 			d.Revoked = &c.Revoked
 		}
 		if c.Session != 0 {
-			d.Session = sessionText(c.Session)
+			d.Session = SessionText(c.Session)
 		}
 		if s := sessions[c.Session]; s != nil {
 			if connected := s.Address != ""; connected || s.Away {
@@ -230,7 +230,7 @@ func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 	for _, found := range w.Deadlocks {
 		one := deadlockDoc{found.String(), []stepDoc{}}
 		for _, s := range found {
-			one.Steps = append(one.Steps, stepDoc{s.Who, sessionText(s.Owner), s.Holds, s.Ahead, s.Waits})
+			one.Steps = append(one.Steps, stepDoc{s.Who, SessionText(s.Owner), s.Holds, s.Ahead, s.Waits})
 		}
 		d.Deadlocks = append(d.Deadlocks, one)
 	}

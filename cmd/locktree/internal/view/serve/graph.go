@@ -89,7 +89,8 @@ func (b *Board) queues() template.HTML {
 				continue
 			}
 			drawn++
-			waiters, holders := names(parties(in, in.Waiters)), names(parties(in, in.Holders))
+			held, waited := view.Parties(in)
+			holders, waiters := names(held), names(waited)
 			rows := float64(max(len(waiters), len(holders)))
 			at := y + (rows-1)*line/2
 			for n, name := range waiters {

@@ -23,7 +23,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    sessionText, "session": sessionText, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
+	"zxid":    view.SessionText, "session": view.SessionText, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople,
 }).ParseFS(files, "page.html"))

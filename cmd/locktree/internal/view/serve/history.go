@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -108,13 +109,15 @@ func (c *comparison) lock(a, b *inspect.Report) {
 	path := ""
 	key := func(x inspect.Contender) string { return x.Path }
 	if in := cmp.Or(b, a); in.Kind.Permits != nil { // one client has several nodes, and others when it is granted
-		key = func(x inspect.Contender) string { return sessionText(x.Session) + x.ID }
+		key = func(x inspect.Contender) string { return view.SessionText(x.Session) + x.ID }
 	}
 	if a != nil {
-		held, waited, path = parties(a, a.Holders), parties(a, a.Waiters), a.Path
+		path = a.Path
+		held, waited = view.Parties(a)
 	}
 	if b != nil {
-		holds, waits, path = parties(b, b.Holders), parties(b, b.Waiters), b.Path
+		path = b.Path
+		holds, waits = view.Parties(b)
 	}
 	inHeld, inWaited, inHolds, inWaits := index(held, key), index(waited, key), index(holds, key), index(waits, key)
 	for _, x := range held {

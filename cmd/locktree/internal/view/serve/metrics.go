@@ -160,9 +160,10 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		if len(snap.Locks) > manyLocks && !in.Busy() && n.granted+n.lost == 0 {
 			continue
 		}
+		_, waiters := view.Parties(in)
 		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
 		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
-		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(parties(in, in.Waiters))), l...)
+		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
 		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known.", oldest(in.Holders, snap.At).Seconds(), l...)
 		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came.", oldest(in.Waiters, snap.At).Seconds(), l...)
 		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time

@@ -119,7 +119,7 @@ func (p *problemsOf) lost() {
 		}
 		if e.What == "lost" && e.Ensemble == p.e.Name {
 			n++
-			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, sessionText(e.Session), clock(e.At)), look(e.Lock))
+			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, view.SessionText(e.Session), clock(e.At)), look(e.Lock))
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (p *problemsOf) sessions() {
 			from = " of " + s.Address
 		}
 		p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
-			sessionText(s.ID), from, s.Nodes, s.Bytes), "")
+			view.SessionText(s.ID), from, s.Nodes, s.Bytes), "")
 	}
 }
 
@@ -301,5 +301,3 @@ func when(t, now time.Time) string {
 	}
 	return clock(t)
 }
-
-func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) } //nolint:gosec // the servers print it so

@@ -129,7 +129,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 		texts = append(texts, in.Payload.Owner.Addr, in.Payload.Owner.Stack)
 	}
 	for _, c := range slices.Concat(in.Holders, in.Waiters) {
-		texts = append(texts, c.ID, c.Host, sessionText(c.Session))
+		texts = append(texts, c.ID, c.Host, view.SessionText(c.Session))
 		if s := e.Snapshot.Sessions[c.Session]; s != nil {
 			texts = append(texts, s.Address)
 		}
@@ -164,18 +164,11 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 			r.Permits = in.Kind.Permits(in.Payload.Params)
 		}
 	}
-	r.Holders, r.More = e.people(parties(in, in.Holders), most)
-	r.Waiters, r.MoreWaiting = e.people(parties(in, in.Waiters), most)
-	r.Use = use(in, r.Permits)
+	holders, waiters := view.Parties(in)
+	r.Holders, r.More = e.people(holders, most)
+	r.Waiters, r.MoreWaiting = e.people(waiters, most)
+	r.Use = view.Use(in)
 	return r
-}
-
-// parties are holders or waiters as people count them: all that a client has in a semaphore is one.
-func parties(in *inspect.Report, cs []inspect.Contender) []inspect.Contender {
-	if in.Kind.Permits != nil {
-		return view.PerClient(cs)
-	}
-	return cs
 }
 
 // people are the first ones, and how many there are beyond.
@@ -184,23 +177,6 @@ func (e *Ensemble) people(cs []inspect.Contender, most int) (out []person, more 
 		out = append(out, e.person(c, i))
 	}
 	return out, len(cs) - len(out)
-}
-
-// use says in a few words how a lock is used.
-func use(in *inspect.Report, permits int) string {
-	text := "idle"
-	switch n := len(in.Holders); {
-	case n > 0 && permits > 0:
-		text = fmt.Sprintf("%d of %d held", n, permits)
-	case n > 0:
-		text = fmt.Sprintf("%d held", n)
-	case len(in.Waiters) > 0:
-		text = "nobody holds"
-	}
-	if n := len(parties(in, in.Waiters)); n > 0 {
-		text += fmt.Sprintf(", %d waiting", n)
-	}
-	return text
 }
 
 func (e *Ensemble) person(c inspect.Contender, place int) person {
@@ -221,7 +197,7 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 		p.Notes = append(p.Notes, "belongs to no session: it stays until somebody deletes it")
 		return p
 	}
-	p.Session = sessionText(c.Session)
+	p.Session = view.SessionText(c.Session)
 	s := e.Snapshot.Sessions[c.Session]
 	if s == nil {
 		return p
