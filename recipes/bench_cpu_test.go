@@ -142,13 +142,15 @@ func sessionWay(b *testing.B, addr string, clients int) way {
 	var number atomic.Int64
 	return way{"session", func(worker int) error {
 		s, dir := sessions[worker%clients], fmt.Sprintf("/session/%d", worker)
-		p := s.CreateAndList(ctx, &zk.CreateRequest{
+		batch := s.Batch()
+		p := batch.Create(&zk.CreateRequest{
 			Path: fmt.Sprintf("%s/%d-lock-", dir, number.Add(1)), Data: []byte("somebody"), Acl: open, Flags: zk.FlagEphemeralSequential,
-		}, dir)
-		if err := p.Outcome(ctx); err != nil {
+		})
+		batch.List(dir)
+		if err := batch.Do(ctx); err != nil {
 			return err
 		}
-		return s.Delete(ctx, p.Names[0], -1)
+		return s.Delete(ctx, p.Created()[0], -1)
 	}}
 }
 

@@ -221,7 +221,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	answered := false
 	if ctx.Err() == nil && h.s.State() == session.StateActive { // else the caller may leave before anything is sent
 		p = h.pass(ctx, heir)
-		answered = p.sent != nil && p.sent.Answered() && p.sent.Err == nil
+		answered = p.sent() && p.t.sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
 			h.close(p.next)
 			return nil
@@ -254,11 +254,10 @@ func (h *holding) leaving() {
 type passing struct {
 	h    *holding
 	t    *txn
-	sent *session.Pipelined // nil if nothing was sent
-	next ticket             // what the next holder gets
+	next ticket // what the next holder gets
 }
 
-// pass sends the transaction, and returns when it is answered or ctx ends.
+// pass sends the transaction.
 func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 	about := holderSelf(heir.id)
 	if heir.q != nil {
@@ -270,17 +269,18 @@ func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 		return p
 	}
 	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{k}, gone: h.ks}
-	p.sent, _ = p.t.begin(ctx, []string{k.dir})
+	_ = p.t.begin(ctx, k.dir) // see sent
 	return p
 }
 
+func (p *passing) sent() bool { return p.t != nil && p.t.sent != nil }
+
 // passed waits for the answer, and reports whether there is a place for the next holder.
 func (p *passing) passed(ctx context.Context) bool {
-	if p.sent == nil {
+	if !p.sent() {
 		return false
 	}
-	<-p.sent.Done
-	lists, err := p.t.end(context.WithoutCancel(ctx), p.sent)
+	lists, err := p.t.end(context.WithoutCancel(ctx))
 	if err != nil {
 		return false
 	}

@@ -43,33 +43,19 @@ func (c *Client) dropAside(ctx context.Context, ks []*contender, then func()) er
 
 // leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
-// contenders.
+// contenders. Who gives up is not kept for longer.
 func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
 	if len(ks) == 0 {
 		then()
 		return
 	}
-	s := ks[0].s
-	// Both asked for before the deletion begins, and changed before State is read: neither can be missed.
-	changed := s.Changed()
-	sent, forget := s.DeleteSent(ks[0].path, len(ks) > 1)
-	defer forget()
-	done := make(chan struct{})
+	b := ks[0].s.Batch()
+	sent := b.Delete(paths(ks)...)
+	_ = b.Offer(ctx) // what was not sent is the janitor's, too
 	c.state.spawn(func() {
 		defer then()
-		defer close(done)
-		_ = c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = c.dropped(ks, deleted(ks, sent.Wait(context.Background()))) // nobody waits for the answer
 	})
-	if s.State() != session.StateActive {
-		return
-	}
-	select {
-	case <-sent:
-	case <-done:
-	case <-changed:
-	case <-ctx.Done(): // who gives up is not kept
-	case <-s.Done():
-	}
 }
 
 // awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
@@ -102,11 +88,15 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	s := ks[0].s
-	err := deleteAll(context.WithoutCancel(ctx), ks)
+	return c.dropped(ks, deleteAll(context.WithoutCancel(ctx), ks))
+}
+
+// dropped is what dropNow does when the first request has ended with err.
+func (c *Client) dropped(ks []*contender, err error) error {
 	if err == nil {
 		return nil
 	}
+	s := ks[0].s
 	gone := c.state.janitor(s).remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
@@ -121,10 +111,14 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	var err error
-	if len(ks) > 1 {
-		err = ks[0].s.DeleteAll(ctx, paths(ks)...)
-	} else if err = ks[0].s.DeleteAll(ctx, ks[0].path); isNoNode(err) {
+	b := ks[0].s.Batch()
+	b.Delete(paths(ks)...)
+	return deleted(ks, b.Do(ctx))
+}
+
+// deleted notes how a request that deletes contenders has ended.
+func deleted(ks []*contender, err error) error {
+	if len(ks) == 1 && isNoNode(err) {
 		err = nil
 	}
 	if err == nil {

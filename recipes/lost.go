@@ -169,7 +169,11 @@ func exorcise(s *Session, ghosts []ghost) {
 		for i, g := range some {
 			paths[i] = g.path
 		}
-		err := retry(context.Background(), s, unanswered, func() error { return s.DeleteAll(context.Background(), paths...) })
+		err := retry(context.Background(), s, unanswered, func() error {
+			b := s.Batch()
+			b.Delete(paths...)
+			return b.Do(context.Background())
+		})
 		if err != nil && !(len(some) == 1 && isNoNode(err)) {
 			return false
 		}

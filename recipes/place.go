@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,12 +167,13 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 	}
 	if !p.in.Gate && !p.permits() && p.named() && !p.vouched() {
 		err = retry(ctx, p.s, unanswered, func() error {
-			sent := p.s.MultiAndList(ctx, []any{&zk.CheckVersionRequest{Path: k.path, Version: -1}}, k.dir)
-			if err := sent.Outcome(ctx); err != nil {
+			b := p.s.Batch()
+			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.path, Version: -1}), b.List(k.dir)
+			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
 			}
-			if p.proven = true; sent.ListErr == nil {
-				children = sent.Children[0]
+			if p.proven = true; list.Wait(ctx) == nil {
+				children = list.Names()
 			}
 			return nil
 		})

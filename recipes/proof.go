@@ -129,13 +129,24 @@ func (p *place) mark() {
 	}
 	p.marked = true
 	s, q, k, version, at := p.s, p.q, p.node(), p.version, time.Now()
-	say := func() { s.Post(k.path, heldData(q.decides(), k.data, q.id(), at), version) }
+	say := func() {
+		b := s.Batch()
+		b.Set(k.path, heldData(q.decides(), k.data, q.id(), at), version)
+		_ = b.Offer(ended) // who holds the lock waits for nothing
+	}
 	if p.long() {
 		say()
 	} else {
 		k.mark.Store(&say)
 	}
 }
+
+// ended is the context of what is done at once or not at all.
+var ended = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
 
 // confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.
 // A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has

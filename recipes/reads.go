@@ -19,11 +19,31 @@ func listChildren(ctx context.Context, s *Session, dir string) (children []strin
 
 // listAll lists several nodes in one round trip, however often the answers are lost.
 func listAll(ctx context.Context, s *Session, dirs []string) ([][]string, error) {
-	lists, err := s.ListAll(ctx, dirs)
+	b := s.Batch()
+	sent := make([]*session.Reply, len(dirs))
+	for i, dir := range dirs {
+		sent[i] = b.List(dir)
+	}
+	lists, err := [][]string(nil), b.Send(ctx)
+	if err == nil {
+		lists, err = awaitLists(ctx, sent)
+	}
 	if err != nil {
 		lists, err = listAllAgain(ctx, s, dirs...)
 	}
 	return lists, err
+}
+
+// awaitLists waits for listings that were sent.
+func awaitLists(ctx context.Context, sent []*session.Reply) ([][]string, error) {
+	lists := make([][]string, len(sent))
+	for i, r := range sent {
+		if err := r.Wait(ctx); err != nil {
+			return nil, err
+		}
+		lists[i] = r.Names()
+	}
+	return lists, nil
 }
 
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.

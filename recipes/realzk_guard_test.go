@@ -55,11 +55,10 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Run("listing behind a create contains it", func(t *testing.T) {
 		mustCreate(t, s, "/q", 0)
 		for i := range 200 {
-			p := s.CreateAndList(t.Context(), &zk.CreateRequest{
-				Path: fmt.Sprintf("/q/%d-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q")
-			require.NoError(t, p.Err)
-			require.NoError(t, p.ListErr)
-			require.Contains(t, p.Children[0], p.Names[0][len("/q/"):])
+			b := s.Batch()
+			node, list := b.Create(&zk.CreateRequest{Path: fmt.Sprintf("/q/%d-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}), b.List("/q")
+			require.NoError(t, b.Do(t.Context()))
+			require.Contains(t, list.Names(), node.Created()[0][len("/q/"):])
 		}
 	})
 

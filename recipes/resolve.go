@@ -23,6 +23,9 @@ type txn struct {
 	gone []*contender
 	with []any // further operations, after the creates
 
+	sent  *session.Reply   // nil until it is sent
+	lists []*session.Reply // behind it
+
 	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
 	// Callers keep others from the queue until then (clientState.whenLeft). Nil otherwise.
 	left chan struct{}
@@ -32,43 +35,57 @@ type txn struct {
 // left is closed; the gone ones do, unless the transaction was abandoned. An error that is errNotApplied or has OutcomeNotSent
 // allows another try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, err error) {
-	p, err := t.begin(ctx, lists)
-	if err != nil {
+	if err := t.begin(ctx, lists...); err != nil {
 		return nil, err
 	}
-	return t.end(ctx, p)
+	return t.end(ctx)
 }
 
-// begin is the first half of run. It returns when the transaction is answered or ctx ends, with an error if nothing was sent.
-func (t *txn) begin(ctx context.Context, lists []string) (*session.Pipelined, error) {
+// begin is the first half of run. It sends the transaction, with an error if nothing was sent.
+func (t *txn) begin(ctx context.Context, lists ...string) error {
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.born {
 		if err := k.reserve(); err != nil {
 			freeAll(t.born[:i])
-			return nil, err
+			return err
 		}
 	}
-	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 { // a plain create: most are, and the pipelining saves most for them
-		return t.s.CreateAndList(ctx, t.born[0].createRequest(), lists...), nil
+	b, sent := t.batch(lists)
+	if err := b.Send(ctx); err != nil {
+		freeAll(t.born)
+		return err
 	}
-	return t.s.MultiAndList(ctx, t.ops(), lists...), nil
+	t.sent = sent
+	return nil
 }
 
-// end is the second half: it makes of the answer what run returns.
-func (t *txn) end(ctx context.Context, p *session.Pipelined) (children [][]string, err error) {
-	if !p.Answered() { // the caller has left
-		return nil, t.abandon(p, p.Outcome(ctx))
+func (t *txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
+	b = t.s.Batch()
+	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 { // a plain create: most are, and the pipelining saves most for them
+		sent = b.Create(t.born[0].createRequest())
+	} else {
+		sent = b.Multi(t.ops()...)
 	}
-	settled, err := t.settle(ctx, p)
+	for _, dir := range lists {
+		t.lists = append(t.lists, b.List(dir))
+	}
+	return b, sent
+}
+
+// end is the second half: it waits for the answer, and makes of it what run returns.
+func (t *txn) end(ctx context.Context) (children [][]string, err error) {
+	if err := t.sent.Wait(ctx); !t.sent.Answered() { // the caller has left
+		return nil, t.abandon(err)
+	}
+	settled, err := t.settle(ctx)
 	switch {
 	case !settled:
-		return nil, t.abandon(p, err)
+		return nil, t.abandon(err)
 	case err != nil:
 		return nil, err
-	case p.ListErr != nil: // no reason to fail: the nodes exist, and can be listed again
-		return nil, nil
 	}
-	return p.Children, nil
+	children, _ = awaitLists(ctx, t.lists) // an error is no reason to fail: the nodes exist, and can be listed again
+	return children, nil
 }
 
 // ops are the operations. The creates come first, because results are found by their place.
@@ -86,30 +103,31 @@ func (t *txn) ops() []any {
 
 // settle says what became of the transaction: applied when err is nil, else not. Not settled: nobody knows yet, or it was
 // applied and its answer is of no use.
-func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, err error) {
-	switch {
-	case p.Err == nil:
+func (t *txn) settle(ctx context.Context) (settled bool, err error) {
+	switch err := t.sent.Wait(ctx); {
+	case err == nil:
 		for _, k := range t.born {
-			k.czxid = p.Zxid
+			k.czxid = t.sent.Zxid()
 		}
-		err := t.name(p.Names[:min(len(t.born), len(p.Names))])
+		names := t.sent.Created()
+		err := t.name(names[:min(len(t.born), len(names))])
 		return err == nil, err
-	case session.OutcomeOf(p.Err) == session.OutcomeUnknown:
-		return t.resolve(ctx, p.Err)
+	case session.OutcomeOf(err) == session.OutcomeUnknown:
+		return t.resolve(ctx, err)
+	default:
+		freeAll(t.born) // none exists: a transaction is all or nothing
+		return true, err
 	}
-	freeAll(t.born) // none exists: a transaction is all or nothing
-	return true, p.Err
 }
 
 // abandon leaves it to the background to find out what the transaction did, and to undo that. It returns cause. The background
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
-func (t *txn) abandon(p *session.Pipelined, cause error) error {
+func (t *txn) abandon(cause error) error {
 	t.left = make(chan struct{})
 	t.c.state.spawn(func() {
 		defer close(t.left)
-		<-p.Done
 		ks := t.gone
-		switch settled, err := t.settle(context.Background(), p); {
+		switch settled, err := t.settle(context.Background()); {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*contender(nil), t.born...), t.gone...)
 			t.c.state.janitor(t.s).remove(ks...).Wait()

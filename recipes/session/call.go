@@ -17,7 +17,6 @@ type call struct {
 	sent, touched stamp
 	next          *call // the one submitted after it
 
-	lead  *Pipelined    // of the write in it
 	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it
 	reply reply
 	err   error // why there is no reply
@@ -26,9 +25,6 @@ type call struct {
 // tell closes done.
 func (c *call) tell(err error) {
 	c.err = err
-	if c.lead != nil {
-		c.lead.answered(c)
-	}
 	if c.done != nil {
 		close(c.done)
 	}
@@ -95,10 +91,10 @@ func newSlots() (slots [lanes]chan struct{}) {
 }
 
 // laneOf is the lane of requests that are sent together.
-func laneOf(calls []call) lane {
+func laneOf(calls []*call) lane {
 	in := laneAny
-	for i := range calls {
-		in = max(in, calls[i].lane)
+	for _, c := range calls {
+		in = max(in, c.lane)
 	}
 	return in
 }

@@ -63,7 +63,7 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		frame, err := s.encode(nil, o)
 		require.NoError(t, err)
 		s.lose(errSilent)
-		require.False(t, l.submit(frame, o.calls()))
+		require.False(t, l.submit(frame, []*call{o.call()}))
 		<-s.joined
 		_, there := srv.Get("/late")
 		require.False(t, there)

@@ -295,11 +295,11 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 		require.NoError(t, err)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		p := s.CreateAndList(t.Context(), &zk.CreateRequest{Path: "/q-", Acl: openACL, Flags: 3}, "/")
-		require.NoError(t, p.Err)
-		require.NoError(t, p.ListErr)
-		created := p.Names[0]
-		require.Contains(t, p.Children[0], created[1:])
+		b := s.Batch()
+		made, list := b.Create(&zk.CreateRequest{Path: "/q-", Acl: openACL, Flags: 3}), b.List("/")
+		require.NoError(t, b.Do(t.Context()))
+		created := made.Created()[0]
+		require.Contains(t, list.Names(), created[1:])
 		release, err := s.hold(nil, created)
 		require.NoError(t, err)
 		_, _, w, err := s.GetW(t.Context(), created)

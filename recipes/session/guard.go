@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,16 +44,9 @@ type guard struct {
 
 	keepsWatches atomic.Bool // a server does not know removeWatches
 
-	mu    sync.Mutex
-	link  *link
-	sends map[writeKey][]chan struct{} // closed when such a request is submitted
-	zxid  int64                        // the newest we have seen, for connect requests: a server behind it refuses us
-}
-
-// writeKey names a request whose submission somebody waits for.
-type writeKey struct {
-	op   int32
-	path string
+	mu   sync.Mutex
+	link *link
+	zxid int64 // the newest we have seen, for connect requests: a server behind it refuses us
 }
 
 var errOver = errors.New("the session is over")
@@ -219,38 +211,6 @@ func (g *guard) kill(cause error) {
 	g.mu.Unlock()
 	if l != nil {
 		l.fail(cause)
-	}
-}
-
-// onSubmitted returns a channel that is closed when a request of that operation and path is submitted, and a function that
-// stops waiting for it. Every request submitted after the channel is closed goes out behind that one, or on another link.
-func (g *guard) onSubmitted(k writeKey) (sent chan struct{}, forget func()) {
-	sent = make(chan struct{})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sends[k] = append(g.sends[k], sent)
-	return sent, func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.sends[k] = slices.DeleteFunc(g.sends[k], func(c chan struct{}) bool { return c == sent }); len(g.sends[k]) == 0 {
-			delete(g.sends, k)
-		}
-	}
-}
-
-// submitted closes the channels of those who wait for one of these calls.
-func (g *guard) submitted(calls []call) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.sends) == 0 {
-		return
-	}
-	for i := range calls {
-		k := writeKey{calls[i].op, calls[i].path}
-		for _, sent := range g.sends[k] {
-			close(sent)
-		}
-		delete(g.sends, k)
 	}
 }
 

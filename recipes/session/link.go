@@ -129,7 +129,7 @@ func (l *link) Write(frame []byte) (int, error) {
 	case int32(binary.BigEndian.Uint32(frame[4:])) == xidPing:
 		l.ping(frame)
 	default: // closeSession: it sends nothing else
-		l.submit(frame, []call{{op: opClose, prompt: true, xid: int32(binary.BigEndian.Uint32(frame[4:]))}})
+		l.submit(frame, []*call{{op: opClose, prompt: true, xid: int32(binary.BigEndian.Uint32(frame[4:]))}})
 	}
 	return len(frame), nil
 }

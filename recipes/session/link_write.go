@@ -8,7 +8,7 @@ import (
 
 // submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
 // taken. The stamp is taken before the write: a server can only have received the requests later.
-func (l *link) submit(frames []byte, calls []call) bool {
+func (l *link) submit(frames []byte, calls []*call) bool {
 	now := l.g.clock.now()
 	l.mu.Lock()
 	if l.state == linkDead || l.over && calls[0].op != opClose {
@@ -18,8 +18,7 @@ func (l *link) submit(frames []byte, calls []call) bool {
 	touched, busy := l.touch(now), l.calls.first != nil
 	at := len(l.outbox)
 	l.outbox = append(l.outbox, frames...)
-	for i := range calls {
-		c := &calls[i]
+	for _, c := range calls {
 		c.sent = now
 		c.touched = touched
 		at += l.number(c, l.outbox[at:])
@@ -34,7 +33,6 @@ func (l *link) submit(frames []byte, calls []call) bool {
 		l.gather(now.at)
 		l.push()
 	}
-	l.g.submitted(calls)
 	return true
 }
 

@@ -14,6 +14,14 @@ func readList(path string) *op {
 	return &op{name: "children", code: opGetChildren2, path: path, read: true}
 }
 
+func write(path string, data []byte, version int32) *op {
+	return &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
+}
+
+func remove(path string, version int32) *op {
+	return &op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
+}
+
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := s.run(ctx, readData(path))
@@ -62,33 +70,14 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, flags in
 
 // Set replaces a node's data. version must equal Stat.Version; -1 matches any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	r, err := s.run(ctx, &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}})
+	r, err := s.run(ctx, write(path, data, version))
 	return r.stat, err
 }
 
 // Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
 // the parent.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	_, err := s.run(ctx, &op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}})
-	return err
-}
-
-// DeleteAll deletes nodes without children, whatever their versions: all in one request, or none. While 256 deletes are
-// under way it waits to be sent. Without paths it does nothing.
-func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	o := &op{name: "delete", code: opDelete, path: paths[0]}
-	if len(paths) == 1 {
-		o.request = &zk.DeleteRequest{Path: paths[0], Version: -1}
-	} else {
-		o.name, o.code, o.ops = "multi", opMulti, make([]any, len(paths))
-		for i, path := range paths {
-			o.ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
-		}
-	}
-	_, err := s.run(ctx, o)
+	_, err := s.run(ctx, remove(path, version))
 	return err
 }
 

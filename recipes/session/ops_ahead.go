@@ -13,33 +13,24 @@ import (
 // An answer may be as old as its request: nobody may read ahead what it writes in between.
 type Ahead struct {
 	*Session
-	frames []byte // not sent yet, of noted
-	noted  []call
-	calls  []call // sent and not asked for yet, in order
+	noted *Batch   // not sent yet
+	sent  []*Reply // and not asked for yet, in order
 }
 
 // ReadAhead returns an Ahead that has sent nothing yet.
-func (s *Session) ReadAhead() *Ahead { return &Ahead{Session: s} }
+func (s *Session) ReadAhead() *Ahead { return &Ahead{Session: s, noted: s.Batch()} }
 
 // WillGet, WillGetACL and WillExist note a read that is to be sent with the others.
-func (a *Ahead) WillGet(path string)    { a.note(readData(path)) }
-func (a *Ahead) WillGetACL(path string) { a.note(readACL(path)) }
-func (a *Ahead) WillExist(path string)  { a.note(readStat(path)) }
-
-func (a *Ahead) note(o *op) {
-	if frames, err := a.encode(a.frames, o); err == nil { // else the error comes when it is asked for
-		c := o.calls()
-		c[0].done = make(chan struct{})
-		a.frames, a.noted = frames, append(a.noted, c...)
-	}
-}
+func (a *Ahead) WillGet(path string)    { a.noted.add(readData(path)) }
+func (a *Ahead) WillGetACL(path string) { a.noted.add(readACL(path)) }
+func (a *Ahead) WillExist(path string)  { a.noted.add(readStat(path)) }
 
 // Send sends what was noted. What was sent before and has not been asked for is forgotten.
 func (a *Ahead) Send(ctx context.Context) {
-	if a.calls = nil; len(a.noted) > 0 && a.submit(ctx, &op{}, a.frames, a.noted) == nil {
-		a.calls = a.noted
+	if a.sent = nil; a.noted.Send(ctx) == nil {
+		a.sent = a.noted.replies
 	} // else each is sent when it is asked for, and has the error then
-	a.frames, a.noted = nil, nil
+	a.noted = a.Batch()
 }
 
 // Get is Session.Get.
@@ -61,10 +52,10 @@ func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 
 // take waits for a read. Those that were noted before it and not asked for are forgotten.
 func (a *Ahead) take(ctx context.Context, o *op) (*reply, error) {
-	for i := range a.calls {
-		if c := &a.calls[i]; c.op == o.code && c.path == o.path {
-			a.calls = a.calls[i+1:]
-			return a.await(ctx, o, c)
+	for i, r := range a.sent {
+		if r.op == o.code && r.path == o.path {
+			a.sent = a.sent[i+1:]
+			return a.await(ctx, o, &r.call)
 		}
 	}
 	return a.run(ctx, o)

@@ -69,9 +69,9 @@ func (s *Session) send(ctx context.Context, o *op) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := o.calls()
-	calls[0].done = make(chan struct{})
-	return &calls[0], s.submit(ctx, o, frame, calls)
+	c := o.call()
+	c.done = make(chan struct{})
+	return c, s.submit(ctx, o, frame, []*call{c}, true)
 }
 
 // frameRoom has space for the frames of most requests, until submit has copied them.
@@ -79,11 +79,11 @@ type frameRoom [512]byte
 
 var rooms = sync.Pool{New: func() any { return new(frameRoom) }}
 
-// calls makes a request of the operation, to be sent once.
-func (o *op) calls() []call {
-	calls := make([]call, 1)
-	o.ask(&calls[0])
-	return calls
+// call makes a request of the operation, to be sent once.
+func (o *op) call() *call {
+	c := new(call)
+	o.ask(c)
+	return c
 }
 
 // ask makes c a request of the operation.
@@ -100,13 +100,16 @@ func (o *op) ask(c *call) {
 	}
 }
 
-// submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at
-// all: submit fails only if nothing was sent.
-func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call) error {
+// submit hands calls to a connection, and waits for one if it is patient. They go out together, in this order and on one
+// connection, or not at all: submit fails only if nothing was sent.
+func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*call, patient bool) error {
 	calls[0].lane = laneOf(calls)
 	slots := s.guard.slots[calls[0].lane]
 	for {
-		l, err := s.awaitLink(ctx)
+		l, err := s.presentLink()
+		if patient {
+			l, err = s.awaitLink(ctx)
+		}
 		if err != nil {
 			return s.opError(o, OutcomeNotSent, err)
 		}
@@ -138,29 +141,6 @@ func (s *Session) awaitSlot(ctx context.Context, slots chan<- struct{}) error {
 	}
 }
 
-// Post sends a Set and waits for nothing: what the caller sends later comes after it. Without a connection, or with too many
-// operations in flight, it sends nothing.
-func (s *Session) Post(path string, data []byte, version int32) {
-	o := &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
-	frame, err := s.encode(nil, o)
-	s.mu.Lock()
-	l := s.link
-	s.mu.Unlock()
-	if err != nil || l == nil {
-		return
-	}
-	calls := o.calls()
-	slots := s.guard.slots[calls[0].lane]
-	select {
-	case slots <- struct{}{}:
-	default:
-		return
-	}
-	if calls[0].slot = true; !l.submit(frame, calls) {
-		<-slots
-	}
-}
-
 // awaitLink waits for a connection. Giving up here leaves no doubt about the outcome: nothing was sent.
 func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 	for {
@@ -184,6 +164,19 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 			return nil, s.disconnected(ctx)
 		}
 	}
+}
+
+// presentLink returns the connection, if there is one.
+func (s *Session) presentLink() (*link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil: // first, because a lost session may still have its link
+		return nil, s.err
+	case s.link == nil:
+		return nil, fmt.Errorf("%w: there is no connection", errNotSent)
+	}
+	return s.link, nil
 }
 
 // disconnected is the error of a caller whose ctx ended while there was no connection.

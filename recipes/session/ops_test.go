@@ -165,10 +165,12 @@ func TestContextEndsAnyOperation(t *testing.T) {
 				return err
 			},
 			"getW": func(ctx context.Context) error { _, _, _, err := s.GetW(ctx, "/"); return err },
-			"createAndList": func(ctx context.Context) error {
-				p := s.CreateAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-				require.ErrorIs(t, p.ListErr, context.DeadlineExceeded)
-				return p.Outcome(ctx)
+			"batch": func(ctx context.Context) error {
+				b, p, list := createAndList(s, "/u", 0, "/")
+				require.NoError(t, b.Send(ctx))
+				require.ErrorIs(t, list[0].Wait(ctx), context.DeadlineExceeded)
+				require.False(t, p.Answered())
+				return p.Wait(ctx)
 			},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -302,8 +304,8 @@ func TestReadOnlyClientSendsNoWrite(t *testing.T) {
 		_, err2 := s.Set(t.Context(), "/a", nil, -1)
 		_, err3 := s.SetACL(t.Context(), "/a", openACL, -1)
 		_, err4 := s.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
-		p := s.CreateAndList(t.Context(), &zk.CreateRequest{Path: "/b", Acl: openACL}, "/")
-		for _, err := range []error{err1, err2, err3, err4, p.Err, p.ListErr, s.Delete(t.Context(), "/a", -1)} {
+		b, p, list := createAndList(s, "/b", 0, "/")
+		for _, err := range []error{err1, err2, err3, err4, b.Send(t.Context()), p.Wait(t.Context()), list[0].Wait(t.Context()), b.Offer(t.Context()), s.Delete(t.Context(), "/a", -1)} {
 			require.ErrorIs(t, err, ErrReadOnly)
 			require.Equal(t, OutcomeNotSent, OutcomeOf(err))
 		}
@@ -314,8 +316,18 @@ func TestReadOnlyClientSendsNoWrite(t *testing.T) {
 	})
 }
 
+// createAndList is a Batch that creates a node and lists others.
+func createAndList(s *Session, path string, flags int32, dirs ...string) (b *Batch, made *Reply, lists []*Reply) {
+	b = s.Batch()
+	made = b.Create(&zk.CreateRequest{Path: path, Acl: openACL, Flags: flags})
+	for _, dir := range dirs {
+		lists = append(lists, b.List(dir))
+	}
+	return b, made, lists
+}
+
 // One round trip, and the order certain: go-zookeeper alone gave 99.1 %, in the wrong order the rest.
-func TestCreateAndListIsOneOrderedRoundTrip(t *testing.T) {
+func TestABatchIsOneOrderedRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(20*time.Millisecond))
 		_, s := open(t, srv)
@@ -337,36 +349,42 @@ func TestCreateAndListIsOneOrderedRoundTrip(t *testing.T) {
 		}
 		for i := range 200 {
 			began := time.Now()
-			p := s.CreateAndList(t.Context(),
-				&zk.CreateRequest{Path: fmt.Sprintf("/q/_c_%d-lock-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q", "/r")
-			require.NoError(t, p.Err)
-			require.NoError(t, p.ListErr)
+			b, p, lists := createAndList(s, fmt.Sprintf("/q/_c_%d-lock-", i), zk.FlagEphemeralSequential, "/q", "/r")
+			require.NoError(t, b.Do(t.Context()))
 			require.Equal(t, 40*time.Millisecond, time.Since(began))
-			require.Contains(t, p.Children[0], strings.TrimPrefix(p.Names[0], "/q/"))
-			require.Empty(t, p.Children[1])
+			require.Contains(t, lists[0].Names(), strings.TrimPrefix(p.Created()[0], "/q/"))
+			require.Empty(t, lists[1].Names())
 		}
 		close(stop)
 		noise.Wait()
 	})
 }
 
-func TestMultiAndListIsOneOrderedRoundTrip(t *testing.T) {
+func TestATransactionWithAListingIsOneOrderedRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(20*time.Millisecond))
 		_, s := open(t, srv)
 		s.mustCreate(t, "/q", 0)
 		began := time.Now()
-		p := s.MultiAndList(t.Context(), []any{
+		b := s.Batch()
+		p := b.Multi(
 			&zk.CreateRequest{Path: "/q/a-", Acl: openACL, Flags: zk.FlagEphemeralSequential},
+			&zk.CheckVersionRequest{Path: "/q", Version: -1},
 			&zk.CreateRequest{Path: "/q/b-", Acl: openACL, Flags: zk.FlagEphemeralSequential},
-		}, "/q")
-		require.NoError(t, p.Err)
-		require.NoError(t, p.ListErr)
-		require.Equal(t, "/q/a-0000000000", p.Names[0])
-		require.ElementsMatch(t, []string{"a-0000000000", "b-0000000001"}, p.Children[0])
-		require.Equal(t, 40*time.Millisecond, time.Since(began))
-		p = s.MultiAndList(t.Context(), []any{&zk.CreateRequest{Path: "/none/a", Acl: openACL}}, "/q")
-		require.ErrorIs(t, p.Err, zk.ErrNoNode)
+		)
+		list := b.List("/q")
+		require.NoError(t, b.Do(t.Context()))
+		require.Equal(t, []string{"/q/a-0000000000", "", "/q/b-0000000001"}, p.Created())
+		require.ElementsMatch(t, []string{"a-0000000000", "b-0000000001"}, list.Names())
+		stat, err := s.Exists(t.Context(), p.Created()[0])
+		require.NoError(t, err)
+		require.Equal(t, stat.Czxid, p.Zxid())
+		require.Equal(t, 40*time.Millisecond, time.Since(began)-40*time.Millisecond, "what Exists took aside")
+		b = s.Batch()
+		p, list = b.Multi(&zk.CreateRequest{Path: "/none/a", Acl: openACL}), b.List("/q")
+		require.ErrorIs(t, b.Do(t.Context()), zk.ErrNoNode)
+		require.Equal(t, OutcomeDefinite, OutcomeOf(p.Wait(t.Context())))
+		require.NoError(t, list.Wait(t.Context()))
 	})
 }
 
@@ -385,17 +403,17 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 				_, s := open(t, srv)
 				srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
 				link := s.Stats().Connections
-				p := s.CreateAndList(t.Context(), &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-				if p.ListErr == nil {
-					require.NoError(t, p.Err)
-					require.Equal(t, "/u", p.Names[0])
-					require.Contains(t, p.Children[0], "u")
+				b, p, list := createAndList(s, "/u", 0, "/")
+				require.NoError(t, b.Send(t.Context()))
+				if list[0].Wait(t.Context()) == nil {
+					require.NoError(t, p.Wait(t.Context()))
+					require.Equal(t, "/u", p.Created()[0])
+					require.Contains(t, list[0].Names(), "u")
 					require.Equal(t, "cut after the listing", name)
 					return
 				}
-				require.Nil(t, p.Children)
-				if c.op == "create" {
-					require.Equal(t, OutcomeUnknown, OutcomeOf(p.Err), "%v", p.Err)
+				if err := p.Wait(t.Context()); c.op == "create" {
+					require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
 				}
 				time.Sleep(3 * time.Second)
 				require.Equal(t, link+1, s.Stats().Connections)
@@ -404,7 +422,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 	}
 }
 
-func TestPipelineNotSentListsNothing(t *testing.T) {
+func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv)
@@ -413,9 +431,52 @@ func TestPipelineNotSentListsNothing(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		p := s.CreateAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-		require.Equal(t, OutcomeNotSent, OutcomeOf(p.Outcome(ctx)))
-		require.Equal(t, p.Err, p.ListErr)
-		require.Empty(t, s.guard.sends)
+		for _, c := range []struct {
+			send func(*Batch, context.Context) error
+			took time.Duration
+		}{{(*Batch).Offer, 0}, {(*Batch).Send, time.Second}} {
+			b, p, list := createAndList(s, "/u", 0, "/")
+			began := time.Now()
+			err := c.send(b, ctx)
+			require.Equal(t, c.took, time.Since(began), "who offers does not wait for a connection")
+			require.Equal(t, OutcomeNotSent, OutcomeOf(err))
+			require.True(t, p.Answered())
+			require.Equal(t, err, p.Wait(t.Context()))
+			require.Equal(t, err, list[0].Wait(t.Context()))
+		}
+	})
+}
+
+// What is left to be sent at once or never goes out whatever has become of its caller, and does not wait for requests that no
+// server answers.
+func TestAnOfferIsSentAtOnceOrWaitsForOtherRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		mark := func(ctx context.Context) (*Reply, error) {
+			b := s.Batch()
+			return b.Delete("/none"), b.Offer(ctx)
+		}
+		r, err := mark(ended)
+		require.NoError(t, err)
+		require.ErrorIs(t, r.Wait(t.Context()), zk.ErrNoNode)
+		srv.Freeze()
+		for range inFlight[laneRelease] {
+			_, err := mark(ended)
+			require.NoError(t, err)
+		}
+		_, err = mark(ended)
+		require.ErrorContains(t, err, "256 operations are under way")
+		done := make(chan error)
+		go func() {
+			_, err := mark(t.Context())
+			done <- err
+		}()
+		synctest.Wait()
+		require.Empty(t, done)
+		srv.Thaw()
+		require.NoError(t, <-done)
 	})
 }

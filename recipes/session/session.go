@@ -85,7 +85,7 @@ func newSession(c *Client) *Session {
 		on: s, live: live, refuse: refuse, clock: s.clock, tls: &c.tls, timeout: s.Timeout,
 		dialer: c.cfg.Dialer, reply: c.cfg.MaxReply, limit: c.cfg.ConnectTimeout * 4 / 5,
 		hosts: newHosts(live, c.servers, c.book),
-		slots: newSlots(), preempt: c.preempt, sends: map[writeKey][]chan struct{}{},
+		slots: newSlots(), preempt: c.preempt,
 	}
 	s.guard.hosts.hurry = s.hurry
 	return s
@@ -312,7 +312,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		for _, a := range s.client.cfg.Auth { // before any other request; on the first link Client.admit does it
 			o := a.op()
 			frame, _ := s.encode(nil, o) // it succeeded in Client.admit
-			l.submit(frame, o.calls())
+			l.submit(frame, []*call{o.call()})
 		}
 		s.trace(EventConnected, 0, nil)
 	}

@@ -177,7 +177,10 @@ func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
 func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := open(t, zktest.Start(t))
-		require.NoError(t, s.DeleteAll(t.Context()))
+		nothing := s.Batch()
+		nothing.Delete()
+		require.ErrorContains(t, nothing.Do(t.Context()), "at least one operation")
+		require.NoError(t, s.Batch().Do(t.Context()))
 		time.Sleep(time.Minute) // the proof is stale
 		release, err := s.Hold(t.Context(), nil)
 		require.NoError(t, err)
@@ -185,7 +188,9 @@ func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
 		release()
 		release()
 		s.lose(ErrExpired)
-		require.ErrorIs(t, s.DeleteAll(t.Context(), "/x"), ErrLost)
+		b := s.Batch()
+		b.Delete("/x")
+		require.ErrorIs(t, b.Offer(t.Context()), ErrLost)
 		_, err = s.Hold(t.Context(), nil)
 		require.ErrorIs(t, err, ErrLost)
 	})

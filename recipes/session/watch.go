@@ -72,7 +72,7 @@ func (w *Watch) Remove() {
 	}
 	o := &op{name: "removeWatches", code: opRemoveWatch, path: w.key.path, request: &w.key, read: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
-		s.link.submit(frame, o.calls()) // it needs no slot: an answered read came before it
+		s.link.submit(frame, []*call{o.call()}) // it needs no slot: an answered read came before it
 	}
 }
 

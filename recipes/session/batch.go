@@ -1,0 +1,165 @@
+package session
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Batch is requests that are sent together: in the order in which they were added, in one write and on one connection. ZooKeeper
+// serves a session in order, so a listing shows a state that includes the writes ahead of it. Nothing of a Batch is repeated: the
+// second answer might come over another connection, and whether to ask again is the caller's decision.
+//
+// A Batch is for one goroutine, and is sent once. Its Replies are for any.
+type Batch struct {
+	s       *Session
+	replies []*Reply
+	err     error // why it was not sent
+
+	first [2]*Reply // room for a write and a listing, which most are
+	room  [2]Reply
+}
+
+// Batch returns one without requests.
+func (s *Session) Batch() *Batch {
+	b := &Batch{s: s}
+	b.replies = b.first[:0]
+	return b
+}
+
+// Reply is what becomes of one request of a Batch. What a server answered is set once Wait has returned nil.
+type Reply struct {
+	b *Batch
+	o op
+	call
+}
+
+func (b *Batch) add(o *op) *Reply {
+	r := new(Reply)
+	if n := len(b.replies); n < len(b.room) {
+		r = &b.room[n]
+	}
+	r.b, r.o = b, *o
+	b.replies = append(b.replies, r)
+	return r
+}
+
+// Create adds Session.Create.
+func (b *Batch) Create(r *zk.CreateRequest) *Reply {
+	return b.add(&op{name: "create", code: opCreate, path: r.Path, request: r})
+}
+
+// Multi adds Session.Multi.
+func (b *Batch) Multi(ops ...any) *Reply { return b.add(&op{name: "multi", code: opMulti, ops: ops}) }
+
+// Set adds Session.Set.
+func (b *Batch) Set(path string, data []byte, version int32) *Reply {
+	return b.add(write(path, data, version))
+}
+
+// Delete adds the deletion of nodes without children, whatever their versions: all, in a transaction, or none. While 256 deletes
+// are under way Send waits.
+func (b *Batch) Delete(paths ...string) *Reply {
+	if len(paths) == 1 {
+		return b.add(remove(paths[0], -1))
+	}
+	ops := make([]any, len(paths))
+	for i, path := range paths {
+		ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
+	}
+	return b.Multi(ops...)
+}
+
+// List adds Session.Children.
+func (b *Batch) List(path string) *Reply { return b.add(readList(path)) }
+
+// Send waits for a connection and hands it the requests. An error has OutcomeNotSent: no server sees any of them.
+func (b *Batch) Send(ctx context.Context) error { return b.send(ctx, true) }
+
+// Offer is Send without waiting for a connection. Even if ctx has ended it sends, unless it had to wait for other requests.
+func (b *Batch) Offer(ctx context.Context) error { return b.send(ctx, false) }
+
+func (b *Batch) send(ctx context.Context, patient bool) error {
+	if len(b.replies) == 0 {
+		return nil
+	}
+	room := rooms.Get().(*frameRoom)
+	defer rooms.Put(room)
+	var several [2]*call
+	frames, calls, err := b.encode(room[:0], several[:0])
+	if err == nil {
+		err = b.s.submit(ctx, &b.replies[0].o, frames, calls, patient)
+	}
+	b.err = err
+	return err
+}
+
+func (b *Batch) encode(frames []byte, calls []*call) (_ []byte, _ []*call, err error) {
+	for _, r := range b.replies {
+		if frames, err = b.s.encode(frames, &r.o); err != nil {
+			return nil, nil, err
+		}
+		r.o.ask(&r.call)
+		r.done = make(chan struct{})
+		calls = append(calls, &r.call)
+	}
+	return frames, calls, nil
+}
+
+// Do sends the requests and waits for their answers. It returns the first error.
+func (b *Batch) Do(ctx context.Context) error {
+	err := b.Send(ctx)
+	for _, r := range b.replies {
+		if err == nil {
+			err = r.Wait(ctx)
+		}
+	}
+	return err
+}
+
+// Wait waits until the request, which was sent, has been answered or never will be. Its error is an *OpError, that of Send if
+// nothing was sent. If ctx ends first the outcome is unknown until Answered.
+func (r *Reply) Wait(ctx context.Context) error {
+	if r.b.err != nil {
+		return r.b.err
+	}
+	if !r.Answered() {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return r.b.s.failed(&r.o, OutcomeUnknown, cause(ctx))
+		}
+	}
+	if failed := r.b.s.outcome(&r.o, &r.call); failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// Answered reports whether nothing more will become known of the request.
+func (r *Reply) Answered() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return r.b.err != nil
+	}
+}
+
+// Zxid is a write's: the czxid of every node that it created.
+func (r *Reply) Zxid() int64 { return r.reply.zxid }
+
+// Names are the children that a listing shows.
+func (r *Reply) Names() []string { return r.reply.names }
+
+// Created are the paths of the nodes that a create or a transaction made, with "" for each other operation.
+func (r *Reply) Created() []string {
+	if r.op != opMulti {
+		return []string{r.reply.path}
+	}
+	paths := make([]string, len(r.reply.results))
+	for i, result := range r.reply.results {
+		paths[i] = result.String
+	}
+	return paths
+}
