@@ -30,7 +30,8 @@ func planCommand(a *app) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what an apply would do",
 		Long: "plan reads the live tree, compares it with the configuration and shows what an apply\n" +
-			"would do. It writes nothing to ZooKeeper: its connection refuses all writes.",
+			"would do. It writes nothing to ZooKeeper: its connection refuses all writes. If an ensemble\n" +
+			"cannot be reached, it shows the plan of the others, which cannot be applied, and exits with 1.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
 	}
