@@ -1,13 +1,13 @@
 package config_test
 
 import (
-	"github.com/locktree/locktree/plan"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
 )
 
 // What an output comes from decides whether a plan with targets has it.
@@ -70,4 +70,15 @@ output "path" { value = mutex.deep.path }
 	require.Equal(t, map[string][]plan.Addr{
 		"one": {one}, "local": {many, one}, "constant": nil, "inside": module, "through": module, "deeper": module, "whole": module,
 	}, from)
+}
+
+// Two blocks call one directory, whose declarations are the same ones: an output of both comes from the nodes of both.
+func TestAnOutputOfTwoCallsOfOneModuleComesFromBoth(t *testing.T) {
+	c, diags := config.LoadFS(fstest.MapFS{
+		"main.locktree.hcl":   {Data: []byte(preamble + "module \"a\" {\n  source = \"./m\"\n  n = \"a\"\n}\nmodule \"b\" {\n  source = \"./m\"\n  n = \"b\"\n}\noutput \"o\" {\n  value = [module.a.path, module.b.path]\n}\n")},
+		"m/m.locktree.hcl":    {Data: []byte("variable \"n\" {}\nmodule \"in\" {\n  source = \"./in\"\n  n = var.n\n}\noutput \"path\" {\n  value = module.in.path\n}\n")},
+		"m/in/i.locktree.hcl": {Data: []byte("variable \"n\" {}\nmutex \"m\" {\n  name = var.n\n}\noutput \"path\" {\n  value = mutex.m.path\n}\n")},
+	}, ".", config.Options{Environ: testEnviron})
+	require.Empty(t, diags)
+	require.Equal(t, []plan.Addr{"module.a.module.in.mutex.m", "module.b.module.in.mutex.m"}, c.Outputs[0].From)
 }
