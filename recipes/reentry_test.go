@@ -73,9 +73,9 @@ var relocks = map[string][]string{
 	"mutex":    {"mutex", "mutex, try", "set"},
 	"write":    {"write", "write, try", "read", "read, try", "set"},
 	"read":     {"write", "write, try", "read", "read, try", "set"},
-	"permits":  {"permits", "permits, try", "set"},
+	"permits":  {"permits", "permits, try"},
 	"election": {"election", "set"},
-	"set":      {"mutex", "mutex, try", "write", "write, try", "read", "read, try", "permits", "permits, try", "election", "set"},
+	"set":      {"mutex", "mutex, try", "write", "write, try", "read", "read, try", "election", "set"},
 }
 
 func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
