@@ -134,9 +134,9 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 		return nil, CodeInvalidACL
 	}
 	if slices.Equal(out, openACL) {
-		return openACL, CodeOK // share by far the most common list
+		return openACL, codeOK // share by far the most common list
 	}
-	return out, CodeOK
+	return out, codeOK
 }
 
 // validID is the judgement of the scheme's provider. A scheme without a provider

@@ -95,40 +95,40 @@ type Code int32
 
 // The codes this server answers by itself, and those a test may want to inject.
 const (
-	CodeOK                      Code = 0
+	codeOK                      Code = 0
 	CodeSystemError             Code = -1
-	CodeRuntimeInconsistency    Code = -2
-	CodeMarshallingError        Code = -5
+	codeRuntimeInconsistency    Code = -2
+	codeMarshallingError        Code = -5
 	CodeUnimplemented           Code = -6
 	CodeOperationTimeout        Code = -7
 	CodeBadArguments            Code = -8
 	CodeNoNode                  Code = -101
 	CodeNoAuth                  Code = -102
-	CodeBadVersion              Code = -103
-	CodeNoChildrenForEphemerals Code = -108
+	codeBadVersion              Code = -103
+	codeNoChildrenForEphemerals Code = -108
 	CodeNodeExists              Code = -110
-	CodeNotEmpty                Code = -111
+	codeNotEmpty                Code = -111
 	CodeSessionExpired          Code = -112
 	CodeInvalidACL              Code = -114
 	CodeAuthFailed              Code = -115
 	CodeSessionMoved            Code = -118
 	CodeNotReadOnly             Code = -119
-	CodeNoWatcher               Code = -121
-	CodeReconfigDisabled        Code = -123
+	codeNoWatcher               Code = -121
+	codeReconfigDisabled        Code = -123
 	CodeQuotaExceeded           Code = -125
 	CodeThrottled               Code = -127
 )
 
 var codeNames = map[Code]string{
-	CodeOK: "OK", CodeSystemError: "SystemError", CodeRuntimeInconsistency: "RuntimeInconsistency",
-	CodeMarshallingError: "MarshallingError",
+	codeOK: "OK", CodeSystemError: "SystemError", codeRuntimeInconsistency: "RuntimeInconsistency",
+	codeMarshallingError: "MarshallingError",
 	CodeUnimplemented:    "Unimplemented", CodeOperationTimeout: "OperationTimeout",
 	CodeBadArguments: "BadArguments",
-	CodeNoNode:       "NoNode", CodeNoAuth: "NoAuth", CodeBadVersion: "BadVersion",
-	CodeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
-	CodeNotEmpty: "NotEmpty", CodeSessionExpired: "SessionExpired", CodeInvalidACL: "InvalidACL",
+	CodeNoNode:       "NoNode", CodeNoAuth: "NoAuth", codeBadVersion: "BadVersion",
+	codeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
+	codeNotEmpty: "NotEmpty", CodeSessionExpired: "SessionExpired", CodeInvalidACL: "InvalidACL",
 	CodeAuthFailed: "AuthFailed", CodeSessionMoved: "SessionMoved", CodeNotReadOnly: "NotReadOnly",
-	CodeNoWatcher: "NoWatcher", CodeReconfigDisabled: "ReconfigDisabled",
+	codeNoWatcher: "NoWatcher", codeReconfigDisabled: "ReconfigDisabled",
 	CodeQuotaExceeded: "QuotaExceeded", CodeThrottled: "ThrottledOp",
 }
 

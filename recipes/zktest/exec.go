@@ -57,7 +57,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	}
 	// Before it is asked where the session is: a follower answers pings by itself.
 	if r.op == opPing {
-		return replyFrame(xidPing, c.v.zxid(), CodeOK).frame(), false
+		return replyFrame(xidPing, c.v.zxid(), codeOK).frame(), false
 	}
 	if x.view != c.v && (isWrite(r.op) || r.op == opSync || r.op == opCloseSession) {
 		return nil, true // SessionMoved: the server cuts the connection instead of answering
@@ -66,7 +66,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	case r.bad && (r.op == opSASL || r.op == opAuth):
 		return nil, true
 	case r.op == opSASL: // a server without SASL answers every token with an empty one
-		e := replyFrame(r.xid, 0, CodeOK)
+		e := replyFrame(r.xid, 0, codeOK)
 		e.buffer(nil)
 		return e.frame(), false
 	case r.op == opAuth:
@@ -84,7 +84,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
 		c.v.freshen()
-		return replyFrame(r.xid, c.v.zxid(), CodeOK).frame(), true
+		return replyFrame(r.xid, c.v.zxid(), codeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {
 		return replyFrame(r.xid, s.zxid, CodeUnimplemented).frame(), true
@@ -94,11 +94,11 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if isWrite(r.op) || r.op == opSync {
 		c.v.freshen() // a follower has applied what it answers
 	}
-	if r.op == opCheck && code == CodeOK {
+	if r.op == opCheck && code == codeOK {
 		return nil, false // outside a multi the server fails to build the reply and sends none
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
-	if code == CodeOK || r.op == opMultiRead && !r.bad { // see multiRead
+	if code == codeOK || r.op == opMultiRead && !r.bad { // see multiRead
 		e.b = append(e.b, body.b[4:]...) // without the room for its length
 	}
 	return e.frame(), false
@@ -111,7 +111,7 @@ func (c *conn) auth(r *request) ([]byte, bool) {
 		return replyFrame(r.xid, 0, CodeAuthFailed).frame(), true
 	}
 	c.ids = ids
-	return replyFrame(r.xid, 0, CodeOK).frame(), false
+	return replyFrame(r.xid, 0, codeOK).frame(), false
 }
 
 // dispatch executes one operation and encodes its result. A read-only server
@@ -126,7 +126,7 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 		if write && r.op != opReconfig {
 			s.zxid++ // the failure is a transaction too
 		}
-		return CodeMarshallingError
+		return codeMarshallingError
 	case r.op == opMulti:
 		return c.multi(r, e)
 	case write:
@@ -150,12 +150,12 @@ func (c *conn) write1(r *request, e *encoder) Code {
 	t := c.s.begin(c.session.id, c.ids)
 	switch r.op {
 	case opReconfig:
-		return CodeReconfigDisabled
+		return codeReconfigDisabled
 	case opDeleteContainer:
 		return CodeBadArguments // the server's own; a client's never has the right form
 	}
 	path, stat, code := t.write(r)
-	if code != CodeOK {
+	if code != codeOK {
 		return code
 	}
 	t.commit()
@@ -168,7 +168,7 @@ func (c *conn) write1(r *request, e *encoder) Code {
 	case opSetData, opSetACL:
 		e.stat(stat)
 	}
-	return CodeOK
+	return codeOK
 }
 
 // multi is a transaction of several writes, all or none. The reply of a failed
@@ -182,24 +182,24 @@ func (c *conn) multi(r *request, e *encoder) Code {
 		code := multiType(op)
 		var path string
 		var stat Stat
-		if code == CodeOK {
+		if code == codeOK {
 			path, stat, code = t.write(op)
 		}
-		if code == CodeMarshallingError { // the server fails on the whole request: there are no results
+		if code == codeMarshallingError { // the server fails on the whole request: there are no results
 			t.rollback()
 			return code
 		}
-		if code != CodeOK {
+		if code != codeOK {
 			t.rollback()
 			multiFailure(e, len(r.ops), i, code)
-			return CodeOK
+			return codeOK
 		}
 		encodeResult(results, op.op, path, stat)
 	}
 	t.commit()
 	e.b = append(e.b, results.b[4:]...)
 	e.multiHeader(-1, true, -1)
-	return CodeOK
+	return codeOK
 }
 
 // multiType settles what a create inside a multi makes. There the flags decide, and
@@ -211,7 +211,7 @@ func multiType(op *request) Code {
 		mode, _ := parseMode(op.flags)
 		switch {
 		case mode.ttl && !wasTTL:
-			return CodeMarshallingError // the server fails on the missing ttl
+			return codeMarshallingError // the server fails on the missing ttl
 		case mode.ttl:
 			op.op = opCreateTTL
 		case mode.container:
@@ -220,9 +220,9 @@ func multiType(op *request) Code {
 			op.op, op.ttl = opCreate, -1
 		}
 	case opGetData, opGetChildren:
-		return CodeMarshallingError
+		return codeMarshallingError
 	}
-	return CodeOK
+	return codeOK
 }
 
 // encodeResult writes the result of one operation. The creation of a container or a
@@ -251,9 +251,9 @@ func multiFailure(e *encoder, n, culprit int, code Code) {
 		c := code
 		switch {
 		case i < culprit:
-			c = CodeOK
+			c = codeOK
 		case i > culprit:
-			c = CodeRuntimeInconsistency
+			c = codeRuntimeInconsistency
 		}
 		e.multiHeader(opError, false, c)
 		e.int32(int32(c))

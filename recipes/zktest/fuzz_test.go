@@ -82,7 +82,7 @@ func FuzzConnection(f *testing.F) {
 			next.greet(0, nil, false)
 			next.watch("/zookeeper")
 			_, code := next.header()
-			require.Equal(t, CodeOK, code)
+			require.Equal(t, codeOK, code)
 			s.Dump()
 			next.Close()
 		})

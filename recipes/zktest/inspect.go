@@ -61,7 +61,7 @@ func (s *Server) create(path string, data []byte) error {
 		missing = append(missing, at)
 	}
 	for _, p := range slices.Backward(missing) {
-		if code := s.edit(&request{op: opCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != CodeOK {
+		if code := s.edit(&request{op: opCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != codeOK {
 			return editError("create", p, code)
 		}
 	}
@@ -134,14 +134,14 @@ func (s *Server) deleteAll(path string) error {
 func (s *Server) edit(r *request) Code {
 	t := s.begin(0, super)
 	_, _, code := t.write(r)
-	if code == CodeOK {
+	if code == codeOK {
 		t.commit()
 	}
 	return code
 }
 
 func editError(what, path string, code Code) error {
-	if code == CodeOK {
+	if code == codeOK {
 		return nil
 	}
 	return fmt.Errorf("zktest: %s %s: %w", what, path, code)

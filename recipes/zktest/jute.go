@@ -211,7 +211,7 @@ func replyFrame(xid int32, zxid int64, code Code) *encoder {
 // eventFrame is a watch event as the server pushes it, with no request's xid and no
 // zxid.
 func eventFrame(typ int32, path string) []byte {
-	e := replyFrame(xidNotification, -1, CodeOK)
+	e := replyFrame(xidNotification, -1, codeOK)
 	e.int32(typ)
 	e.int32(stateSyncConnected)
 	e.string(path)

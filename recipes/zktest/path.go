@@ -57,7 +57,7 @@ func parentForChange(path string) (string, Code) {
 		return "", CodeBadArguments
 	}
 	parent, _ := splitPath(path)
-	return parent, CodeOK
+	return parent, codeOK
 }
 
 // special reports whether a node can never be deleted.

@@ -86,7 +86,7 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 // ZooKeeper it is off by default.
 func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	if !t.s.opts.enforceQuota {
-		return CodeOK
+		return codeOK
 	}
 	quotas := t.s.tree.quotas
 	if t.quota.paths != nil {
@@ -94,7 +94,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	}
 	prefix, ok := quotaFor(quotas, path)
 	if !ok {
-		return CodeOK
+		return codeOK
 	}
 	limit, ok1 := t.track(quotaPath + prefix + "/" + limitNode)
 	now, ok2 := t.track(quotaPath + prefix + "/" + statNode)
@@ -102,7 +102,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) Code {
 		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard) {
 		return CodeQuotaExceeded
 	}
-	return CodeOK
+	return codeOK
 }
 
 // accountCreate keeps the counts up to date after a create, and starts counting

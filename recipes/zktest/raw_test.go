@@ -127,7 +127,7 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		require.True(t, readOnly)
 		c.watch("/a")
 		_, code := c.header()
-		require.Equal(t, CodeOK, code)
+		require.Equal(t, codeOK, code)
 		c.create("/b")
 		_, code = c.header()
 		require.Equal(t, CodeNotReadOnly, code)
@@ -154,7 +154,7 @@ func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
 		require.False(t, ok)
 		moved.create("/a")
 		_, code = moved.header()
-		require.Equal(t, CodeOK, code)
+		require.Equal(t, codeOK, code)
 	})
 }
 
@@ -185,7 +185,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		s.mu.Unlock()
 		other.create("/b")
 		_, code := other.header()
-		require.Equal(t, CodeOK, code)
+		require.Equal(t, codeOK, code)
 		mute.Close()
 		time.Sleep(time.Second)
 	})
@@ -195,7 +195,7 @@ func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		c := rawDial(t, s.views[0])
 		c.greet(0, nil, false)
-		for version, want := range map[int32]Code{0: CodeOK, 7: CodeBadVersion} {
+		for version, want := range map[int32]Code{0: codeOK, 7: codeBadVersion} {
 			c.send(opCheck, func(e *encoder) {
 				e.string("/zookeeper")
 				e.int32(version)
@@ -203,7 +203,7 @@ func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 			check := c.xid
 			c.watch("/zookeeper")
 			xid, code := c.header()
-			if want == CodeOK {
+			if want == codeOK {
 				require.Equal(t, c.xid, xid, "the reply to the next request")
 				continue
 			}
@@ -225,7 +225,7 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 			e.int32(0)
 		})
 		_, code := mute.header()
-		require.Equal(t, CodeOK, code)
+		require.Equal(t, codeOK, code)
 		for range maxQueue/(64<<10) + 10 {
 			require.NoError(t, s.Set(path, nil))
 		}

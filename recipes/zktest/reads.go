@@ -15,10 +15,10 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		return c.getACL(r, e)
 	case opSync: // of any path, existing or not; execute has caught up
 		e.string(r.path)
-		return CodeOK
+		return codeOK
 	case opSetWatches, opSetWatches2:
 		c.v.watches.rearm(c.v.tree(), c, r)
-		return CodeOK
+		return codeOK
 	case opMultiRead:
 		return c.multiRead(r, e)
 	case opGetAllChildrenNumber:
@@ -31,7 +31,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		return c.removeWatches(r)
 	case opWhoAmI:
 		c.whoAmI(e)
-		return CodeOK
+		return codeOK
 	}
 	return CodeUnimplemented
 }
@@ -45,7 +45,7 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 	if !allowed(n.acl, perms, c.ids) {
 		return nil, CodeNoAuth
 	}
-	return n, CodeOK
+	return n, codeOK
 }
 
 // exists needs no permission, as in every server before 3.8.4 and 3.9.2
@@ -62,14 +62,14 @@ func (c *conn) exists(r *request, e *encoder) Code {
 		return CodeNoNode
 	}
 	e.stat(n.stat())
-	return CodeOK
+	return codeOK
 }
 
 // getData sets a watch only if it answers with data: not on a node that is missing
 // or may not be read.
 func (c *conn) getData(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
-	if code != CodeOK {
+	if code != codeOK {
 		return code
 	}
 	if r.watch {
@@ -77,12 +77,12 @@ func (c *conn) getData(r *request, e *encoder) Code {
 	}
 	e.buffer(n.data)
 	e.stat(n.stat())
-	return CodeOK
+	return codeOK
 }
 
 func (c *conn) getChildren(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
-	if code != CodeOK {
+	if code != codeOK {
 		return code
 	}
 	if r.watch {
@@ -92,14 +92,14 @@ func (c *conn) getChildren(r *request, e *encoder) Code {
 	if r.op == opGetChildren2 {
 		e.stat(n.stat())
 	}
-	return CodeOK
+	return codeOK
 }
 
 // getACL shows digests only to those who may change the list. It needs READ or ADMIN,
 // as in 3.8.0.
 func (c *conn) getACL(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead|permAdmin)
-	if code != CodeOK {
+	if code != codeOK {
 		return code
 	}
 	acl := n.acl
@@ -108,7 +108,7 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 	}
 	e.acls(acl)
 	e.stat(n.stat())
-	return CodeOK
+	return codeOK
 }
 
 // multiRead answers each read separately: one that fails does not fail the others.
@@ -118,23 +118,23 @@ func (c *conn) multiRead(r *request, e *encoder) Code {
 	for i := range r.ops {
 		op, body := &r.ops[i], newEncoder()
 		if op.op != opGetData && op.op != opGetChildren {
-			return CodeMarshallingError
+			return codeMarshallingError
 		}
-		if code := c.readOp(op, body); code != CodeOK {
+		if code := c.readOp(op, body); code != codeOK {
 			e.multiHeader(opError, false, code)
 			e.int32(int32(code))
 			continue
 		}
-		e.multiHeader(op.op, false, CodeOK)
+		e.multiHeader(op.op, false, codeOK)
 		e.b = append(e.b, body.b[4:]...)
 	}
-	return CodeOK
+	return codeOK
 }
 
 // countBelow counts all descendants. For the root ZooKeeper gets the same number: it
 // leaves out the root and the second name under which it stores it.
 func (c *conn) countBelow(r *request, e *encoder) Code {
-	if _, code := c.readable(r.path, permRead); code != CodeOK {
+	if _, code := c.readable(r.path, permRead); code != codeOK {
 		return code
 	}
 	n := 0
@@ -145,7 +145,7 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 		}
 	}
 	e.int32(int32(n))
-	return CodeOK
+	return codeOK
 }
 
 // getEphemerals lists the session's own ephemerals whose path begins with r.path: a
@@ -159,7 +159,7 @@ func (c *conn) getEphemerals(r *request, e *encoder) Code {
 		}
 	}
 	e.strings(out)
-	return CodeOK
+	return codeOK
 }
 
 // addWatch watches a path until the watch is removed: mode 0 the node and its
@@ -171,19 +171,19 @@ func (c *conn) addWatch(r *request, e *encoder) Code {
 	case 1:
 		mode = recursiveWatch
 	default:
-		return CodeMarshallingError
+		return codeMarshallingError
 	}
 	c.v.watches.data.add(r.path, c, mode)
 	c.v.watches.child.add(r.path, c, mode)
 	e.int32(0)
-	return CodeOK
+	return codeOK
 }
 
 // removeWatches removes a watch, or only looks for it (checkWatches), by kind:
 // 1 children, 2 data, 3 any.
 func (c *conn) removeWatches(r *request) Code {
 	if r.mode < 1 || r.mode > 3 {
-		return CodeMarshallingError
+		return codeMarshallingError
 	}
 	found := false
 	for kind, table := range map[int32]*watchTable{1: c.v.watches.child, 2: c.v.watches.data} {
@@ -197,9 +197,9 @@ func (c *conn) removeWatches(r *request) Code {
 		}
 	}
 	if !found {
-		return CodeNoWatcher
+		return codeNoWatcher
 	}
-	return CodeOK
+	return codeOK
 }
 
 // whoAmI lists the connection's identities, without secrets.

@@ -99,15 +99,15 @@ const maxTTL = 1<<40 - 1
 // answer when several things are wrong at once.
 func (t *txn) create(r *request) (string, Stat, Code) {
 	mode, code := t.checkMode(r)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
 	parentPath, code := parentForChange(r.path)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
 	acl, code := fixACL(t.s.opts, t.ids, r.acl)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
 	parent := t.s.tree.get(parentPath)
@@ -128,14 +128,14 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	case t.s.tree.get(path) != nil:
 		return "", Stat{}, CodeNodeExists
 	case parent.life == ephemeral:
-		return "", Stat{}, CodeNoChildrenForEphemerals
+		return "", Stat{}, codeNoChildrenForEphemerals
 	}
-	if code := t.checkQuota(path, int64(len(r.data)), 1); code != CodeOK {
+	if code := t.checkQuota(path, int64(len(r.data)), 1); code != codeOK {
 		return "", Stat{}, code
 	}
 	n := t.newNode(r, mode, acl)
 	t.insert(path, n, created+1)
-	return path, n.stat(), CodeOK
+	return path, n.stat(), codeOK
 }
 
 // checkMode refuses unknown flags, a lifetime without a TTL mode, and a TTL mode
@@ -150,7 +150,7 @@ func (t *txn) checkMode(r *request) (createMode, Code) {
 	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == opCreateTTL):
 		return mode, CodeBadArguments
 	}
-	return mode, CodeOK
+	return mode, codeOK
 }
 
 // createCount is the number that the next sequential child of parent gets. Inside a
@@ -207,7 +207,7 @@ func (t *txn) insert(path string, n *node, created int32) {
 // checked before it is known whether the node exists.
 func (t *txn) delete(path string, version int32) Code {
 	parentPath, code := parentForChange(path)
-	if code != CodeOK || special(path) {
+	if code != codeOK || special(path) {
 		return CodeBadArguments
 	}
 	parent := t.s.tree.get(parentPath)
@@ -222,12 +222,12 @@ func (t *txn) delete(path string, version int32) Code {
 	case n == nil:
 		return CodeNoNode
 	case version != -1 && version != n.version:
-		return CodeBadVersion
+		return codeBadVersion
 	case len(n.children) > 0:
-		return CodeNotEmpty
+		return codeNotEmpty
 	}
 	t.drop(path, n)
-	return CodeOK
+	return codeOK
 }
 
 // drop removes a node without any check. The parent's pzxid changes, its create count
@@ -250,14 +250,14 @@ func (t *txn) drop(path string, n *node) {
 // setData checks the quota before the version, as PrepRequestProcessor does.
 func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
 	n, code := t.target(path, permWrite)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
-	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != CodeOK {
+	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != codeOK {
 		return "", Stat{}, code
 	}
 	if version != -1 && version != n.version {
-		return "", Stat{}, CodeBadVersion
+		return "", Stat{}, codeBadVersion
 	}
 	old := *n
 	t.s.tree.bytes += int64(len(data) - len(n.data))
@@ -268,7 +268,7 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 	})
 	t.accountSet(path, int64(len(data)-len(old.data)), old.data)
 	t.changed(path, eventDataChanged, n)
-	return path, n.stat(), CodeOK
+	return path, n.stat(), codeOK
 }
 
 // setACL changes neither mzxid nor pzxid and fires no watch. It needs no undo, because
@@ -278,26 +278,26 @@ func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code)
 		return "", Stat{}, CodeBadArguments
 	}
 	fixed, code := fixACL(t.s.opts, t.ids, acl)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
 	n, code := t.target(path, permAdmin)
-	if code != CodeOK {
+	if code != codeOK {
 		return "", Stat{}, code
 	}
 	if version != -1 && version != n.aversion {
-		return "", Stat{}, CodeBadVersion
+		return "", Stat{}, codeBadVersion
 	}
 	n.acl, n.aversion = fixed, n.aversion+1
-	return path, n.stat(), CodeOK
+	return path, n.stat(), codeOK
 }
 
 // check needs READ, because the answer reveals a node's version, or that it does not
 // exist.
 func (t *txn) check(path string, version int32) Code {
 	n, code := t.target(path, permRead)
-	if code == CodeOK && version != -1 && version != n.version {
-		return CodeBadVersion
+	if code == codeOK && version != -1 && version != n.version {
+		return codeBadVersion
 	}
 	return code
 }
@@ -314,5 +314,5 @@ func (t *txn) target(path string, perm int32) (*node, Code) {
 	if !allowed(n.acl, perm, t.ids) {
 		return nil, CodeNoAuth
 	}
-	return n, CodeOK
+	return n, codeOK
 }
