@@ -240,9 +240,10 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	}
 
 	// Data that somebody changed meanwhile is told all the same.
-	tree := s.shop()
-	payload := *tree.Nodes[3].Payload
-	payload.Gen, payload.Protect = 1, true
+	n, _ := s.server.Get(s.root + "/pay/ledger")
+	payload, err := kind.Decode(n.Data)
+	require.NoError(t, err)
+	payload.Protect = true
 	data, err := payload.Encode()
 	require.NoError(t, err)
 	_, err = s.session(c).Set(t.Context(), s.root+"/pay/ledger", data, -1)

@@ -106,7 +106,7 @@ func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 // setState writes the state of a lock that is to be deleted, fenced, and notes the new
 // version. After a crash, a plan that finds the lock in this state is the same as before.
 //
-// It does not raise the generation, and the hash in the index leaves the state out: to a plan,
+// It does not raise the generation, and the sum of the lock leaves the state out: to a plan,
 // the lock is as declared, except that it is closed (plan, guard.go).
 func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload

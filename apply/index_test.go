@@ -3,6 +3,7 @@ package apply_test
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,8 @@ func longNames(from, to int) []*plan.Node {
 	return nodes
 }
 
+var sums = regexp.MustCompile(` version \d+|"sum":"[^"]+",`)
+
 // entries are what an index says, whatever parts it is kept in.
 func entries(x *plan.Index) map[string]plan.IndexEntry { return x.Resources }
 
@@ -99,6 +102,9 @@ func TestLostIndexIsToldAndWrittenAnew(t *testing.T) {
 				require.NoError(t, err)
 				for path, now := range s.lockDump(c) {
 					if was, stays := locks[path]; stays && tree.Find(path) != nil {
+						if saved.Seals() { // the key of the sums was lost, too
+							was, now = sums.ReplaceAllString(was, ""), sums.ReplaceAllString(now, "")
+						}
 						require.Equal(t, was, now, "no lock changes")
 					}
 				}

@@ -246,27 +246,26 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 }
 
 // get reads what a node says about itself.
-func (r *reader) get(ctx context.Context, a *session.Ahead, path string) (*plan.Node, []byte, error) {
+func (r *reader) get(ctx context.Context, a *session.Ahead, path string) (*plan.Node, error) {
 	data, stat, err := a.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil, nil
+		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		n, err := r.unreadable(ctx, path)
-		return n, nil, err
+		return r.unreadable(ctx, path)
 	case err != nil:
-		return nil, nil, readError(path, err)
+		return nil, readError(path, err)
 	}
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	r.share.decode(n, data)
 	if n.Payload != nil {
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
-	return n, data, nil
+	return n, nil
 }
 
 // complete reads the rest of a node: its access list, unless that is known, and its children.
-func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node, data []byte) (*plan.Node, []string, error) {
+func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node) (*plan.Node, []string, error) {
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
@@ -280,7 +279,7 @@ func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node, d
 		case err != nil:
 			return nil, nil, readError(n.Path, err)
 		}
-		r.listed(n, data, acl)
+		r.listed(n, acl)
 	}
 	if n.Kind().Container {
 		return r.list(ctx, n)

@@ -129,7 +129,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 
 // job begins one Run. If Lock took the lock, the job has the id that Lock wrote into it.
 func (x *Executor) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p, id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: p.Keyed(newID() + newID()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.id, r.held.s
 	}

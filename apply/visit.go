@@ -27,13 +27,13 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	if !infers {
 		then.Send(ctx)
 	}
-	nodes, data := make([]*plan.Node, len(paths)), make([][]byte, len(paths))
+	nodes = make([]*plan.Node, len(paths))
 	for i, path := range paths {
-		if nodes[i], data[i], err = r.get(ctx, first, path); err != nil {
+		if nodes[i], err = r.get(ctx, first, path); err != nil {
 			return nil, nil, err
 		}
 		if n := nodes[i]; infers && r.ours(n) {
-			r.infer(ctx, n, data[i])
+			r.infer(ctx, n)
 			willUse(then, path, n.Kind(), n.ACL == nil)
 		}
 	}
@@ -43,7 +43,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	for i, n := range nodes {
 		var below []string
 		if n != nil && n.Live.Trouble != plan.TroubleUnreadable {
-			if nodes[i], below, err = r.complete(ctx, then, n, data[i]); err != nil {
+			if nodes[i], below, err = r.complete(ctx, then, n); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -66,8 +66,8 @@ func willUse(a *session.Ahead, path string, k *kind.Kind, list bool) {
 
 // samples are the access lists of some nodes that a transaction created, as the servers show them to us.
 //
-// The index has only hashes of lists. But equal lists of one transaction are shown equally, whatever the servers make of them: the
-// list of a node that has what its hash says is that of every other node whose hash it fits.
+// A node has only a sum of its list. But equal lists of one transaction are shown equally, whatever the servers make of them: the
+// list of a node that has what its sum says is that of every other node whose sum it fits.
 type samples struct {
 	lists [][]kind.ACL
 	asked int
@@ -80,7 +80,7 @@ const maxSamples = 8
 func (r *reader) infers() bool { return r.tree.Index.KnowsLists() }
 
 // infer fills in the access list of a node if that is known (see [plan.Lists]), from a sample or as one.
-func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {
+func (r *reader) infer(ctx context.Context, n *plan.Node) {
 	if !r.tree.Index.Knows(n) {
 		return
 	}
@@ -88,7 +88,7 @@ func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {
 	known := r.samples[n.Live.Czxid]
 	r.mu.Unlock()
 	for _, n.ACL = range known.lists {
-		if n.Live.AsLeft = r.tree.Index.Left(n, data); n.Live.AsLeft {
+		if n.Live.AsLeft = r.tree.Index.Left(n); n.Live.AsLeft {
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {
 	if err != nil {
 		return // complete asks again, and says what is wrong
 	}
-	r.listed(n, data, acl)
+	r.listed(n, acl)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known = r.samples[n.Live.Czxid]
@@ -111,9 +111,9 @@ func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {
 	r.samples[n.Live.Czxid] = known
 }
 
-func (r *reader) listed(n *plan.Node, data []byte, acl []zk.ACL) {
+func (r *reader) listed(n *plan.Node, acl []zk.ACL) {
 	n.ACL = r.share.list(fromZK(acl))
-	n.Live.AsLeft = r.tree.Index.Left(n, data)
+	n.Live.AsLeft = r.tree.Index.Left(n)
 }
 
 func stampOf(stat *zk.Stat) plan.Stamp {

@@ -173,9 +173,7 @@ func (d *frame) checkSetters() {
 	weAre := func(list []kind.ACL) bool {
 		return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(list, id.entry()) })
 	}
-	// Who presents the user that servers make their superuser can set any list. Whether the password is right is theirs to say.
-	super := slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "super:") })
-	if n == 0 || weAre(d.intent.Access.Admins) && (super || weAre(who)) {
+	if n == 0 || weAre(d.intent.Access.Admins) && (d.super() || weAre(who)) {
 		return
 	}
 	at := &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}
@@ -188,6 +186,12 @@ func (d *frame) checkSetters() {
 	d.problem(Warning, ProblemAccess, at, "Apply needs two credentials",
 		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set only by %s, which is not a declared administrator. "+
 			"Apply with both its credential and an administrator's: an auth block for each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
+}
+
+// super reports whether we present the user that servers make their superuser, who can set any list. Whether the password is right
+// is theirs to say.
+func (d *sides) super() bool {
+	return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "super:") })
 }
 
 // withAdmin returns the entries that give ADMIN.

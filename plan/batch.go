@@ -23,10 +23,10 @@ const batchBudget = 600_000
 // Changes and an index within these limits, in bytes, fit into one transaction, however the index
 // is stored: some thousand locks.
 //
-// Their sum is 802,144, which leaves a tenth of MaxTransaction for what they do not count:
+// Their sum is 800,000, which leaves a tenth of MaxTransaction for what they do not count:
 // checks, the head of the index with its outputs and pending lists, headers of parts. If that is not
 // enough, measure finds the transaction too long and has it cut.
-const wholeOps, wholeIndex = 540_000, 256 << 10
+const wholeOps, wholeIndex = 600_000, 200_000
 
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
@@ -232,10 +232,10 @@ func (b *batcher) open() {
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue
 		}
-		b.ledger.put(b.p.indexKey(c.Before.owned(), c.Path, tombstone(c.Before)), noteOf(c.Before))
+		b.ledger.put(b.p.indexKey(c.Before.owned(), c.Path, tombstone(c.Before)), entryOf(c.Before))
 	}
 	for key, e := range b.p.prior.Kept {
-		b.ledger.put(key, note{IndexEntry: e})
+		b.ledger.put(key, e)
 	}
 	b.bytes = b.ledger.clean()
 	for _, s := range b.p.prior.Strays { // their names are taken until they are deleted
@@ -268,9 +268,9 @@ func (b *batcher) group() (out [][]*Change) {
 		}
 		partner[other] = c
 	}
-	// Changes that write no node but are to be noted: their units consist only of entries.
+	// Changes that write at most the mark of a node, or only its entry.
 	for c := range b.p.Each() {
-		if c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
+		if c.Action == NoOp && !c.renamed() && (c.Unsealed || c.relisted() || c.Unnoted) {
 			out = append(out, []*Change{c})
 		}
 	}
@@ -280,7 +280,7 @@ func (b *batcher) group() (out [][]*Change) {
 // operations returns the operations of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones
 // before it, so a replaced node is gone when it is created again.
 //
-// A node on which the transaction relies without writing it is checked: one whose access list alone changes. Every other
+// A node on which the transaction relies without writing it is checked: one whose parts alone change. Every other
 // node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an
 // edit by hand there is a matter for the next plan, and a check for each would make the transaction as long as the tree.
 func (p *Plan) operations(unit []*Change) (ops []Op, err error) {
@@ -288,10 +288,10 @@ func (p *Plan) operations(unit []*Change) (ops []Op, err error) {
 		ops = append(ops, c.deletes()...)
 	}
 	for _, c := range unit {
-		if c.Action == Update && !c.rewrites() {
+		if c.Action == Update && !c.rewrites() && !c.Unsealed {
 			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 		}
-		more, err := c.writes()
+		more, err := p.writes(c)
 		if err != nil {
 			return nil, err
 		}
@@ -316,7 +316,7 @@ func (b *batcher) cost(unit []*Change, ops []Op) int {
 		if c.After != nil {
 			n += 2 * weigh(string(c.Addr), IndexEntry{Path: c.Path})
 		} else if e, noted := part.res[string(c.Addr)]; noted && e.Path == c.Path {
-			n -= weigh(string(c.Addr), e.IndexEntry)
+			n -= weigh(string(c.Addr), e)
 		}
 	}
 	return n
@@ -363,7 +363,7 @@ func (b *batcher) record(c *Change) {
 		}
 	}
 	if c.After != nil && c.Action != Forget {
-		b.ledger.put(b.p.indexKey(c.Addr, c.Path, c.Tombstone), noteOf(c.After))
+		b.ledger.put(b.p.indexKey(c.Addr, c.Path, c.Tombstone), entryOf(c.After))
 	}
 }
 
@@ -439,9 +439,7 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID, b.steps)
-	if err := b.ledger.write(tx.Index); err != nil {
-		return nil, err
-	}
+	b.ledger.write(tx.Index)
 	tx.Index.Lists = b.lists(tx.Last)
 	op, err := tx.Index.op(b.at, b.acl)
 	return []Op{op}, err

@@ -47,6 +47,9 @@ type Change struct {
 	// Unnoted is true when the node is ours but missing from the index: if it stays, the
 	// index is written again.
 	Unnoted bool `json:"unnoted,omitempty"`
+	// Unsealed is true when the node's sum changes and nothing else in its data: it has none, its access list changes, or it was
+	// changed by hand to what is declared. The mark is written anew, with what else the plan does.
+	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not what the last apply left: somebody
 	// changed or deleted it by hand.
 	Drift bool `json:"drift,omitempty"`

@@ -212,24 +212,18 @@ func (c *Change) rewrites() bool {
 
 // drifted reports whether a node of ours differs from what the last apply left. Servers
 // mask access lists for readers without ADMIN on the node (FinalRequestProcessor, getACL). A
-// comparison entry by entry can allow for that, as kind.EqualACL does; a hash cannot. So a
-// node with a masked list does not count as drifted.
+// comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
+// node with a masked list does not count as drifted, nor does one without a sum.
 func (d *sides) drifted(n *Node) bool {
-	_, e, ok := d.entry(n.Path)
-	if !ok || n.Live != nil && n.Live.AsLeft || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
+	if _, known := d.indexed[n.Path]; !known || n.Payload.Sum == "" || d.p.prior.Key == "" || n.Live != nil && n.Live.AsLeft ||
+		slices.ContainsFunc(n.ACL, kind.ACL.Masked) || n.fits(d.p.prior.Key) {
 		return false
 	}
-	h, err := n.hash()
-	// The index has the hash with the new list. The former list is stored nowhere, so a list
-	// that is still to be set does not count as drift either.
-	for _, acl := range d.awaited(n.Path) {
-		if err == nil && h != e.Hash {
-			c := *n
-			c.ACL = acl
-			h, err = c.hash()
-		}
-	}
-	return err == nil && h != e.Hash
+	// The sum is that with the new list. The former list is stored nowhere, so a list that is still to be set does not count
+	// as drift either.
+	return !slices.ContainsFunc(d.awaited(n.Path), func(acl []kind.ACL) bool {
+		return (&Node{Path: n.Path, Payload: n.Payload, ACL: acl}).fits(d.p.prior.Key)
+	})
 }
 
 // awaited are the access lists that an interrupted apply may have had yet to set on a node.

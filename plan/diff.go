@@ -71,6 +71,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.tidy(held)
 	d.listings()
 	(&frame{sides: d.sides}).plan()
+	d.unsealed()
 	d.order()
 	d.pins()
 	return d.finish()
@@ -185,7 +186,7 @@ func (d *sides) index(desired *Tree) {
 			}
 			d.pending[p.Path] = p.ACL
 		}
-		d.p.prior.Extra, d.p.prior.Shards = x.Extra, x.Shards
+		d.p.prior.Extra, d.p.prior.Shards, d.p.prior.Key = x.Extra, x.Shards, x.Key
 		d.p.prior.Lists = known(d.current)
 	}
 	nodes := slices.Clone(desired.Nodes)

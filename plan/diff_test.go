@@ -202,8 +202,8 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.Equal(t, []string{"/locks/solo", "/locks/pay/pool/locks", "/locks/pay/pool/leases", "/locks/pay/pool", "/locks/pay/ledger", "/locks/pay"}, paths)
 	ops, err := p.Operations("0123456789abcdef", nil)
 	require.NoError(t, err)
-	require.Len(t, ops, 5, "four checks and the index")
-	require.Equal(t, plan.OpCheck, ops[0].Kind)
+	require.Len(t, ops, 5, "four marks and the index")
+	require.Equal(t, plan.OpSet, ops[0].Kind)
 
 	// Interrupted before the first list was set: the journal knows, the next plan finishes.
 	require.NoError(t, m.multi(ops))

@@ -40,7 +40,8 @@
 // frame. decide.go chooses the action for each path, move.go and import.go find nodes that
 // continue at another path or are taken over, tenant.go leaves alone what others make in namespaces that they were given, scope.go removes what was not asked for. guard.go,
 // access.go, admins.go and audit.go find what must not be done. ops.go and batch.go turn
-// changes into transactions; listing.go bounds a namespace; index.go, shard.go and lists.go write the index with them.
+// changes into transactions; listing.go bounds a namespace; index.go, shard.go and lists.go write the index with them, and sum.go
+// notes in each node how it was left.
 //
 // If you add a property to nodes, compare it in Change.compare.
 // If it is stored in the payload, add it to Change.rewrites and Change.onlyRenamed too. The property

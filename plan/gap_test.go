@@ -17,7 +17,7 @@ func TestGapsAreWhatTheIndexKnowsAndTheTreeDoesNotHave(t *testing.T) {
 		}
 		return n
 	}
-	entry := func(path string) plan.IndexEntry { return plan.IndexEntry{Path: path, Type: "mutex", Hash: "h"} }
+	entry := func(path string) plan.IndexEntry { return plan.IndexEntry{Path: path, Type: "mutex"} }
 	tree := &plan.Tree{
 		Nodes: []*plan.Node{node("/closed", plan.TroubleUnreadable), node("/new", plan.TroubleNewer), node("/stranger", plan.TroubleForeign), node("/there", ""), node("/wiped", plan.TroubleForeign)},
 		Index: &plan.Index{Resources: map[string]plan.IndexEntry{

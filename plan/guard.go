@@ -296,8 +296,8 @@ func aclText(list []kind.ACL) string {
 // them, so the plan must say what happens to them, even if it changes nothing else. A
 // lock that this plan opens again is visible by itself: its state changes.
 //
-// Otherwise such a lock shows no difference. Its state is not a parameter, and the hash in
-// the index leaves it out, because draining is not an edit by hand.
+// Otherwise such a lock shows no difference. Its state is not a parameter, and its sum
+// leaves it out, because draining is not an edit by hand.
 func (d *selection) draining() {
 	for c := range d.p.Each() {
 		if c.Before == nil || !d.ours(c.Before) || c.Before.Payload.State != kind.StateDraining ||

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,8 +8,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// IndexFormat is the version of the index this package writes.
-const IndexFormat = 1
+// IndexFormat is the version of the index this package writes. An index of the first has no key, and the nodes of its stack no
+// sums: the next apply writes them. A program that knows only the first refuses this one, because it would leave sums as they are.
+const IndexFormat = 2
 
 // Index is the data of <root>/.locktree/stacks/<stack>: what the stack owns, as
 // the last apply left it. It is written in the same transaction as the nodes.
@@ -21,6 +20,7 @@ const IndexFormat = 1
 // see Plan.indexKey.
 type Index struct {
 	Apply     string                  // id of the apply that wrote it
+	Key       string                  // of the sums in the nodes, see [Plan.Keyed]; "" for an index of the first format
 	Resources map[string]IndexEntry   // by address
 	Pending   []PendingACL            // access lists that apply has still to set
 	Outputs   map[string]StoredOutput // by name
@@ -36,14 +36,11 @@ type Index struct {
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
 
-// IndexEntry is one node of the stack.
+// IndexEntry is one node of the stack. What the last apply left there is noted in the node itself, see [kind.Payload].
 type IndexEntry struct {
 	Path string `json:"path"`
 	Type string `json:"type"`
 	Gen  int64  `json:"gen"`
-	// Hash is that of payload and access list as applied: a node with another hash was
-	// changed by hand.
-	Hash string `json:"hash"`
 }
 
 // PendingACL is an access list to be set on an existing node: the part of an
@@ -115,7 +112,7 @@ func (x *Index) Encode() ([]byte, error) {
 	for k, v := range x.Extra {
 		doc[k] = v
 	}
-	doc["locktree"], doc["apply"], doc["res"] = IndexFormat, x.Apply, x.Resources
+	doc["locktree"], doc["apply"], doc["key"], doc["res"] = IndexFormat, x.Apply, x.Key, x.Resources
 	if x.Resources == nil {
 		doc["res"] = map[string]IndexEntry{}
 	}
@@ -162,7 +159,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		key string
 		to  any
 	}{
-		{"locktree", &format}, {"apply", &x.Apply},
+		{"locktree", &format}, {"apply", &x.Apply}, {"key", &x.Key},
 		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
 		{"shards", &x.Shards}, {"access", &x.Access}, {"lists", &x.Lists},
 	} {
@@ -199,35 +196,11 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// Left reports whether a node is as the last apply left it, by the data that was read. If it says no, the node may still have the
-// same content in another form: hash decides.
-func (x *Index) Left(n *Node, data []byte) bool {
+// Left reports whether a node is as the last apply left it.
+func (x *Index) Left(n *Node) bool {
 	if x == nil || n.Payload == nil {
 		return false
 	}
 	e, known := x.Resources[n.Payload.Owner.Addr]
-	return known && e.Path == n.Path && e.Hash == fingerprint(data, n.ACL)
-}
-
-// hash identifies what is stored at a node: payload and access list. 64 bits are enough
-// to detect a change by hand; nobody gains by forging one.
-//
-// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand.
-func (n *Node) hash() (string, error) {
-	p := *n.Payload
-	if p.State == kind.StateDraining {
-		p.State = kind.StateActive
-	}
-	p.Made = kind.MadeHere // creating it again changes nothing of what is declared
-	data, err := p.Encode()
-	if err != nil {
-		return "", err
-	}
-	return fingerprint(data, n.ACL), nil
-}
-
-func fingerprint(data []byte, list []kind.ACL) string {
-	acl, _ := json.Marshal(kind.NormalizeACL(list)) // strings: it cannot fail
-	sum := sha256.Sum256(slices.Concat(data, acl))
-	return hex.EncodeToString(sum[:8])
+	return known && e.Path == n.Path && n.fits(x.Key)
 }

@@ -12,12 +12,12 @@ import (
 )
 
 func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
-	in := `{"apply":"7f","future":{"x":[1]},"locktree":1,"outputs":{"o":{"value":1}},` +
+	in := `{"apply":"7f","future":{"x":[1]},"key":"0123","locktree":2,"outputs":{"o":{"value":1}},` +
 		`"pending_acl":[{"addr":"a","path":"/p","acl":[["world","anyone","r"]]}],` +
-		`"res":{"a":{"path":"/p","type":"mutex","gen":2,"hash":"h"}}}`
+		`"res":{"a":{"path":"/p","type":"mutex","gen":2}}}`
 	x, err := plan.DecodeIndex([]byte(in))
 	require.NoError(t, err)
-	require.Equal(t, plan.IndexEntry{Path: "/p", Type: "mutex", Gen: 2, Hash: "h"}, x.Resources["a"])
+	require.Equal(t, plan.IndexEntry{Path: "/p", Type: "mutex", Gen: 2}, x.Resources["a"])
 	require.Equal(t, kind.PermRead, x.Pending[0].ACL[0].Perms)
 	out, err := x.Encode()
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestForeignDataIsNoIndex(t *testing.T) {
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	var newer *plan.VersionError
-	_, err := plan.DecodeIndex([]byte(`{"locktree":2,"apply":1,"res":[]}`))
+	_, err := plan.DecodeIndex([]byte(`{"locktree":3,"apply":1,"res":[]}`))
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade")
 	for field, s := range map[string]string{

@@ -11,17 +11,16 @@ import (
 // A read of a large tree would ask for as many access lists as there are nodes, nearly all of which nobody has ever touched. The
 // index says of which nodes that is known.
 //
-// It names transactions. A node that one of them created and whose aversion is 0 has the access list of which its entry has
-// the hash:
+// It names transactions. A node that one of them created and whose aversion is 0 has the access list that its sum
+// notes:
 //
 //   - The czxid says which incarnation of its path a node is. At aversion 0 its list is the one with which it was created, and
 //     stays that. So what was true of the nodes of a transaction stays true, and no node of it can be added.
 //   - It was true when the index was written. Either the same apply created the nodes, with the lists that it noted; or all nodes
 //     of the transaction were read when the apply was planned, and were as noted (known). An apply that sets lists of its own
 //     raises their aversion, and names transactions only once all are set.
-//   - The entries are still those of then, because whoever writes one also writes the index node, and Lists counts at the one
-//     version of it that it was written for. A copy, an index put back by hand, and one written by an older program, which keeps
-//     this field as one that it does not know, are other versions.
+//   - Lists counts at the one version of the index node that it was written for. A copy, and an index put back by hand, are other
+//     versions. Who has no key can note no other list in a node.
 
 // Lists says which access lists are known.
 type Lists struct {
@@ -65,7 +64,7 @@ func (x *Index) Found(at Stamp) {
 // KnowsLists reports whether there is a node of which [Index.Knows] the list.
 func (x *Index) KnowsLists() bool { return x != nil && x.Lists != nil && len(x.Lists.Of) > 0 }
 
-// Knows reports whether the list of a node is the one in its entry's hash.
+// Knows reports whether the list of a node is the one that its sum notes.
 func (x *Index) Knows(n *Node) bool {
 	if !x.KnowsLists() || n.Live.Aversion != 0 {
 		return false

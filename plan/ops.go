@@ -88,7 +88,7 @@ func (c *Change) renamed() bool {
 }
 
 // writes returns the operations that create or update the node, its parts after it.
-func (c *Change) writes() ([]Op, error) {
+func (p *Plan) writes(c *Change) ([]Op, error) {
 	parts := c.MissingParts
 	switch {
 	case c.Tombstone:
@@ -96,10 +96,10 @@ func (c *Change) writes() ([]Op, error) {
 	case c.Action == Create, c.Action == Replace:
 		parts = c.Kind.Children
 	}
-	if c.Action == Delete || c.Action == NoOp && !c.renamed() {
+	if c.Action == Delete || c.Action == NoOp && !c.renamed() && !c.Unsealed {
 		return nil, nil
 	}
-	data, err := c.After.Payload.Encode()
+	data, err := p.mark(c.After)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
 	}
@@ -109,7 +109,7 @@ func (c *Change) writes() ([]Op, error) {
 	// (MultiOperationRecord has no setACL).
 	case c.Action == Create || c.anew():
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
-	case c.Action == Forget || c.rewrites():
+	case c.Action == Forget || c.rewrites() || c.Unsealed:
 		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
 	}
 	for _, name := range parts {
@@ -151,7 +151,7 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 
 // indexHead is the index without its entries. steps are the access lists to set on what was created.
 func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
-	x := &Index{Apply: applyID, Resources: map[string]IndexEntry{}, Extra: p.prior.Extra}
+	x := &Index{Apply: applyID, Key: p.key(), Resources: map[string]IndexEntry{}, Extra: p.prior.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {

@@ -21,7 +21,7 @@ func TestTransactionOfARichPlan(t *testing.T) {
 	require.Equal(t, []string{
 		"delete /locks/solo v0",
 		"create /locks/new v0",
-		"check /locks/pay v0", // its access list changes
+		"set /locks/pay v0", // its access list changes
 		"delete /locks/pay/ledger v0",
 		"create /locks/pay/ledger v0",
 		"set /locks/pay/pool v0",

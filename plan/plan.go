@@ -62,6 +62,7 @@ type Plan struct {
 
 // prior is what the transactions need of the index that was read.
 type prior struct {
+	Key     string                     // of the sums, "" if the stack has none yet
 	Lists   Lists                      // with the index node as it was read, and what is known without it
 	Shards  []Shard                    // parts of the index
 	Noted   []kind.ACL                 // who may use the stack, by the index
@@ -168,7 +169,7 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // marker and the index contain the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
-		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex()
+		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || p.Seals()
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in

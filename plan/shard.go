@@ -75,44 +75,20 @@ type ledger struct {
 
 type leaf struct {
 	Shard
-	stored bool            // its node exists
-	res    map[string]note // by key
-	size   int             // estimate
-	dirty  bool            // it differs, or may differ, from what is stored: flush writes it
+	stored bool                  // its node exists
+	res    map[string]IndexEntry // by key
+	size   int                   // estimate
+	dirty  bool                  // it differs, or may differ, from what is stored: flush writes it
 	// written: flush has written it, so that it has no entry of a node that no longer exists.
 	written bool
 }
 
-// note is an entry. Its hash is computed when the part is written, because most parts are not.
-type note struct {
-	IndexEntry
-	node *Node // the entry's node; nil once the entry is complete
+func entryOf(n *Node) IndexEntry {
+	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen}
 }
 
-func noteOf(n *Node) note {
-	return note{IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen}, n}
-}
-
-// entries returns the entries to store.
-func (l *leaf) entries() (map[string]IndexEntry, error) {
-	out := make(map[string]IndexEntry, len(l.res))
-	for key, e := range l.res {
-		if e.node != nil {
-			h, err := e.node.hash()
-			if err != nil {
-				return nil, fmt.Errorf("plan: %s: %w", e.node.Addr, err)
-			}
-			e.Hash, e.node = h, nil
-			l.res[key] = e
-		}
-		out[key] = e.IndexEntry
-	}
-	return out, nil
-}
-
-// weigh estimates the size of an entry as JSON. The 90 bytes are for field names, punctuation, hash and
-// generation.
-func weigh(key string, e IndexEntry) int { return len(key) + len(e.Path) + len(e.Type) + 90 }
+// weigh estimates the size of an entry as JSON. The 60 bytes are for field names, punctuation and generation.
+func weigh(key string, e IndexEntry) int { return len(key) + len(e.Path) + len(e.Type) + 60 }
 
 // find returns the part to which a path belongs, making one if there is none. A path before the first
 // part belongs to that one, whose range then begins there. The part itself need not be written for
@@ -125,7 +101,7 @@ func (l *ledger) find(path string) *leaf {
 			return l.shards[0]
 		}
 		l.next++
-		l.shards = []*leaf{{Shard: Shard{Name: shardName(l.next), First: path}, res: map[string]note{}}}
+		l.shards = []*leaf{{Shard: Shard{Name: shardName(l.next), First: path}, res: map[string]IndexEntry{}}}
 		return l.shards[0]
 	}
 	return l.shards[i-1]
@@ -139,7 +115,7 @@ func shardName(n int) string { return fmt.Sprintf("%06d", n) }
 // drop does not update paths, so paths only says where to look; the part knows whether the entry still
 // exists and has that path. The new key cannot be in use: it ends in the path, and a path has one
 // entry. So this recursion is one step deep.
-func (l *ledger) put(key string, e note) {
+func (l *ledger) put(key string, e IndexEntry) {
 	if before, taken := l.paths[key]; taken && before != e.Path {
 		if old, there := l.find(before).res[key]; there && old.Path == before {
 			l.drop(key, before)
@@ -152,10 +128,10 @@ func (l *ledger) put(key string, e note) {
 	l.paths[key] = e.Path
 	s := l.find(e.Path)
 	if old, ok := s.res[key]; ok {
-		s.size -= weigh(key, old.IndexEntry)
+		s.size -= weigh(key, old)
 	}
 	s.res[key], s.dirty = e, true
-	s.size += weigh(key, e.IndexEntry)
+	s.size += weigh(key, e)
 }
 
 // drop removes the entry of a path, unless another path has the key by now.
@@ -163,7 +139,7 @@ func (l *ledger) drop(key, path string) {
 	s := l.find(path)
 	s.dirty = true
 	if e, ok := s.res[key]; ok && e.Path == path {
-		s.size -= weigh(key, e.IndexEntry)
+		s.size -= weigh(key, e)
 		delete(s.res, key)
 	}
 }
@@ -194,11 +170,7 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 		if !s.dirty {
 			continue
 		}
-		res, err := s.entries()
-		if err != nil {
-			return nil, err
-		}
-		data, err := json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
+		data, err := json.Marshal(map[string]any{"locktree": IndexFormat, "res": s.res})
 		if err != nil {
 			return nil, err
 		}
@@ -224,35 +196,34 @@ func (l *ledger) cut(s *leaf) []*leaf {
 		return []*leaf{s}
 	}
 	keys := slices.SortedFunc(maps.Keys(s.res), func(a, b string) int { return strings.Compare(s.res[a].Path, s.res[b].Path) })
-	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]note{}, dirty: true}
+	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]IndexEntry{}, dirty: true}
 	out := []*leaf{first}
 	at := first
 	for _, k := range keys {
 		e := s.res[k]
 		if at.size > shardMax/2 {
 			l.next++
-			at = &leaf{Shard: Shard{Name: shardName(l.next), First: e.Path}, res: map[string]note{}, dirty: true}
+			at = &leaf{Shard: Shard{Name: shardName(l.next), First: e.Path}, res: map[string]IndexEntry{}, dirty: true}
 			out = append(out, at)
 		}
 		at.res[k] = e
-		at.size += weigh(k, e.IndexEntry)
+		at.size += weigh(k, e)
 	}
 	return out
 }
 
 // write fills the index node: with the entries, or with the list of its parts.
-func (l *ledger) write(x *Index) (err error) {
+func (l *ledger) write(x *Index) {
 	if l.whole {
 		for _, s := range l.shards {
-			x.Resources, err = s.entries()
+			x.Resources = maps.Clone(s.res)
 		}
-		return err
+		return
 	}
 	x.Shards = make([]Shard, len(l.shards))
 	for i, s := range l.shards {
 		x.Shards[i] = Shard{Name: s.Name, First: s.First}
 	}
-	return nil
 }
 
 // newLedger takes the parts as they were read.
@@ -260,7 +231,7 @@ func newLedger(base string, shards []Shard) *ledger {
 	l := &ledger{base: base}
 	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
 	for _, s := range shards {
-		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]note{}})
+		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]IndexEntry{}})
 		// New parts get numbers above all existing ones, including those that this plan deletes: in
 		// one transaction a name must never be both deleted and created.
 		if n, err := strconv.Atoi(s.Name); err == nil {

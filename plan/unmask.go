@@ -12,7 +12,7 @@ import (
 // Servers show the hashes of digests in an access list only to its administrators
 // (FinalRequestProcessor, getACL). A reader has to plan the same changes, and a user's new password is
 // a change. The lists that the last apply left can be found nevertheless: the data of locks and of the
-// index contains hashes, and the index can prove which are the right ones.
+// index contains hashes, and the sum of each node proves which are the right ones.
 
 // digests are ids of the scheme digest, by user.
 type digests map[string][]string
@@ -83,7 +83,7 @@ func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 	return out
 }
 
-// unmask completes the current access lists: those of the stack's nodes if the index proves them, those
+// unmask completes the current access lists: those of the stack's nodes if their sums prove them, those
 // of the tool's own nodes as the index says.
 func (d *sides) unmask() {
 	x := d.current.Index
@@ -144,10 +144,7 @@ func andMore(n int) string {
 
 // proven reports whether the last apply left the node with this list.
 func (d *sides) proven(n *Node, list []kind.ACL) bool {
-	_, e, ok := d.entry(n.Path)
-	waits := len(d.awaited(n.Path)) > 0
-	h, err := (&Node{Payload: n.Payload, ACL: list}).hash()
-	return ok && !waits && err == nil && h == e.Hash
+	return len(d.awaited(n.Path)) == 0 && (&Node{Path: n.Path, Payload: n.Payload, ACL: list}).fits(d.p.prior.Key)
 }
 
 // withList returns a copy of the node with another access list, also for those of its parts that had the same.

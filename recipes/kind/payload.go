@@ -63,6 +63,9 @@ type Payload struct {
 	State    State
 	MovedTo  string // the new path, when State is StateMoved
 	Made     Made
+	// Sum is what an apply notes of the node as it leaves it, by which the next plan knows what was changed by hand since.
+	// "" for a node of no stack.
+	Sum string
 
 	Unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
 }
@@ -119,7 +122,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		// later version changes the default.
 		spec = append(spec, member{f.Name, v})
 	}
-	doc := append(make(members, 0, 11), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
+	doc := append(make(members, 0, 12), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
 		member{"spec", spec.with(kept.Spec)}, member{"owner", owner{p.Owner, kept.Owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
@@ -130,6 +133,9 @@ func (p *Payload) Encode() ([]byte, error) {
 	}
 	if p.Made != MadeHere {
 		doc = append(doc, member{"made", string(p.Made)})
+	}
+	if p.Sum != "" {
+		doc = append(doc, member{"sum", p.Sum})
 	}
 	return doc.with(kept.Doc).append(make([]byte, 0, 384))
 }
@@ -168,7 +174,7 @@ func Decode(data []byte) (*Payload, error) {
 	}{
 		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
 		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo},
-		{"made", &p.Made},
+		{"made", &p.Made}, {"sum", &p.Sum},
 	} {
 		if raw, ok := doc[f.key]; ok {
 			if err := json.Unmarshal(raw, f.to); err != nil {
@@ -198,12 +204,14 @@ func Decode(data []byte) (*Payload, error) {
 }
 
 // Found returns p as it is at a node with the given data, which is faster than Decode. It returns nil if that has anything else
-// than p in it, except another generation.
+// than p in it, except another generation and sum.
 func (p *Payload) Found(data []byte) *Payload {
 	_, gen, _ := bytes.Cut(data, []byte(`"gen":`))
 	gen, _, _ = bytes.Cut(gen, []byte(","))
+	_, sum, _ := bytes.Cut(data, []byte(`"sum":"`))
+	sum, _, _ = bytes.Cut(sum, []byte(`"`))
 	found := *p
-	found.State = stateOr(p.State)
+	found.State, found.Sum = stateOr(p.State), string(sum)
 	var err error
 	if found.Gen, err = strconv.ParseInt(string(gen), 10, 64); err != nil {
 		return nil

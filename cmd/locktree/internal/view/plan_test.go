@@ -30,6 +30,7 @@ func TestPlanText(t *testing.T) {
 		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, NoAdvice: true},
 		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, NowMs: now},
 		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, Concise: true},
+		"plan_seals.txt":    {Plans: []*plan.Plan{{Ensemble: "main", Changes: unsealedAlone()}}, NoAdvice: true},
 		"plan_drift.txt": {Plans: []*plan.Plan{{Ensemble: "main", Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged,
 			Attributes: []plan.Attribute{{Name: "max_waiters", Declared: "0", Found: "7"}}}}}}, NoAdvice: true},
 		"plan_two.txt": {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, NoAdvice: true},
@@ -89,6 +90,12 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unsealedAlone is a lock of a tree that an older version has made.
+func unsealedAlone() []plan.Change {
+	n := node("mutex.a", "/a", kind.Mutex.New())
+	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Unsealed: true}}
 }
 
 // driftedAlone is a lock that was changed by hand to what is declared.

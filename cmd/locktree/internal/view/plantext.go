@@ -387,6 +387,8 @@ func (t planText) summary(p Plan) {
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
 			what = "You can apply this plan to rebuild the index, without changing any locks."
+		case slices.ContainsFunc(p.Plans, (*plan.Plan).Seals):
+			what = "Some nodes have no sum of what the last apply left. You can apply this plan to add it, without changing any locks."
 		case p.operation() == "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
 		}

@@ -1,0 +1,95 @@
+package apply_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// firstFormat puts a tree there that commit fcdc5a8 has made: a shop whose election has moved, with an output, and an apply that was
+// interrupted before all access lists of a semaphore were set.
+func (s *site) firstFormat(c *recipes.Client) {
+	s.t.Helper()
+	data, err := os.ReadFile("testdata/first_format.jsonl")
+	require.NoError(s.t, err)
+	for in := bufio.NewScanner(bytes.NewReader(data)); in.Scan(); {
+		var n struct {
+			Path, Data string
+			ACL        []kind.ACL
+		}
+		require.NoError(s.t, json.Unmarshal(in.Bytes(), &n))
+		_, err := s.session(c).Create(s.t.Context(), n.Path, []byte(n.Data), 0, apply.ToZK(n.ACL))
+		require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
+	}
+}
+
+// A tree of the first format is read as it is, and the next apply, also one of something else or of nothing, gives each node its sum.
+func TestATreeOfTheFirstFormatIsReadAndRewrittenByTheNextApply(t *testing.T) {
+	for name, opts := range map[string]plan.Options{"of all": {}, "of a part": {Targets: []string{"pay.pool.semaphore"}}} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.firstFormat(c)
+			tree := s.shop()
+			s.move(tree, "/solo", "/sole")
+			tree.Intent.Outputs = []plan.Output{{Name: "ledger", Value: json.RawMessage(`"/locks/pay/ledger"`)}}
+			tree.Find(s.root + "/pay/ledger").ACL = []kind.ACL{admin}
+			tree.Find(s.root + "/pay/pool").ACL = []kind.ACL{admin}
+			before := s.index(c)
+			require.Empty(t, before.Key)
+
+			p := s.plan(c, tree, opts)
+			require.True(t, p.HasChanges())
+			require.True(t, p.Seals())
+			require.NotEmpty(t, p.Resumes, "the interrupted apply is finished")
+			require.Empty(t, p.Drifted)
+			_, err := executor(c).Run(t.Context(), s.resaved(p))
+			require.NoError(t, err)
+
+			after := s.index(c)
+			require.Len(t, after.Key, plan.KeyLen)
+			require.Empty(t, after.Pending)
+			require.Equal(t, before.Outputs, after.Outputs)
+			for _, n := range s.read(c, tree).Nodes {
+				require.True(t, after.Left(n), n.Path)
+				require.NotContains(t, n.Payload.Sum, after.Key)
+			}
+			s.apply(c, tree)
+			again := s.plan(c, tree)
+			require.False(t, again.HasChanges(), "%s", again)
+			require.Empty(t, again.Drifted)
+		})
+	}
+}
+
+// Nobody guesses the key of a stack from that of another one.
+func TestEachStackHasAKeyOfItsOwn(t *testing.T) {
+	keys := map[string]bool{}
+	for range 3 {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		keys[s.index(c).Key] = true
+		s.apply(c, s.shop(set("description", "new")))
+		keys[s.index(c).Key] = true
+	}
+	require.Len(t, keys, 3)
+}
+
+func (s *site) read(c *recipes.Client, tree *plan.Tree) *plan.Tree {
+	s.t.Helper()
+	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	return live
+}

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// What an apply leaves at a node is noted in the node's own mark, as a sum over the path, the data and the access list, keyed with
+// a random value in the stack's index. A node with another sum was changed by hand.
+//
+// Whoever uses a lock can read its mark. Without the key nobody can compute a sum, so nobody can guess a password from it, or make
+// a node that passes for one that an apply has left. Readers of the stack have the key, and the servers hide the hashes in lists
+// from them. So the list enters the sum through a slow function.
+
+// KeyLen is the length of a key: hexadecimal digits of 128 random bits.
+const KeyLen = 32
+
+// slowness is the number of rounds for one list: a few milliseconds, once for each different list.
+const slowness = 10_000
+
+// Keyed is the plan with a key for the sums that it writes, if the stack has none yet. The key must be random, of KeyLen digits.
+func (p *Plan) Keyed(fresh string) *Plan {
+	q := *p
+	if q.prior.Key == "" {
+		q.prior.Key = fresh
+	}
+	return &q
+}
+
+// key is that of the sums that the plan writes: of a plan that is only measured, one of the same length.
+func (p *Plan) key() string {
+	if p.prior.Key == "" {
+		return strings.Repeat("0", KeyLen)
+	}
+	return p.prior.Key
+}
+
+// sum is what an apply notes of a node that it leaves like this.
+//
+// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made is
+// not declared either.
+func (n *Node) sum(key string) (string, error) {
+	p := *n.Payload
+	if p.State == kind.StateDraining {
+		p.State = kind.StateActive
+	}
+	p.Made, p.Sum = kind.MadeHere, ""
+	data, err := p.Encode()
+	if err != nil {
+		return "", err
+	}
+	h := hmac.New(sha256.New, []byte(key))
+	h.Write(slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}, slowSum(key, n.ACL)))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]), nil
+}
+
+// fits reports whether a node has the sum of what it is.
+func (n *Node) fits(key string) bool {
+	if key == "" || n.Payload.Sum == "" {
+		return false
+	}
+	sum, err := n.sum(key)
+	return err == nil && sum == n.Payload.Sum
+}
+
+// mark is the data of a node as the plan leaves it. A list that is hidden from us cannot be proven, and a node of no stack has no
+// sum.
+func (p *Plan) mark(n *Node) ([]byte, error) {
+	marked := *n.Payload
+	marked.Sum = ""
+	if marked.Owner.Stack != "" && !slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
+		var err error
+		if marked.Sum, err = n.sum(p.key()); err != nil {
+			return nil, err
+		}
+	}
+	return marked.Encode()
+}
+
+// slowSums are the results for the lists of late: a stack has few, and every node has one of them.
+var slowSums = struct {
+	sync.Mutex
+	of map[string][]byte
+}{of: map[string][]byte{}}
+
+// maxSlowSums bounds the results that are kept.
+const maxSlowSums = 4096
+
+func slowSum(key string, list []kind.ACL) []byte {
+	text, _ := json.Marshal(kind.NormalizeACL(list)) // strings: it cannot fail
+	id := key + string(text)
+	slowSums.Lock()
+	defer slowSums.Unlock()
+	if known, ok := slowSums.of[id]; ok {
+		return known
+	}
+	out, err := pbkdf2.Key(sha256.New, string(text), []byte(key), slowness, sha256.Size)
+	if err != nil { // only of arguments that are not these
+		panic(err)
+	}
+	if len(slowSums.of) >= maxSlowSums {
+		clear(slowSums.of)
+	}
+	slowSums.of[id] = out
+	return out
+}
