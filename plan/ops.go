@@ -271,27 +271,16 @@ func (p *Plan) measure() {
 	}
 }
 
-// shorter says what would shorten a transaction. The index goes with every one, however far it is cut.
-func shorter(ops []Op) string {
-	index := 0
-	for _, op := range ops {
-		if op.Addr == "" {
-			index += payload([]Op{op})
-		}
-	}
-	if 2*index > payload(ops) {
-		return "Most of that is the stack's index, which holds the outputs. Remove or shorten outputs that have long values."
-	}
-	return "Shorten the declaration, most often an access list."
-}
-
 // tooLong notes a change for which no transaction is large enough. It replaces an earlier note: the
-// last one counts, if no smaller transactions are accepted either.
+// last one counts, if no smaller transactions are accepted either. Outputs that are too long are a problem already.
 func (p *Plan) tooLong(tx *Transaction, s Stats) {
+	if slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemOutputs }) {
+		return
+	}
 	q := Problem{
 		Severity: Error, Code: ProblemBudget, Summary: "Change is too large for a transaction",
 		Detail: fmt.Sprintf("It takes %d operations with %d bytes in one transaction, and the limit is %d bytes: a ZooKeeper server drops the connection "+
-			"at 1 MiB. %s", s.Ops, s.Bytes, MaxTransaction, shorter(tx.Ops)),
+			"at 1 MiB. Shorten the declaration, most often an access list.", s.Ops, s.Bytes, MaxTransaction),
 	}
 	if len(tx.Changes) > 0 {
 		q.Addr, q.Path = tx.Changes[0].Addr, tx.Changes[0].Path

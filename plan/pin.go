@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -58,6 +59,9 @@ func (p *Plan) Pin(path string) *Pin {
 	return &p.Pins[i]
 }
 
+// maxOutputs bounds the outputs, which every transaction of an apply writes, in bytes.
+const maxOutputs = 256 << 10
+
 // outputs compares the declared output values with the stored ones.
 //
 // Outputs have no node and cannot be named as targets. So a plan with targets contains only those
@@ -96,6 +100,16 @@ func (d *selection) outputs() {
 		d.p.Outputs = append(d.p.Outputs, c)
 	}
 	slices.SortFunc(d.p.Outputs, func(a, b OutputChange) int { return cmp.Compare(a.Name, b.Name) })
+	size := 0
+	for _, o := range d.p.Outputs {
+		if o.After != nil {
+			size += len(o.Name) + len(o.After.Type) + len(o.After.Value)
+		}
+	}
+	if size > maxOutputs {
+		d.problem(Error, ProblemOutputs, &Node{}, "Outputs are too large",
+			fmt.Sprintf("The outputs have %d bytes, and the limit is %d: every apply writes them. Remove or shorten outputs that have long values.", size, maxOutputs))
+	}
 }
 
 func outputChange(before, after *Output) OutputChange {

@@ -45,6 +45,7 @@ const (
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
 	ProblemListing       ProblemCode = "too_wide"        // a namespace would be too long to be listed
 	ProblemBudget        ProblemCode = "too_large"       // a change does not fit into a transaction that servers accept
+	ProblemOutputs       ProblemCode = "outputs"         // the outputs are too long to be written by every apply
 )
 
 // Problem is something the author of the configuration has to know before this
