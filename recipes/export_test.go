@@ -218,3 +218,16 @@ func (l *Lease) BeginWrite() error { return l.beginWrite() }
 
 // Exchanged is what Downgrade does before it exchanges the lease.
 func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l) }
+
+// Moves are the states in which a holding may be, and for each the ones that it may move to.
+func Moves() map[string][]string {
+	all := map[string][]string{}
+	for from := starting; from <= over; from++ {
+		for next := starting; next <= over; next++ {
+			if h := (&holding{state: from}); h.to(next) {
+				all[from.String()] = append(all[from.String()], h.state.String())
+			}
+		}
+	}
+	return all
+}

@@ -46,13 +46,11 @@ type holding struct {
 	runs     atomic.Int32 // calls of Do and Lead whose function has not returned
 	tenures  []*tenure    // that have begun and not ended
 	czxid    int64
-	begun    bool  // hold is through
-	ending   bool  // it was lost: what follows is abandon's
-	over     error // why it is not held any more
+	state    holdState
+	why      error // it is over
 	ended    time.Time
 	writes   int // of Lease.Multi that may still be applied
 	revoked  bool
-	stopped  bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
 // hold starts the holding. When it fails the contenders are still the caller's.
@@ -65,7 +63,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
 	err := retry(ctx, h.s, unanswered, func() (err error) {
-		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see ending
+		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
 	if err != nil {
@@ -86,10 +84,9 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.first = h.acquired(h.q, h.call, h.wait)
 	h.startWatching()
 	h.mu.Lock()
-	h.begun = true
-	ended := h.ending
+	lasts := h.to(held)
 	h.mu.Unlock()
-	if ended {
+	if !lasts { // lost meanwhile
 		h.abandon()
 	} else if h.keep != nil {
 		h.listen()
@@ -114,14 +111,8 @@ func (h *holding) lose(cause error) {
 	if !errors.Is(err, ErrLost) {
 		err = lostError(h.ks[0].path, cause)
 	}
-	if err = afterGrant(err); !h.finish(err, EventLost, err) {
-		return
-	}
-	h.mu.Lock()
-	h.ending = true
-	begun := h.begun
-	h.mu.Unlock()
-	if begun { // else hold is not through, and what abandon needs may not be set: hold does it then
+	err = afterGrant(err)
+	if was := h.finish(err, EventLost, err); was != over && was != starting { // hold does the rest of what abandon needs first
 		h.abandon()
 	}
 }
@@ -138,27 +129,27 @@ func (h *holding) abandon() {
 	})
 }
 
-// finish records the end, once, reports it for every tenure, and cancels the leases' context.
-func (h *holding) finish(why error, what EventType, cause error) bool {
+// finish records the end, once, reports it for every tenure, and cancels the leases' context. It returns what the holding was.
+func (h *holding) finish(why error, what EventType, cause error) (was holdState) {
 	h.mu.Lock()
-	if h.over != nil {
+	if was = h.state; !h.to(over) {
 		h.mu.Unlock()
-		return false
+		return over
 	}
-	h.over, h.ended = why, time.Now()
+	h.why, h.ended = why, time.Now()
 	for _, g := range h.tenures {
 		h.tell(what, g, cause)
 	}
 	h.tenures = nil
 	h.mu.Unlock()
 	h.end(why)
-	return true
+	return was
 }
 
 func (h *holding) finished() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.over != nil
+	return h.state == over
 }
 
 // end cancels the leases' contexts, those that are made later too. The first cause counts.
@@ -183,8 +174,8 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.mu.Lock()
 	h.leases--
 	l.g.leases--
-	left, over := h.leases, h.over
-	if left > 0 && over == nil && l.g.leases == 0 {
+	left, why := h.leases, h.why
+	if left > 0 && why == nil && l.g.leases == 0 {
 		h.tell(EventReleased, l.g, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
 	}
@@ -192,12 +183,12 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.workEnded()
 	if left > 0 {
 		l.end(releasedError(h.q.path))
-		return over
+		return why
 	}
-	if !h.finish(releasedError(h.q.path), EventReleased, nil) { // lost before, or at this moment: lose does what is left to do
+	if h.finish(releasedError(h.q.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return h.over
+		return h.why
 	}
 	return h.giveBack(ctx)
 }
@@ -350,7 +341,7 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil || !outer.released.IsZero() { // ended since: the caller queues like anybody else
+	if h.state == over || !outer.released.IsZero() { // ended since: the caller queues like anybody else
 		return nil, nil
 	}
 	h.leases++

@@ -23,8 +23,7 @@ func (h *holding) startWatching() {
 		h.q.c.state.janitor(h.s).doubts(h)
 	}
 	h.mu.Lock()
-	h.stopped = h.over != nil // given back while an exchange failed: what would end the watching may have been called already
-	ended, now := h.stopped, h.czxid == 0 || h.keep != nil
+	ended, now := h.state == over, h.czxid == 0 || h.keep != nil // it may have been given back while an exchange failed
 	if !ended && !now {
 		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
@@ -40,7 +39,6 @@ func (h *holding) startWatching() {
 // stopWatching ends it.
 func (h *holding) stopWatching() {
 	h.mu.Lock()
-	h.stopped = true
 	if h.timer != nil {
 		h.timer.Stop()
 	}
@@ -68,7 +66,7 @@ func (h *holding) stopWatching() {
 func (h *holding) watchNodes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.stopped {
+	if !h.watched() {
 		return
 	}
 	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
@@ -82,13 +80,13 @@ func (h *holding) watchNodes() {
 func (h *holding) watches(watch int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.stopped && h.over == nil && h.watch == watch
+	return h.watched() && h.watch == watch
 }
 
 // sessionSays is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
 func (h *holding) sessionSays(err error) {
 	h.mu.Lock()
-	ignore := h.stopped && isNoNode(err)
+	ignore := h.state == exchanging && isNoNode(err)
 	h.mu.Unlock()
 	if !ignore {
 		h.lose(err)
@@ -151,7 +149,7 @@ func (h *holding) watching(watch, i int, p *place) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.stopped || h.over != nil || h.watch != watch:
+	case !h.watched() || h.watch != watch:
 		return false
 	case p.own != nil:
 		h.own[i] = p.own
@@ -200,4 +198,12 @@ func (h *holding) inDoubt(yes bool) {
 		}
 		g.doubted = yes
 	}
+}
+
+// resumed is held again after an exchange that cannot be executed any more, and watched again; not if it was given back meanwhile.
+func (h *holding) resumed() {
+	h.mu.Lock()
+	h.to(held)
+	h.mu.Unlock()
+	h.startWatching()
 }

@@ -84,7 +84,7 @@ func (h *holding) listens(w *session.Watch) {
 		return
 	}
 	h.mu.Lock()
-	ended := h.stopped || h.over != nil
+	ended := !h.watched()
 	if !ended {
 		h.keep.watches = append(h.keep.watches, w)
 	}
@@ -106,7 +106,7 @@ func (h *holding) asked() {
 func (h *holding) expire() {
 	h.mu.Lock()
 	left := time.Until(h.keep.over)
-	used := h.leases > 0 || h.over != nil
+	used := h.state != kept
 	if !used && left > 0 {
 		h.keep.timer.Reset(min(left, h.keep.silence))
 		h.listenAgain()
@@ -137,7 +137,7 @@ func (h *holding) surrender() {
 
 // quit releases a place that nobody uses and nobody can take into use any more. A lost one is lose's.
 func (h *holding) quit() {
-	if h.finish(releasedError(h.q.path), EventReleased, nil) {
+	if h.finish(releasedError(h.q.path), EventReleased, nil) != over {
 		h.q.c.state.spawn(func() { _ = h.giveBack(context.Background()) })
 	}
 }
@@ -150,7 +150,7 @@ func (h *holding) resume(q *queue) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leases != 0 || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) {
+	if h.state != kept || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) || !h.to(held) {
 		return false
 	}
 	h.leases = 1

@@ -61,6 +61,7 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 		h.listenAgain()
 	}
 	if heir == nil {
+		h.to(kept)
 		h.leases = 0
 		h.keepFor(opts.retention)
 		return true
@@ -72,5 +73,5 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 // free reports whether another lease may have the place: nobody has revoked it, no write that checks this node may still be
 // applied, and we are not changing the node ourselves. mu is held.
 func (h *holding) free() bool {
-	return h.over == nil && !h.revoked && h.writes == 0 && !h.stopped
+	return h.watched() && !h.revoked && h.writes == 0
 }

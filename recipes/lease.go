@@ -191,7 +191,7 @@ func (l *Lease) ended() error {
 
 // over is ended for callers that hold the holding's mu.
 func (l *Lease) over() error {
-	return cmp.Or(l.why, l.h.over)
+	return cmp.Or(l.why, l.h.why)
 }
 
 // Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So

@@ -181,8 +181,8 @@ func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	}
 	g.since = time.Now()
 	h.tell(EventAcquired, g, nil)
-	if h.over != nil {
-		h.tell(EventLost, g, h.over)
+	if h.state == over {
+		h.tell(EventLost, g, h.why)
 		return g
 	}
 	h.tenures = append(h.tenures, g)

@@ -145,7 +145,6 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}, was: old,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)})
 	}
-	old.startWatching()
 	switch {
 	case isNoNode(err):
 		old.lose(err)
@@ -156,6 +155,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
 		old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
+		old.resumed()
 		return l, err
 	}
 	return l, l.ended()
@@ -198,7 +198,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		m.read.c.state.reads(h)
 		l.become(h.leaseOf(ctx, h.first))
 	}
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) {
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) != over {
 		old.close(ticket{})
 	}
 	if err != nil {
@@ -223,6 +223,8 @@ func (m *RWMutex) mine(l *Lease) error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
-	h.stopped = true // an Unlock that comes now hands it on to nobody: see free
+	if !h.to(exchanging) { // an Unlock that comes from here on hands it on to nobody: see free
+		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", m.Path())
+	}
 	return nil
 }

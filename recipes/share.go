@@ -105,7 +105,7 @@ func (h *holding) share() bool {
 	alive := time.Now().Before(h.s.Deadline())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !alive || h.over != nil || h.leases == 0 || h.revoked {
+	if !alive || h.state != held || h.leases == 0 || h.revoked { // without a lease it is about to be given back
 		return false
 	}
 	h.leases++

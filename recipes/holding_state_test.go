@@ -1,0 +1,58 @@
+package recipes_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// What is over stays over, what is kept is not exchanged, and nothing is kept or exchanged twice.
+func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
+	require.Equal(t, map[string][]string{
+		"starting":        {"held", "over"},
+		"held":            {"kept", "being exchanged", "over"},
+		"kept":            {"held", "over"},
+		"being exchanged": {"held", "over"},
+	}, recipes.Moves())
+}
+
+func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var writers []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for range regexp.MustCompile(`\b(h|old|next)\.state = `).FindAll(text, -1) {
+			writers = append(writers, file)
+		}
+	}
+	require.Equal(t, []string{"holding_state.go"}, writers)
+}
+
+// The second call would find the node gone that the first one exchanges.
+func TestALeaseIsDowngradedOnce(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").RWMutex(l.rwlock())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), x) })
+		synctest.Wait()
+		_, err = m.Downgrade(t.Context(), x)
+		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
+		r := <-first
+		require.NoError(t, r.err)
+		require.NoError(t, r.v.Verify(t.Context()))
+		l.unlock(r.v)
+	})
+}
