@@ -225,7 +225,7 @@ func (r *locked) readBack(ctx context.Context) error {
 // written returns the access lists that nodes now have by this apply.
 func (r *locked) written() (out []plan.ACLStep) {
 	for c := range r.p.Each() {
-		if c.After != nil && c.Action != plan.NoOp {
+		if c.After != nil && c.Action != plan.NoOp && !c.Hides() {
 			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})
 		}
 	}

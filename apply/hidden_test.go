@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -61,6 +62,42 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.True(t, widened)
+}
+
+// A list of which a reader who planned was not shown the hashes, so that the apply leaves it as it is, is not noted as the declared
+// one: an administrator would be told that it was changed by hand, and a reader that it is as declared.
+func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
+	for name, edit := range map[string]func(*plan.Tree){
+		"of a node that changes": func(tree *plan.Tree) { tree.Nodes[0].Payload.Protect = true },
+		"of one that stays": func(tree *plan.Tree) {
+			tree.Intent.Outputs = []plan.Output{{Name: "o", Value: json.RawMessage(`"v"`)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			access := may([]string{oldKey}, []string{ciKey})
+			with := func(key string) *plan.Tree {
+				tree := s.administered(access)
+				tree.Nodes[0].ACL = append(access.List(), kind.ACL{Scheme: "digest", ID: digest(key), Perms: kind.PermRead})
+				return tree
+			}
+			s.apply(s.as(oldKey), with("sre:before"))
+			next := with("sre:after")
+			edit(next)
+			p := s.plan(s.as(ciKey), next)
+			require.Contains(t, strings.Join(warnings(p), "\n"), "cannot be compared")
+			_, err := executor(s.as(oldKey)).Run(t.Context(), p)
+			require.NoError(t, err)
+
+			p = s.plan(s.as(oldKey), next)
+			require.Equal(t, 1, p.Summary().Change, "the list is still to be set")
+			require.Empty(t, p.Drifted, "nobody has changed anything by hand")
+			p = s.plan(s.as(ciKey), next)
+			require.Contains(t, strings.Join(warnings(p), "\n"), "cannot be compared")
+			s.apply(s.as(oldKey), next)
+			require.Empty(t, s.plan(s.as(ciKey), next).Problems)
+		})
+	}
 }
 
 // A note that a move leaves is made anew, with a list that a reader who planned it may not have been shown.

@@ -100,7 +100,7 @@ func (d *selection) unsealed() {
 	key := d.p.prior.Key
 	for c := range d.p.Each() {
 		writes := c.Action == Update && c.rewrites() || c.renamed()
-		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || slices.ContainsFunc(c.After.ACL, kind.ACL.Masked) {
+		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || c.Hides() {
 			continue
 		}
 		none := key == "" || c.Before.Payload.Sum == ""

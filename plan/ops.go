@@ -99,7 +99,7 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 	if c.Action == Delete || c.Action == NoOp && !c.renamed() && !c.Unsealed {
 		return nil, nil
 	}
-	data, err := p.mark(c.After)
+	data, err := p.mark(c)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
 	}

@@ -71,18 +71,25 @@ func (n *Node) fits(key string) bool {
 	return err == nil && sum == n.Payload.Sum
 }
 
-// mark is the data of a node as the plan leaves it. A list that is hidden from us cannot be proven, and a node of no stack has no
-// sum.
-func (p *Plan) mark(n *Node) ([]byte, error) {
-	marked := *n.Payload
+// mark is the data of a node as the plan leaves it. A node of no stack has no sum, nor has one whose list is hidden from us: what
+// the plan says of that was never compared.
+func (p *Plan) mark(c *Change) ([]byte, error) {
+	marked := *c.After.Payload
 	marked.Sum = ""
-	if marked.Owner.Stack != "" && !slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
+	if marked.Owner.Stack != "" && !c.Hides() {
 		var err error
-		if marked.Sum, err = n.sum(p.key()); err != nil {
+		if marked.Sum, err = c.After.sum(p.key()); err != nil {
 			return nil, err
 		}
 	}
 	return marked.Encode()
+}
+
+// Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
+func (c *Change) Hides() bool {
+	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
+	stays := c.Before != nil && c.Action != Create && !c.anew() && kind.EqualACL(c.Before.ACL, c.After.ACL)
+	return hidden(c.After.ACL) || stays && hidden(c.Before.ACL)
 }
 
 // slowSums are the results for the lists of late: a stack has few, and every node has one of them.
