@@ -124,9 +124,7 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		}
 		x, progress := all[i], a.progress(p.Ensemble)
 		x.Events = progress.event
-		a.underWay <- struct{}{} // from here on an interrupt waits for it, see await; after one, nothing begins
-		result, err := x.Run(ctx, p)
-		<-a.underWay
+		result, err := a.begun(ctx, x, p)
 		progress.stop()
 		if err != nil {
 			err = denied(ctx, x.Client, err)
@@ -143,6 +141,17 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 	}
 	a.show(done)
 	return nil
+}
+
+// begun is Run, for which an interrupt waits, see await. After an interrupt nothing begins, and what is done is said all the same.
+func (a *app) begun(ctx context.Context, x *apply.Executor, p *plan.Plan) (*apply.Result, error) {
+	select {
+	case a.underWay <- struct{}{}:
+		defer func() { <-a.underWay }()
+		return x.Run(ctx, p)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // executor applies on one ensemble. The operation is the word Terraform writes into its lock.

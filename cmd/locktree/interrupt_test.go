@@ -169,3 +169,57 @@ func TestAnInterruptWaitsForTheTransaction(t *testing.T) {
 		require.Contains(t, out, "No changes.")
 	})
 }
+
+const twoRoots = `locktree {
+  stack = "shop"
+}
+variable "zk" {}
+variable "root" {}
+ensemble "one" {
+  servers = [var.zk]
+  root    = "${var.root}/1"
+}
+ensemble "two" {
+  servers = [var.zk]
+  root    = "${var.root}/2"
+}
+principal "anyone" {
+  scheme = "world"
+}
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.anyone]
+    allow = "admin"
+  }
+}
+mutex "a" {
+  acl      = acl.open
+  ensemble = ensemble.one
+}
+mutex "b" {
+  acl      = acl.open
+  ensemble = ensemble.two
+}
+`
+
+// Between two ensembles nothing new begins; the command says what is done, and gives its locks back.
+func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
+	inFakeTime(t, "", func(t *testing.T, b *bench) {
+		b.write("base.locktree.hcl", twoRoots)
+		b.run(exitOK, "apply", "-auto-approve")
+		b.write("base.locktree.hcl", strings.ReplaceAll(twoRoots, "  acl      =", "  description = \"changed\"\n  acl      ="))
+		held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/t/1/a") }), zktest.Hold)
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			<-held.Hit()
+			interrupt()
+			time.Sleep(3 * time.Second)
+			held.Release()
+		}()
+		_, stderr := b.runUnder(ctx, exitError, "apply", "-auto-approve")
+		require.Contains(t, stderr, "The changes of ensemble \"one\" are applied.")
+		out, _ := b.run(exitOK, "apply", "-auto-approve")
+		require.Contains(t, out, "1 changed")
+	})
+}
