@@ -149,10 +149,10 @@ func certificatesGrant(t *testing.T, addr string, a *authority) {
 	as("auditor", exitError, "x509:CN=auditor", "destroy", "-auto-approve")
 	as("sre", exitOK, "Destroy complete!", "destroy", "-auto-approve")
 
-	// What OpenSSL prints is refused, and the error has the form that was let in.
+	// What OpenSSL prints by itself is refused, and the error names the command that prints the form that was let in.
 	for _, form := range []string{"/C=DE/O=Acme, Inc./OU=ops/CN=sre", `C = DE, O = \"Acme, Inc.\", OU = ops, CN = sre`, `CN=sre, OU=ops, O=\"Acme, Inc.\", C=DE`} {
 		o.write("locks.locktree.hcl", strings.Replace(byCertificate, `CN=sre,OU=ops,O=Acme\\, Inc.,C=DE`, form, 1))
-		as("sre", exitError, `"CN=sre,OU=ops,O=Acme\\, Inc.,C=DE"`, "validate")
+		as("sre", exitError, "openssl x509 -noout -subject -nameopt RFC2253", "validate")
 	}
 }
 
