@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -129,11 +130,21 @@ func (r *reading) notAddress(a *attribute, why string) (address, bool) {
 	return nil, false
 }
 
+// kindNames are the names of all kinds, sorted, for "did you mean".
+func kindNames() []string {
+	var names []string
+	for _, k := range kind.All() {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // misplaced reports why a step of this type cannot follow those before.
 func misplaced(before address, typ string) string {
 	k := kind.Lookup(typ)
 	if k == nil && typ != "module" {
-		names := append(kind.Names(), "module")
+		names := append(kindNames(), "module")
 		return fmt.Sprintf("%q is not a type of block that declares nodes.%s", typ, hint(typ, names, ""))
 	}
 	if len(before) == 0 || before.last() == "module" {

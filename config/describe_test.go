@@ -68,7 +68,7 @@ func TestTheSchemaSaysWhatTheKindsSay(t *testing.T) {
 			require.Equal(t, f.Default, a.Default)
 			require.Equal(t, f.Replace, a.ForcesReplace)
 			require.Equal(t, f.OneOf, a.OneOf)
-			require.Equal(t, f.Type == kind.TypeInt, a.Max != nil)
+			require.Equal(t, f.Number, a.Max != nil)
 			if a.Max != nil {
 				require.Equal(t, []int{f.Min, f.Max}, []int{*a.Min, *a.Max})
 			}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // LoadFS is [Load] on any file system, which must hold every module; dir is what
@@ -29,3 +31,9 @@ func (c *Console) Value(src string) (cty.Value, bool) { return c.value(src) }
 
 // Wrong reports whether the configuration has errors.
 func (c *Console) Wrong() bool { return c.diags.HasErrors() }
+
+// RolePerms are a role's permissions on a namespace and on a lock node.
+func RolePerms(word string) (namespace, lock kind.Perm) {
+	p, _ := role(word).perms()
+	return p.namespace, p.lock
+}

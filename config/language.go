@@ -169,8 +169,8 @@ func nodeTypes() []*blockType {
 			}},
 		}
 		for _, f := range k.New().Fields() {
-			a := ArgumentSchema{Name: f.Name, Type: f.Type.String(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf}
-			if f.Type == kind.TypeInt {
+			a := ArgumentSchema{Name: f.Name, Type: fieldType(f).FriendlyName(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf}
+			if f.Number {
 				a = a.within(f.Min, f.Max)
 			}
 			t.args = append(t.args, a)

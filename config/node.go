@@ -243,7 +243,7 @@ func (s scope) setField(a *attribute, f kind.Field) {
 		return
 	}
 	var err error
-	if f.Type == kind.TypeInt {
+	if f.Number {
 		number, _ := v.AsBigFloat().Float64()
 		err = f.Set(number)
 	} else {
@@ -257,7 +257,7 @@ func (s scope) setField(a *attribute, f kind.Field) {
 		err = wrong.Err
 	}
 	detail := a.name + ": " + strings.TrimSuffix(err.Error(), ".") + "."
-	if f.Type == kind.TypeString {
+	if !f.Number {
 		detail += plan.DidYouMean(v.AsString(), f.OneOf)
 	}
 	s.wrong(a, "Invalid value for "+a.name, detail)

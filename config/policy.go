@@ -228,7 +228,7 @@ func (s scope) evaluateACL() {
 func (s scope) evaluateGrant(g *block, p *policy) {
 	to, allow := g.arg("to"), g.arg("allow")
 	word, okAllow := s.text(allow)
-	var perms kind.RolePerms
+	var perms rolePerms
 	if okAllow {
 		var err error
 		if perms, err = grantPerms(word); err != nil {
@@ -249,14 +249,14 @@ func (s scope) evaluateGrant(g *block, p *policy) {
 		return
 	}
 	for _, a := range who {
-		if a.Scheme == "world" && !p.allowWorld && (perms.Namespace|perms.Lock|perms.Contender)&^kind.PermRead != 0 {
+		if a.Scheme == "world" && !p.allowWorld && (perms.namespace|perms.lock|perms.contender)&^kind.PermRead != 0 {
 			s.wrong(allow, "Everybody could write", fmt.Sprintf(
 				"This grants %q to everybody who can reach the servers. Grant \"observe\", or name principals. If you mean everybody, set allow_world = true in acl %q.", word, p.name))
 			return
 		}
-		p.namespace = appendGrant(p.namespace, a, perms.Namespace)
-		p.lock = appendGrant(p.lock, a, perms.Lock)
-		p.contender = appendGrant(p.contender, a, perms.Contender)
+		p.namespace = appendGrant(p.namespace, a, perms.namespace)
+		p.lock = appendGrant(p.lock, a, perms.lock)
+		p.contender = appendGrant(p.contender, a, perms.contender)
 	}
 }
 
@@ -268,25 +268,58 @@ func appendGrant(list []kind.ACL, to kind.ACL, perms kind.Perm) []kind.ACL {
 	return append(list, to)
 }
 
-var roles = []string{string(kind.RoleLock), string(kind.RoleObserve), string(kind.RoleAdmin)}
+// role is a word for a set of permissions. It means different permissions in different places, because deleting a lock needs a
+// right on its namespace, and deleting a contender one on its lock.
+type role string
+
+const (
+	roleLock    role = "lock"    // use the locks: queue, hold, release
+	roleObserve role = "observe" // see who holds and waits
+	roleAdmin   role = "admin"   // everything
+)
+
+var roles = []string{string(roleLock), string(roleObserve), string(roleAdmin)}
+
+// rolePerms are a role's permissions on a namespace, on a lock node (and the children its wire format needs) and on a
+// contender.
+type rolePerms struct{ namespace, lock, contender kind.Perm }
+
+// perms expands the role; ok is false for a word that is not a role.
+//
+// "lock" never gets c or d on a namespace: with d there, a program could delete a lock on which it has no right at all. On the
+// lock node it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write
+// and for revocation requests.
+func (r role) perms() (rolePerms, bool) {
+	const queue = kind.PermCreate | kind.PermRead | kind.PermDelete
+	switch r {
+	case roleLock:
+		return rolePerms{kind.PermRead, queue, queue | kind.PermWrite}, true
+	case roleObserve:
+		return rolePerms{kind.PermRead, kind.PermRead, kind.PermRead}, true
+	case roleAdmin:
+		return rolePerms{kind.PermAll, kind.PermAll, kind.PermAll}, true
+	default:
+		return rolePerms{}, false
+	}
+}
 
 // grantPerms expands a role, or letters. Letters mean what they say on locks and
 // contenders. On namespaces c and d are left out of them, because d there deletes
 // any lock; unless a is granted as well, which gives everything
 // else anyway.
-func grantPerms(word string) (kind.RolePerms, error) {
-	if perms, ok := kind.Role(word).Perms(); ok {
+func grantPerms(word string) (rolePerms, error) {
+	if perms, ok := role(word).perms(); ok {
 		return perms, nil
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return kind.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, plan.DidYouMean(word, roles))
+		return rolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, plan.DidYouMean(word, roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {
 		ns &^= kind.PermCreate | kind.PermDelete
 	}
-	return kind.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
+	return rolePerms{ns, p, p}, nil
 }
 
 // principals reads a list of principals. Their marks come off here: an
@@ -342,8 +375,8 @@ func digestID(user, password string) string {
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
 func (s scope) evaluateAccess(b *block) *plan.Access {
-	admins := s.declaredTo(b.arg("admins"), kind.RoleAdmin)
-	readers := s.declaredTo(b.arg("readers"), kind.RoleObserve)
+	admins := s.declaredTo(b.arg("admins"), roleAdmin)
+	readers := s.declaredTo(b.arg("readers"), roleObserve)
 	if s.r.failed || admins == nil && readers == nil {
 		return nil
 	}
@@ -375,7 +408,7 @@ func (s scope) evaluateAccess(b *block) *plan.Access {
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func (s scope) declaredTo(a *attribute, role kind.Role) []kind.ACL {
+func (s scope) declaredTo(a *attribute, as role) []kind.ACL {
 	if a == nil {
 		return nil
 	}
@@ -387,9 +420,9 @@ func (s scope) declaredTo(a *attribute, role kind.Role) []kind.ACL {
 	if !ok {
 		return nil
 	}
-	perms, _ := role.Perms()
+	perms, _ := as.perms()
 	for i := range who {
-		who[i].Perms = perms.Namespace
+		who[i].Perms = perms.namespace
 	}
 	return kind.NormalizeACL(who)
 }

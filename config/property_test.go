@@ -49,7 +49,7 @@ func drawBlocks(t *rapid.T, b *strings.Builder, depth int) {
 
 func drawField(t *rapid.T, f kind.Field) string {
 	switch {
-	case f.Type == kind.TypeInt:
+	case f.Number:
 		return fmt.Sprint(rapid.IntRange(f.Min, f.Max).Draw(t, f.Name))
 	case len(f.OneOf) > 0:
 		return fmt.Sprintf("%q", rapid.SampledFrom(f.OneOf).Draw(t, f.Name))

@@ -85,7 +85,7 @@ func (r resolver) rootHint(given string) string {
 		}
 	}
 	roots := append([]string{"path", "each"}, namedRoots...)
-	if s := plan.DidYouMean(given, append(roots, kind.Names()...)); s != "" {
+	if s := plan.DidYouMean(given, append(roots, kindNames()...)); s != "" {
 		return s
 	}
 	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a string needs quotes.`
@@ -209,7 +209,7 @@ func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool 
 		return true
 	}
 	if n.kind.Container {
-		names = append(names, kind.Names()...)
+		names = append(names, kindNames()...)
 	}
 	r.errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.addr, name, hint(name, names, ""))
 	return false

@@ -228,7 +228,7 @@ func objectType(k *kind.Kind) map[string]cty.Type {
 }
 
 func fieldType(f kind.Field) cty.Type {
-	if f.Type == kind.TypeInt {
+	if f.Number {
 		return cty.Number
 	}
 	return cty.String

@@ -188,7 +188,7 @@ func (d *decisions) checkShrink(c *Change) {
 	queue, _ := kind.SortContenders(held)
 	over := 0
 	for i := range queue {
-		if !c.Kind.Queues[0].Admit(c.After.Payload.Params, queue, i).Granted {
+		if admitted, _ := c.Kind.Queues[0].Admit(c.After.Payload.Params, queue, i); !admitted {
 			over++
 		}
 	}

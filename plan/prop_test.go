@@ -51,7 +51,7 @@ func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 
 func value(t *rapid.T, f kind.Field) any {
 	switch {
-	case f.Type == kind.TypeInt:
+	case f.Number:
 		return rapid.IntRange(f.Min, f.Min+2).Draw(t, f.Name)
 	case len(f.OneOf) > 0:
 		return rapid.SampledFrom(f.OneOf).Draw(t, f.Name)

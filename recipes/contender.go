@@ -51,7 +51,7 @@ type contender struct {
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
 // "_c_<uuid>-lock-", or kazoo's "<32 hex>__lock__".
-func protectedPrefix(w kind.Wire, marker string, u [16]byte) string {
+func protectedPrefix(w string, marker string, u [16]byte) string {
 	if w == kind.WireKazoo {
 		return hex.EncodeToString(u[:]) + marker
 	}
@@ -60,6 +60,19 @@ func protectedPrefix(w kind.Wire, marker string, u [16]byte) string {
 		name = append(hex.AppendEncode(name, part), '-')
 	}
 	return string(append(name, marker...))
+}
+
+// markerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
+func markerOf(q kind.Queue, wire string, shared bool) (string, error) {
+	table, mode := q.Exclusive, "exclusive"
+	if shared {
+		table, mode = q.Shared, "shared"
+	}
+	m, ok := table[wire]
+	if !ok {
+		return "", fmt.Errorf("wire format %q has no %s contender for this recipe type; use wire = %q", wire, mode, kind.WireCurator)
+	}
+	return m, nil
 }
 
 // newUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
@@ -160,6 +173,14 @@ func holderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
+// nodeData is the data of a contender's node in a queue.
+func nodeData(q kind.Queue, h kind.Holder) []byte {
+	if q.Plain {
+		return []byte(h.ID)
+	}
+	return h.Encode()
+}
+
 // heldData is a contender's data with the mark of a grant to id.
 func heldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
@@ -168,7 +189,7 @@ func heldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	}
 	at = at.UTC()
 	h.ID, h.Held = id, &at
-	return q.Data(h)
+	return nodeData(q, h)
 }
 
 // saysHeld reports whether a contender of ours wrote that it was granted.

@@ -28,7 +28,7 @@ func scenes() []scene {
 		}},
 		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
 		{"read-write lock, writers first", func(l *lab) {
-			l.declare("/rw", &kind.RWLockParams{Preference: kind.PreferWriter})
+			l.declare("/rw", &kind.RWLockParams{Preference: "writer"})
 		}, []string{"/rw"}, playWritersFirst},
 		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
 			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))

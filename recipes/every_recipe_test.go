@@ -207,7 +207,7 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		c := l.client("a")
 		require.NoError(t, l.srv.Create("/undeclared", nil))
 		p := kind.Semaphore.New().(*kind.SemaphoreParams)
-		p.Wire = string(kind.WireKazoo)
+		p.Wire = kind.WireKazoo
 		brought := c.Semaphore("/undeclared", recipes.WithParams(p))
 		_, err := brought.Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, "/undeclared")

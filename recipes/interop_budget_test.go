@@ -155,7 +155,7 @@ type rival struct {
 	*biller
 	i    int // column
 	p    party
-	wire kind.Wire
+	wire string
 }
 
 func (m rival) mutex(name string) string {

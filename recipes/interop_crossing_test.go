@@ -279,7 +279,7 @@ func (l *realLab) access(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, l.admin.AddAuth("digest", []byte(credentials)))
-	path := l.provision(t, &kind.MutexParams{Common: kind.Common{Wire: string(kind.WireCurator)}},
+	path := l.provision(t, &kind.MutexParams{Common: kind.Common{Wire: kind.WireCurator}},
 		kind.ACL{Scheme: acl[0].Scheme, ID: acl[0].ID, Perms: kind.PermAll})
 	_, err := l.admin.SetACL(path, acl, -1)
 	require.NoError(t, err)

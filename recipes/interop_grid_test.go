@@ -24,7 +24,7 @@ const (
 // grid is a matrix: who holds, who waits, what must happen.
 type grid struct {
 	recipe  string
-	declare func(kind.Wire) kind.Params
+	declare func(string) kind.Params
 	parties []party
 	cells   string // holders down, waiters across, in the order of parties: B, S, I or - for the verdicts
 }
@@ -50,7 +50,7 @@ func (g grid) check(t *testing.T) {
 }
 
 // wireOf is the declaration both programs can live with: that of the Go programs among them.
-func wireOf(parties ...party) kind.Wire {
+func wireOf(parties ...party) string {
 	for _, p := range parties {
 		if p.wire != "" {
 			return p.wire
@@ -64,8 +64,8 @@ func wireOf(parties ...party) kind.Wire {
 // can tell exclusion from its absence. ZooKeeper's WriteLock counts whatever has a dash before its number.
 var mutexes = grid{
 	recipe: "mutex",
-	declare: func(w kind.Wire) kind.Params {
-		return &kind.MutexParams{Common: kind.Common{Wire: string(w)}}
+	declare: func(w string) kind.Params {
+		return &kind.MutexParams{Common: kind.Common{Wire: w}}
 	},
 	parties: []party{
 		ours("go", kind.WireCurator, goMutex),
@@ -94,8 +94,8 @@ var mutexes = grid{
 // of their row ignores.
 var rwlocks = grid{
 	recipe: "rwlock",
-	declare: func(w kind.Wire) kind.Params {
-		return &kind.RWLockParams{Common: kind.Common{Wire: string(w)}, Preference: kind.PreferFair}
+	declare: func(w string) kind.Params {
+		return &kind.RWLockParams{Common: kind.Common{Wire: w}, Preference: "fair"}
 	},
 	parties: []party{
 		ours("go-reader", kind.WireCurator, goRead),
@@ -127,8 +127,8 @@ var rwlocks = grid{
 // elections is the matrix of who leads.
 var elections = grid{
 	recipe: "election",
-	declare: func(w kind.Wire) kind.Params {
-		return &kind.ElectionParams{Common: kind.Common{Wire: string(w)}}
+	declare: func(w string) kind.Params {
+		return &kind.ElectionParams{Common: kind.Common{Wire: w}}
 	},
 	parties: []party{
 		ours("go", kind.WireCurator, goElection),

@@ -13,13 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // party is one program's way into a lock of some recipe.
 type party struct {
-	name  string    // in the tables
-	wire  kind.Wire // how a Go program needs the lock declared; "" = it can use any declaration, or none
+	name  string // in the tables
+	wire  string // how a Go program needs the lock declared; "" = it can use any declaration, or none
 	enter func(t *testing.T, l *realLab, path string) *entry
 }
 
@@ -87,7 +86,7 @@ type goLock struct {
 }
 
 // ours is a recipe of this library, in a client of its own: every entry is another Go program.
-func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
+func ours(name string, wire string, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
 	return party{name: name, wire: wire, enter: func(t *testing.T, l *realLab, path string) *entry {
 		seen := &queuedObserver{seen: make(chan struct{})}
 		c := l.goClient(t, name, seen, auth...)

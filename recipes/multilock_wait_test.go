@@ -68,7 +68,7 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 func TestAReaderInASetLetsPreferredWritersGoFirst(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
 		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
 		require.NoError(t, err)
 		w1 := l.locker(l.client("w1").RWMutex(p).Lock)

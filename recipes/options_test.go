@@ -32,7 +32,7 @@ func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
 		curators := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
-		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: string(kind.WireKazoo)}}), recipes.WithCreate())
+		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: kind.WireKazoo}}), recipes.WithCreate())
 		for range 2 {
 			x, err := curators.Lock(t.Context())
 			require.NoError(t, err)

@@ -37,7 +37,7 @@ type declaration struct {
 	params  kind.Params
 	acl     []zk.ACL // of contenders
 	shared  []zk.ACL // what acl is where nothing is declared
-	wire    kind.Wire
+	wire    string
 	waiters int // max_waiters
 }
 
@@ -118,7 +118,7 @@ func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
 		switch v := f.Get().(type) {
 		case string:
 			if f.Name == "wire" && v != "" {
-				d.wire = kind.Wire(v)
+				d.wire = v
 			}
 		case int:
 			if f.Name == "max_waiters" {

@@ -59,13 +59,13 @@ func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
 // contender makes a contender that does not exist yet.
 func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.Holder) (*contender, error) {
-	marker, err := in.Marker(d.wire, q.shared)
+	marker, err := markerOf(in, d.wire, q.shared)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	return &contender{
 		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
-		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, home: q.c.state.janitor(s),
+		data: nodeData(in, about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, home: q.c.state.janitor(s),
 	}, nil
 }
 
@@ -92,19 +92,19 @@ func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name st
 	if i < 0 {
 		return errNotListed
 	}
-	adm := k.Admit(p, line, i)
-	*v = verdict{granted: adm.Granted, position: i, first: &line[0], total: len(line)}
-	if adm.Granted {
+	admitted, behind := k.Admit(p, line, i)
+	*v = verdict{granted: admitted, position: i, first: &line[0], total: len(line)}
+	if admitted {
 		return nil
 	}
-	if adm.Behind != kind.AnyChange {
-		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
-		if 0 < adm.Behind && adm.Behind == i-1 {
+	if behind != kind.AnyChange {
+		v.behind, v.head = line[behind].Name, behind == 0
+		if 0 < behind && behind == i-1 {
 			v.before = line[i-2].Name
 		}
 	}
 	for j := range i {
-		if k.Gate || !k.Admit(p, line, j).Granted { // of a gate the first waits too
+		if admitted, _ := k.Admit(p, line, j); k.Gate || !admitted { // of a gate the first waits too
 			v.waiters++
 		}
 	}

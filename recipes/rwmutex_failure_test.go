@@ -67,7 +67,7 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 func TestAPreferredWriterIsNotPassedByAReaderItsQueueDoesNotShow(t *testing.T) {
 	// The reader gives its word before it queues: whoever writes while it waits goes first too.
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
 		w1, err := l.client("w1").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
 		reader := l.client("r")
@@ -102,7 +102,7 @@ func TestPreferenceForWritersWorksBesideForeignWriters(t *testing.T) { // Curato
 		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
 	} {
 		inLab(t, func(t *testing.T, l *lab) {
-			p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+			p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
 			writer := l.foreign(p, name, "")
 			r := l.locker(l.client("r").RWMutex(p).RLock)
 			require.Len(t, l.children(p), 1, "the reader queued behind a writer it should let go first")
@@ -116,7 +116,7 @@ func TestPreferenceForWritersWorksBesideForeignWriters(t *testing.T) { // Curato
 
 func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
 		w, err := l.client("w").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
 		r := l.locker(l.client("r").RWMutex(p).RLock)

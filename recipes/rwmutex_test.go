@@ -217,7 +217,7 @@ func TestAWriterMayReadWhatItHolds(t *testing.T) {
 
 func TestPreferenceForWritersMakesReadersWaitBeforeTheyQueue(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
 		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
 		require.NoError(t, err)
 		w1 := l.locker(l.client("w1").RWMutex(p).Lock)

@@ -18,7 +18,7 @@ import (
 // writersFirst declares a lock that prefers writers, of which one, of nobody's, is queued.
 func (l *lab) writersFirst(path string) (writer string) {
 	l.t.Helper()
-	l.declare(path, &kind.RWLockParams{Preference: kind.PreferWriter})
+	l.declare(path, &kind.RWLockParams{Preference: "writer"})
 	writer = l.foreign(path, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "")
 	require.NoError(l.t, l.srv.SetCreateCount(path, 1))
 	return writer

@@ -23,9 +23,9 @@ func (w *simWorld) declareLock(of simMember) {
 	d := &simDeclaration{recipe: of.recipe, lowered: simPermits}
 	switch of.recipe {
 	case "rwlock":
-		p := &kind.RWLockParams{Common: common, Preference: kind.PreferFair}
+		p := &kind.RWLockParams{Common: common, Preference: "fair"}
 		if w.plan.writers {
-			p.Preference = kind.PreferWriter
+			p.Preference = "writer"
 		}
 		d.params = p
 	case "semaphore":

@@ -292,7 +292,7 @@ func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-43
 func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := kind.Mutex.New().(*kind.MutexParams)
-		p.Wire = string(kind.WireKazoo)
+		p.Wire = kind.WireKazoo
 		l.declare("/m", p)
 		m := l.client("a").Mutex("/m")
 		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too

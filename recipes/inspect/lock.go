@@ -61,13 +61,45 @@ func (in *Report) classify(data []byte, children []string) kind.Params {
 		return in.Payload.Params
 	}
 	in.Guessed = true
-	if in.Kind = kind.Guess(children); in.Kind == nil {
+	if in.Kind = guess(children); in.Kind == nil {
 		if in.kazoo = kazooPermits(data, children); in.kazoo == 0 || len(children) == 0 {
 			return nil
 		}
 		in.Kind = semaphore()
 	}
 	return in.Kind.New()
+}
+
+// guess guesses the kind of an undeclared lock from its children; nil when they give no hint. It looks at all contenders:
+// kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more.
+func guess(children []string) *kind.Kind {
+	line, _ := kind.SortContenders(children)
+	for _, k := range kind.All() {
+		if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, func(c string) bool { return !slices.Contains(children, c) }) ||
+			slices.ContainsFunc(line, func(c kind.Contender) bool { return writes(k, c) && !writes(kind.Mutex, c) }) {
+			return k
+		}
+	}
+	if len(line) > 0 {
+		return kind.Mutex
+	}
+	return nil
+}
+
+// writes reports whether contenders of this kind, in the lock node itself, have the marker of c.
+func writes(k *kind.Kind, c kind.Contender) bool {
+	return slices.ContainsFunc(k.Queues, func(q kind.Queue) bool {
+		table := q.Exclusive
+		if c.Shared {
+			table = q.Shared
+		}
+		for _, marker := range table {
+			if q.Child == "" && marker == c.Marker {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // read fills in holders and waiters.
@@ -92,7 +124,7 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 				return err
 			}
 		}
-		line, junk, err := Contenders(ctx, s, dir, names)
+		line, junk, err := contenders(dir, names, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) })
 		if err != nil {
 			return err
 		}
@@ -138,14 +170,10 @@ func (in *Report) junk(dir string, names []string) {
 	}
 }
 
-// Contenders reads the contenders among the children of dir, in order; those that have gone are left out.
-func Contenders(ctx context.Context, s *session.Session, dir string, children []string) ([]Contender, []string, error) {
-	return contenders(dir, children, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) })
-}
-
 // reading reads one contender; nil if it has gone.
 type reading func(kind.Contender) (*Contender, error)
 
+// contenders reads the contenders among the children of dir, in order; those that have gone are left out.
 func contenders(dir string, children []string, read reading) ([]Contender, []string, error) {
 	queue, junk := kind.SortContenders(children)
 	out, err := readAll(dir, queue, read)

@@ -119,7 +119,7 @@ func (f *Found) recognise(in *Report) {
 	for _, c := range append(slices.Clone(in.Holders), in.Waiters...) {
 		writers[c.Writer] = true
 	}
-	if len(writers) == 1 && writers["kazoo"] && !f.set("wire", string(kind.WireKazoo)) {
+	if len(writers) == 1 && writers["kazoo"] && !f.set("wire", kind.WireKazoo) {
 		f.Notes = append(f.Notes, "Its clients use kazoo, whose names for contenders this type does not know.")
 	}
 	if len(writers) > 1 {

@@ -1,19 +1,16 @@
 package kind
 
-// Wire is a wire format: the naming scheme of a lock's contenders. Contenders with
-// names of different schemes do not exclude each other, so a lock has one wire
-// format, on which all its clients must agree.
-type Wire string
-
-// The wire formats.
+// The wire formats: naming schemes of a lock's contenders. Contenders with names of
+// different schemes do not exclude each other, so a lock has one wire format, on
+// which all its clients must agree.
 const (
 	// WireCurator writes the names of Apache Curator's recipes. Clients of
 	// Curator, go-zookeeper and this library exclude each other.
-	WireCurator Wire = "curator"
+	WireCurator = "curator"
 	// WireKazoo writes the names of Python's kazoo. Stock kazoo clients,
 	// go-zookeeper and this library exclude each other; Curator clients do not
 	// see these contenders and must not use such a lock.
-	WireKazoo Wire = "kazoo"
+	WireKazoo = "kazoo"
 )
 
 // Common are the parameters that every recipe has.
@@ -25,7 +22,8 @@ type Common struct {
 	// no bound. The library enforces it when it joins a queue; foreign clients
 	// ignore it.
 	MaxWaiters int
-	// Wire is the naming scheme of the contenders.
+	// Wire is the naming scheme of the contenders: [WireCurator], which is also
+	// meant by "", or [WireKazoo].
 	Wire string
 }
 
@@ -38,16 +36,12 @@ type shared interface {
 }
 
 // commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.
-func commonTable(wires ...Wire) []Parameter {
-	names := make([]string, len(wires))
-	for i, w := range wires {
-		names[i] = string(w)
-	}
-	return append([]Parameter{
+func commonTable(wires ...string) []parameter {
+	return append([]parameter{
 		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
 		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so
 		// the scheme can only change while the queue is empty.
-		stringField("wire", func(p shared) *string { return &p.common().Wire }, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
+		stringField("wire", func(p shared) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
 	}, limitsTable()...)
 }

@@ -41,29 +41,6 @@ func (q Queue) markers() (all []marker) {
 	return all
 }
 
-// Guess guesses the kind of an undeclared lock from its children; nil when they give no hint. It looks at all contenders:
-// kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more.
-func Guess(children []string) *Kind {
-	line, _ := SortContenders(children)
-	for _, k := range kinds {
-		if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, func(c string) bool { return !slices.Contains(children, c) }) ||
-			slices.ContainsFunc(line, func(c Contender) bool { return k.writes(c) && !Mutex.writes(c) }) {
-			return k
-		}
-	}
-	if len(line) > 0 {
-		return Mutex
-	}
-	return nil
-}
-
-// writes reports whether contenders of this kind, in the lock node itself, have the marker of c.
-func (k *Kind) writes(c Contender) bool {
-	return slices.ContainsFunc(k.Queues, func(q Queue) bool {
-		return q.Child == "" && slices.Contains(q.markers(), marker{c.Marker, c.Shared})
-	})
-}
-
 // ParseContender parses the child name of any known client. If it returns false the
 // child is not a contender: it must be neither waited for nor counted.
 func ParseContender(name string) (Contender, bool) {

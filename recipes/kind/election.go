@@ -12,7 +12,7 @@ var Election = &Kind{
 	Queues: []Queue{{
 		Admit:     firstHolds,
 		Plain:     true, // LeaderLatch.getParticipants shows the whole data as the candidate's id
-		Exclusive: map[Wire]string{WireCurator: "latch-", WireKazoo: "__lock__"},
+		Exclusive: map[string]string{WireCurator: "latch-", WireKazoo: "__lock__"},
 	}},
 	New: func() Params { return applyDefaults(&ElectionParams{}) },
 }
@@ -27,4 +27,4 @@ func (*ElectionParams) Kind() *Kind { return Election }
 func (p *ElectionParams) Fields() []Field { return bind(electionTable, p) }
 
 // Leading and waiting have no limits: a leader should lead for as long as it can.
-var electionTable = slices.DeleteFunc(commonTable(WireCurator, WireKazoo), func(f Parameter) bool { return f.Name == "max_hold" || f.Name == "max_wait" })
+var electionTable = slices.DeleteFunc(commonTable(WireCurator, WireKazoo), func(f parameter) bool { return f.Name == "max_hold" || f.Name == "max_wait" })

@@ -35,7 +35,8 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 			queue[i] = c.Contender
 		}
 		for i, c := range lines[at] {
-			v := Verdict{Holds: !q.Gate && q.Admit(params, queue, i).Granted}
+			admitted, _ := q.Admit(params, queue, i)
+			v := Verdict{Holds: !q.Gate && admitted}
 			if k.Permits != nil {
 				v.Holds = v.Holds || !q.Gate && (!declared || !c.tentative(i, gated))
 				v.Permits = c.permits(q.Gate, v.Holds, gated)

@@ -1,9 +1,6 @@
 package kind
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Kind describes one recipe type. Values are the package-level variables
 // [Namespace], [Mutex], [RWLock], [Semaphore] and [Election]; compare them by
@@ -39,20 +36,21 @@ type Queue struct {
 	// Gate marks an antechamber: being first in it grants nothing yet.
 	Gate bool
 	// Admit decides, for a queue sorted by [SortContenders], whether the
-	// contender at index i is admitted and, if not, what to wait for. It is pure:
-	// the same queue gives the same answer to every client, so all clients agree
-	// without talking to each other.
-	Admit func(p Params, queue []Contender, i int) Admission
+	// contender at index i is admitted and, if not, behind which one it is: the
+	// index of the contender whose departure must be awaited, or [AnyChange] when
+	// no single departure decides; it means nothing if admitted. It is pure: the same queue gives the same answer
+	// to every client, so all clients agree without talking to each other.
+	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
 	// Marked means that a contender that holds after a wait writes that into its
 	// node ([Holder].Held), unless it gives the lock back at once, and that its
 	// successor may conclude from this that it is next. That requires a queue in
 	// which nobody can appear ahead of others.
 	Marked bool
-	// Plain means that nodes contain only the ID of their owner.
+	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool
 	// Exclusive and Shared are the markers in contender names, by wire format.
 	// Shared is nil if the kind has no shared mode.
-	Exclusive, Shared map[Wire]string
+	Exclusive, Shared map[string]string
 }
 
 // Dir is the node whose children are the contenders of the queue, in the lock at path.
@@ -61,23 +59,6 @@ func (q Queue) Dir(path string) string {
 		return path
 	}
 	return JoinPath(path, q.Child)
-}
-
-// Data is the data of a contender's node in this queue.
-func (q Queue) Data(h Holder) []byte {
-	if q.Plain {
-		return []byte(h.ID)
-	}
-	return h.Encode()
-}
-
-// Admission is the answer of [Queue].Admit.
-type Admission struct {
-	// Granted: the contender is admitted.
-	Granted bool
-	// Behind is the index of the contender whose departure must be awaited, or
-	// [AnyChange] when no single departure decides. Meaningless when Granted.
-	Behind int
 }
 
 // AnyChange means that the contender has to look again after any change of the queue.
@@ -119,16 +100,6 @@ func Lookup(name string) *Kind {
 	return nil
 }
 
-// Names returns the names of all kinds, sorted, for "did you mean".
-func Names() []string {
-	names := make([]string, 0, len(kinds))
-	for _, k := range kinds {
-		names = append(names, k.Name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 func (k *Kind) String() string {
 	if k == nil {
 		return "unknown kind"
@@ -136,26 +107,7 @@ func (k *Kind) String() string {
 	return k.Name
 }
 
-// Marker returns the marker in the names of this queue's contenders, or an error that
-// says why the wire format has none.
-func (q Queue) Marker(w Wire, shared bool) (string, error) {
-	table, mode := q.Exclusive, "exclusive"
-	if shared {
-		table, mode = q.Shared, "shared"
-	}
-	m, ok := table[w]
-	if !ok {
-		return "", fmt.Errorf("wire format %q has no %s contender for this recipe type; use wire = %q", w, mode, WireCurator)
-	}
-	return m, nil
-}
-
 // firstHolds is the admission rule of a queue with one holder: the front holds
 // and everybody else waits for its own predecessor, so that a departure wakes
 // exactly one (the herd-free rule of ZooKeeper's lock recipe).
-func firstHolds(_ Params, _ []Contender, i int) Admission {
-	if i == 0 {
-		return Admission{Granted: true}
-	}
-	return Admission{Behind: i - 1}
-}
+func firstHolds(_ Params, _ []Contender, i int) (admitted bool, behind int) { return i == 0, i - 1 }

@@ -54,8 +54,8 @@ func (p *Payload) Limits() Limits {
 	return Limits{}
 }
 
-func limitsTable() []Parameter {
-	return []Parameter{
+func limitsTable() []parameter {
+	return []parameter{
 		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
 		stringField("max_wait", func(p limited) *string { return &p.limits().MaxWait }, "", `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
 		stringField("owner", func(p limited) *string { return &p.limits().Owner }, "", "Who is responsible: a team or a mail address; nodes inside inherit it.").inherits(checkPrintable),

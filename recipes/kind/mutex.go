@@ -7,7 +7,7 @@ var Mutex = &Kind{
 	Doc:  "A lock with one holder at a time, granted first come, first served.",
 	Queues: []Queue{{
 		Admit: firstHolds, Marked: true,
-		Exclusive: map[Wire]string{WireCurator: "lock-", WireKazoo: "__lock__"},
+		Exclusive: map[string]string{WireCurator: "lock-", WireKazoo: "__lock__"},
 	}},
 	New: func() Params { return applyDefaults(&MutexParams{}) },
 }

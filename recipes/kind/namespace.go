@@ -21,6 +21,6 @@ func (*NamespaceParams) Kind() *Kind { return Namespace }
 // Fields implements [Params].
 func (p *NamespaceParams) Fields() []Field { return bind(namespaceTable, p) }
 
-var namespaceTable = append([]Parameter{
+var namespaceTable = append([]parameter{
 	stringField("description", func(p *NamespaceParams) *string { return &p.Description }, "", "What the namespace is for, for people who read the plan."),
 }, limitsTable()...)

@@ -19,33 +19,22 @@ type Params interface {
 	Fields() []Field
 }
 
-// Type is the type of a parameter.
-type Type int
-
-// The parameter types. There is deliberately nothing richer: a parameter has to
-// survive HCL, JSON, a znode and a diff without a conversion that can fail.
-const (
-	TypeString Type = iota
-	TypeInt
-)
-
-func (t Type) String() string {
-	return [...]string{"string", "number"}[t]
-}
-
 // Field is one parameter: its declaration together with its value. It is passed by value and points into the parameters it
 // was made for, so a copy sets the same parameter.
 type Field struct {
-	*Parameter
+	*parameter
 	of Params
 }
 
-// Parameter is what a kind declares of a parameter: a row of its table, which all of its nodes share. A plan of 100,000
+// parameter is what a kind declares of a parameter: a row of its table, which all of its nodes share. A plan of 100,000
 // locks asks for their fields a dozen times each.
-type Parameter struct {
+//
+// A parameter is a string or a number. There is deliberately nothing richer: it has to survive HCL, JSON, a znode and a diff
+// without a conversion that can fail.
+type parameter struct {
 	Name     string
 	Doc      string
-	Type     Type
+	Number   bool     // its value is an int; otherwise a string
 	Required bool     // no default: the configuration must set it
 	Default  any      // string or int: the value of an absent parameter
 	OneOf    []string // the allowed strings, if the set is closed
@@ -69,16 +58,16 @@ type ParamError struct {
 func (e *ParamError) Error() string { return fmt.Sprintf("parameter %q: %v", e.Name, e.Err) }
 func (e *ParamError) Unwrap() error { return e.Err }
 
-func stringField[P Params](name string, at func(P) *string, def, doc string, oneOf ...string) Parameter {
-	return Parameter{Name: name, Doc: doc, Type: TypeString, Default: def, OneOf: oneOf, at: func(p Params) any { return at(p.(P)) }}
+func stringField[P Params](name string, at func(P) *string, def, doc string, oneOf ...string) parameter {
+	return parameter{Name: name, Doc: doc, Default: def, OneOf: oneOf, at: func(p Params) any { return at(p.(P)) }}
 }
 
-func intField[P Params](name string, at func(P) *int, def, lo, hi int, doc string) Parameter {
-	return Parameter{Name: name, Doc: doc, Type: TypeInt, Default: def, Min: lo, Max: hi, at: func(p Params) any { return at(p.(P)) }}
+func intField[P Params](name string, at func(P) *int, def, lo, hi int, doc string) parameter {
+	return parameter{Name: name, Doc: doc, Number: true, Default: def, Min: lo, Max: hi, at: func(p Params) any { return at(p.(P)) }}
 }
 
 // bind makes the fields of one node.
-func bind(table []Parameter, p Params) []Field {
+func bind(table []parameter, p Params) []Field {
 	out := make([]Field, len(table))
 	for i := range table {
 		out[i] = Field{&table[i], p}
@@ -87,17 +76,17 @@ func bind(table []Parameter, p Params) []Field {
 }
 
 // A required parameter has no default: nil, so that applyDefaults skips it.
-func (f Parameter) required() Parameter { f.Required, f.Default = true, nil; return f }
-func (f Parameter) replaces() Parameter { f.Replace = true; return f }
+func (f parameter) required() parameter { f.Required, f.Default = true, nil; return f }
+func (f parameter) replaces() parameter { f.Replace = true; return f }
 
 // refuses gives the reason why a string that somebody will try is not in OneOf.
-func (f Parameter) refuses(value, why string) Parameter {
+func (f parameter) refuses(value, why string) parameter {
 	f.refused = map[string]string{value: why}
 	return f
 }
 
 // inherits marks a string that a namespace passes on; rule applies to strings other than "", which means none.
-func (f Parameter) inherits(rule func(string) error) Parameter {
+func (f parameter) inherits(rule func(string) error) parameter {
 	f.Inherit, f.rule = true, rule
 	return f
 }
@@ -133,23 +122,21 @@ func (f Field) Set(v any) error {
 
 // check checks a value against the declaration: one from outside (Set) or the present one (Validate). So it accepts the types
 // of both.
-func (f *Parameter) check(v any) error {
-	switch f.Type {
-	case TypeInt:
-		n, err := wholeNumber(v)
-		if err != nil {
-			return err
-		}
-		if n < f.Min || n > f.Max {
-			return fmt.Errorf("%d is out of range: it must be between %d and %d", n, f.Min, f.Max)
-		}
-	default:
+func (f *parameter) check(v any) error {
+	if !f.Number {
 		return f.checkString(v)
+	}
+	n, err := wholeNumber(v)
+	if err != nil {
+		return err
+	}
+	if n < f.Min || n > f.Max {
+		return fmt.Errorf("%d is out of range: it must be between %d and %d", n, f.Min, f.Max)
 	}
 	return nil
 }
 
-func (f *Parameter) checkString(v any) error {
+func (f *parameter) checkString(v any) error {
 	s, ok := v.(string)
 	if !ok {
 		return errors.New("must be a string")

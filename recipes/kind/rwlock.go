@@ -7,20 +7,20 @@ var RWLock = &Kind{
 	Doc:  "A lock that many readers or one writer hold at a time.",
 	Queues: []Queue{{
 		Admit:     admitReadersTogether, // not Marked, because a downgrade puts a reader with an old number ahead of others
-		Exclusive: map[Wire]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
-		Shared:    map[Wire]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
+		Exclusive: map[string]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
+		Shared:    map[string]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
 	}},
 	New:    func() Params { return applyDefaults(&RWLockParams{}) },
-	Yields: func(p Params) bool { return p.(*RWLockParams).Preference == PreferWriter },
+	Yields: func(p Params) bool { return p.(*RWLockParams).Preference == preferWriter },
 }
 
 // Preferences of a read-write lock.
 const (
-	// PreferFair admits strictly in the order of arrival.
-	PreferFair = "fair"
-	// PreferWriter makes a program that wants to read wait while a writer is
+	// preferFair admits strictly in the order of arrival.
+	preferFair = "fair"
+	// preferWriter makes a program that wants to read wait while a writer is
 	// queued anywhere. Readers are admitted in the order of arrival otherwise.
-	PreferWriter = "writer"
+	preferWriter = "writer"
 )
 
 // RWLockParams are the parameters of a read-write lock.
@@ -37,21 +37,21 @@ func (*RWLockParams) Kind() *Kind { return RWLock }
 func (p *RWLockParams) Fields() []Field { return bind(rwlockTable, p) }
 
 var rwlockTable = append(commonTable(WireCurator, WireKazoo),
-	stringField("preference", func(p *RWLockParams) *string { return &p.Preference }, PreferFair,
-		"Who goes first when readers and writers compete: fair or writer.", PreferFair, PreferWriter))
+	stringField("preference", func(p *RWLockParams) *string { return &p.Preference }, preferFair,
+		"Who goes first when readers and writers compete: fair or writer.", preferFair, preferWriter))
 
 // admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a
 // writer for its immediate predecessor, whatever that is. Because readers wait for
 // the nearest writer and not for the first, a release wakes no reader that still has
 // another writer ahead (kazoo #649).
-func admitReadersTogether(_ Params, queue []Contender, i int) Admission {
+func admitReadersTogether(_ Params, queue []Contender, i int) (admitted bool, behind int) {
 	if !queue[i].Shared {
 		return firstHolds(nil, queue, i)
 	}
 	for j := i - 1; j >= 0; j-- {
 		if !queue[j].Shared {
-			return Admission{Behind: j}
+			return false, j
 		}
 	}
-	return Admission{Granted: true}
+	return true, 0
 }

@@ -10,8 +10,8 @@ var Semaphore = &Kind{
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
 		// Marked only for those who inspect it: a successor can conclude nothing from permits, which have no front.
-		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[Wire]string{WireCurator: "lease-"}},
-		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[Wire]string{WireCurator: "lock-"}},
+		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[string]string{WireCurator: "lease-"}},
+		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[string]string{WireCurator: "lock-"}},
 	},
 	New:     func() Params { return applyDefaults(&SemaphoreParams{Permits: 1}) },
 	Permits: func(p Params) int { return p.(*SemaphoreParams).Permits },
@@ -36,11 +36,11 @@ func (*SemaphoreParams) Kind() *Kind { return Semaphore }
 // Fields implements [Params].
 func (p *SemaphoreParams) Fields() []Field { return bind(semaphoreTable, p) }
 
-var semaphoreTable = func() []Parameter {
+var semaphoreTable = func() []parameter {
 	table := commonTable(WireCurator)
 	for i, f := range table {
 		if f.Name == "wire" {
-			table[i] = f.refuses(string(WireKazoo), noKazooSemaphore)
+			table[i] = f.refuses(WireKazoo, noKazooSemaphore)
 		}
 	}
 	return append(table, intField("permits", func(p *SemaphoreParams) *int { return &p.Permits }, 1, 1, 1_000_000,
@@ -50,9 +50,6 @@ var semaphoreTable = func() []Parameter {
 // admitUpToPermits admits the first Permits contenders. Any of them may leave first
 // and admit the next one, hence AnyChange: to wait for a fixed index was the lost
 // wake-up of Curator's first semaphore.
-func admitUpToPermits(p Params, _ []Contender, i int) Admission {
-	if i < p.(*SemaphoreParams).Permits {
-		return Admission{Granted: true}
-	}
-	return Admission{Behind: AnyChange}
+func admitUpToPermits(p Params, _ []Contender, i int) (admitted bool, behind int) {
+	return i < p.(*SemaphoreParams).Permits, AnyChange
 }

@@ -87,7 +87,7 @@ func richPlan() *plan.Plan {
 	books.Live.Usage = busy
 	kazoo := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
 	kazooAfter := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
-	kazooAfter.Payload.Params.(*kind.MutexParams).Wire = string(kind.WireKazoo)
+	kazooAfter.Payload.Params.(*kind.MutexParams).Wire = kind.WireKazoo
 	turned := node(ns+".rwlock.cat", "/locks/payments/cat", kind.RWLock.New())
 	created := node(ns, "/locks/payments", kind.Namespace.New())
 	created.Payload.ChildACL = []kind.ACL{users}

@@ -6,8 +6,8 @@ var Ferry = &Kind{
 	Doc:  "A lock that contenders hold a boat at a time: those of the next one wait until the last of this one has left.",
 	Queues: []Queue{{
 		Admit:     admitBoat,
-		Exclusive: map[Wire]string{WireCurator: "seat-"},
-		Shared:    map[Wire]string{WireCurator: "deck-"}, // goroutines of one client have one place there
+		Exclusive: map[string]string{WireCurator: "seat-"},
+		Shared:    map[string]string{WireCurator: "deck-"}, // goroutines of one client have one place there
 	}},
 	New: func() Params { return applyDefaults(&FerryParams{Seats: 1}) },
 }
@@ -32,14 +32,11 @@ var ferryTable = append(commonTable(WireCurator),
 
 // admitBoat: who has a number of the first one's boat holds, others wait for the last of the boats ahead. Who is admitted
 // stays admitted: whoever is first while it holds has a number of its boat.
-func admitBoat(p Params, queue []Contender, i int) Admission {
+func admitBoat(p Params, queue []Contender, i int) (admitted bool, behind int) {
 	boat := func(c Contender) int32 { return c.Seq / int32(p.(*FerryParams).Seats) }
 	last := i
 	for last >= 0 && boat(queue[last]) == boat(queue[i]) {
 		last--
 	}
-	if last < 0 {
-		return Admission{Granted: true}
-	}
-	return Admission{Behind: last}
+	return last < 0, last
 }
