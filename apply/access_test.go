@@ -14,6 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+// codeInvalidACL is a code of the protocol for which zktest has no name.
+const codeInvalidACL zktest.Code = -114
+
 const (
 	oldKey = "provisioner:secret" // its digest is admin
 	newKey = "successor:s3cr3t"
@@ -346,7 +349,7 @@ func TestAtEveryListOfARotationOneOfBothCanApply(t *testing.T) {
 				n++
 			}
 			return r.Op == "setACL" && n == stop
-		}, zktest.Fail(zktest.CodeInvalidACL))
+		}, zktest.Fail(codeInvalidACL))
 		_, err := executor(c).Run(t.Context(), p)
 		in.Remove()
 		if err == nil {

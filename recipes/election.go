@@ -154,12 +154,11 @@ func (p *place) leader(ctx context.Context) (leader Contender, w *session.Watch,
 func (p *place) follow(ctx context.Context, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
-		leader = inspect.NewContender(p.q.dir(), line[0])
+		leader = inspect.NewContender(p.q.dir(), line[0], nil, nil)
 		data, stat, w, err := getCalledPersistent(ctx, p.s, leader.Path, p.waker())
 		switch {
 		case err == nil:
-			leader.Complete(data, stat)
-			return leader, w, nil
+			return inspect.NewContender(p.q.dir(), line[0], data, stat), w, nil
 		case isNoNode(err):
 			return Contender{}, nil, nil
 		case !errors.Is(err, zk.ErrNoAuth):

@@ -111,7 +111,8 @@ type HeldError struct {
 // described fills in what the holder says about itself, as far as its data is known.
 func (e *HeldError) described() *HeldError {
 	if e.Holder.Data != nil {
-		e.Holder.Describe(e.Holder.Data)
+		k, _ := kind.ParseContender(e.Holder.Name)
+		e.Holder = inspect.NewContender(kind.ParentPath(e.Holder.Path), k, e.Holder.Data, nil)
 	}
 	return e
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+// codeUnimplemented is a code of the protocol for which zktest has no name.
+const codeUnimplemented zktest.Code = -6
+
 // third queues a client behind a holder and another waiter, and returns when it has looked ahead.
 func (l *lab) third(c *recipes.Client) (x *recipes.Lease, second, w <-chan result[*recipes.Lease]) {
 	l.t.Helper()
@@ -85,7 +88,7 @@ func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	for name, f := range map[string]zktest.Fault{
 		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter,
-		"throttled": zktest.Fail(zktest.CodeThrottled), "unknown to the server": zktest.Fail(zktest.CodeUnimplemented),
+		"throttled": zktest.Fail(zktest.CodeThrottled), "unknown to the server": zktest.Fail(codeUnimplemented),
 		"late": zktest.Delay(5 * time.Second), "reply late": zktest.DelayReply(5 * time.Second),
 	} {
 		for times, n := range map[string]int{"once": 1, "always": 1000} {
@@ -252,7 +255,7 @@ func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 
 // A server that has refused to set watches has set none: the books said otherwise until the connection ended.
 func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
-	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": zktest.CodeUnimplemented} {
+	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())

@@ -266,7 +266,7 @@ type rival struct {
 func (r *rival) path() string { return kind.JoinPath(r.dir, r.Name) }
 
 func (r *rival) contender() Contender {
-	c := inspect.NewContender(r.dir, r.Contender)
+	c := inspect.NewContender(r.dir, r.Contender, nil, nil)
 	c.Data = r.data
 	return c
 }

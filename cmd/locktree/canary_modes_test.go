@@ -17,6 +17,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+// codeAuthFailed is a code of the protocol for which zktest has no name.
+const codeAuthFailed zktest.Code = -115
+
 // Every way to give a secret.
 var canaryWays = map[string]func(*canary){
 	"environment": func(*canary) {},
@@ -105,7 +108,7 @@ var canaryFailures = map[string]canaryFailure{
 	"system error":        {func(c *canary) { c.forGood(20, zktest.On("getData"), zktest.Fail(zktest.CodeSystemError)) }, "server error: system error"},
 	"no right to read":    {func(c *canary) { c.server.Inject(zktest.On("getData"), zktest.Fail(zktest.CodeNoAuth)) }, "digest:admin"},
 	"no right to write":   {func(c *canary) { c.server.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeNoAuth)) }, "digest:admin"},
-	"no right to connect": {func(c *canary) { c.server.Inject(zktest.On("auth"), zktest.Fail(zktest.CodeAuthFailed)) }, "refused the authentication"},
+	"no right to connect": {func(c *canary) { c.server.Inject(zktest.On("auth"), zktest.Fail(codeAuthFailed)) }, "refused the authentication"},
 	"stale plan": {func(c *canary) {
 		require.NoError(c.t, c.server.Set("/t/pay/ledger", c.payload("/t/pay/ledger")))
 	}, "Saved plan is stale"},

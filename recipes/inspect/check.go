@@ -49,7 +49,7 @@ type Condition struct {
 //
 // No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
 // as this one is.
-func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) {
+func Check(ctx context.Context, c provider, paths ...string) ([]Condition, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -33,9 +35,19 @@ type Contender struct {
 	Data    []byte        // as found
 }
 
-// NewContender returns what the name alone reveals.
-func NewContender(dir string, c kind.Contender) Contender {
-	return Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
+// NewContender returns what the name reveals, and the node's data and stat unless they are nil.
+func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) Contender {
+	k := Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
+	if data != nil {
+		k.describe(data)
+	}
+	if stat != nil {
+		k.Session, k.Token = stat.EphemeralOwner, uint64(stat.Czxid)
+		if k.Since.IsZero() { // it does not say when it queued; the server's clock does
+			k.Since = time.UnixMilli(stat.Ctime).UTC()
+		}
+	}
+	return k
 }
 
 // writerOf names the client by the marker, which is unique for kazoo and WriteLock, and otherwise by the form of the id.
@@ -53,9 +65,9 @@ func writerOf(c kind.Contender) string {
 	return "curator"
 }
 
-// Describe fills in what the contender wrote about itself: JSON in this library's format or with the field names of Vitess
+// describe fills in what the contender wrote about itself: JSON in this library's format or with the field names of Vitess
 // and Terraform, or plain text.
-func (k *Contender) Describe(data []byte) {
+func (k *Contender) describe(data []byte) {
 	k.Data = data
 	k.Revoked = string(data) == kind.RevokeMessage
 	var h struct {

@@ -2,7 +2,7 @@
 //
 //	report, err := inspect.Lock(ctx, client, "/locks/payments/ledger")
 //
-// What it can show:
+// Its functions take a *recipes.Client. What it can show:
 //
 //   - [Lock]: who holds a lock and who waits for it; [Look] for a whole subtree
 //   - [WaitsFor]: who waits for whom across several locks, and deadlocks

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -28,8 +27,8 @@ type Report struct {
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 }
 
-// Source provides a session: a *recipes.Client, or a *session.Client.
-type Source interface {
+// provider provides a session: a *recipes.Client, or a *session.Client.
+type provider interface {
 	Session(ctx context.Context) (*session.Session, error)
 }
 
@@ -39,7 +38,7 @@ const maxReads = 16
 // Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
 // writes nothing. The parts are read one after another, so the report of a busy lock may show both a holder and its
 // successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
-func Lock(ctx context.Context, c Source, path string) (*Report, error) {
+func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("recipes: inspect: %w", err)
 	}
@@ -198,7 +197,7 @@ func readAll(dir string, queue []kind.Contender, read reading) ([]Contender, err
 
 // ReadContender reads one contender; nil without an error if it has gone.
 func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.Contender) (*Contender, error) {
-	c := NewContender(dir, k)
+	c := NewContender(dir, k, nil, nil)
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		// We may not read its data, but many servers tell everybody that it exists, and whose it is.
@@ -212,17 +211,8 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	if err != nil {
 		return nil, err
 	}
-	c.Complete(data, stat)
+	c = NewContender(dir, k, data, stat)
 	return &c, nil
-}
-
-// Complete adds what the node's data and stat reveal.
-func (k *Contender) Complete(data []byte, stat *zk.Stat) {
-	k.Describe(data)
-	k.Session, k.Token = stat.EphemeralOwner, uint64(stat.Czxid)
-	if k.Since.IsZero() { // it does not say when it queued; the server's clock does
-		k.Since = time.UnixMilli(stat.Ctime).UTC()
-	}
 }
 
 // String returns the report in one line, for logs.

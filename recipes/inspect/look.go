@@ -1,13 +1,10 @@
 package inspect
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Look looks once at what a Scanner would look at. It reads every queue, even where dump lists nobody: dump does not list
 // contenders that belong to no session.
-func Look(ctx context.Context, c Source, opts ScanOptions) (*Snapshot, error) {
+func Look(ctx context.Context, c provider, opts ScanOptions) (*Snapshot, error) {
 	s := NewScanner(c, opts)
 	s.once = true
 	snap, err := s.Scan(ctx)
@@ -43,14 +40,4 @@ func (snap *Snapshot) missesOne() bool {
 		}
 	}
 	return false
-}
-
-// Forbidden returns those of the words dump and cons, which list connections, that some server does not allow.
-func (snap *Snapshot) Forbidden() (words []string) {
-	for _, word := range []string{"dump", "cons"} {
-		if slices.ContainsFunc(snap.Servers, func(at Server) bool { return slices.Contains(at.Forbids, word) }) {
-			words = append(words, word)
-		}
-	}
-	return words
 }

@@ -31,7 +31,11 @@ type Snapshot struct {
 	Unread   []Unread  // what could not be read, by path
 	Cut      bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Pending  int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
-	Cost     Cost
+	Cost     struct {
+		Reads     int   // requests on the connection
+		Words     int   // four-letter words, each a connection of its own
+		WordBytes int64 // the length of the answers to them
+	}
 }
 
 // Unread is a node that is declared, or below the prefix, and could not be read.
@@ -43,13 +47,6 @@ type Unread struct {
 // Missing reports whether the node, or the declaration in it, does not exist.
 func (u Unread) Missing() bool {
 	return errors.Is(u.Err, zk.ErrNoNode) || errors.Is(u.Err, kind.ErrForeign)
-}
-
-// Cost is what a look cost the servers.
-type Cost struct {
-	Reads     int   // requests on the connection
-	Words     int   // four-letter words, each a connection of its own
-	WordBytes int64 // the length of the answers to them
 }
 
 // ScanOptions say what a Scanner looks at.
@@ -75,7 +72,7 @@ const maxNodes = 100_000
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
-	source Source
+	source provider
 	opts   ScanOptions
 	words  words
 	seed   maphash.Seed
@@ -125,7 +122,7 @@ type directory struct {
 var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be one that refuses writes: set ReadOnly when dialling it")
 
 // NewScanner returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
-func NewScanner(c Source, opts ScanOptions) *Scanner {
+func NewScanner(c provider, opts ScanOptions) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
 		words: words{failed: map[string]failure{}}}
 	for _, path := range opts.Declared {
@@ -183,7 +180,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	}
 	s.sortEntries()
 	snap.Dump, snap.Servers, snap.Unasked, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.unasked, told.sessions, s.leavesOut()
-	snap.Cost = Cost{Reads: int(r.reads.Load()) + told.reads, Words: told.asked, WordBytes: told.bytes}
+	snap.Cost.Reads, snap.Cost.Words, snap.Cost.WordBytes = int(r.reads.Load())+told.reads, told.asked, told.bytes
 	snap.Pending = r.pending
 	s.show(snap)
 	for _, at := range snap.Servers {

@@ -216,7 +216,7 @@ func TestAuthRefusedAfterReconnectLosesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} })
-		srv.Inject(zktest.On("auth"), zktest.Fail(zktest.CodeAuthFailed))
+		srv.Inject(zktest.On("auth"), zktest.Fail(-115)) // AuthFailed
 		srv.Disconnect(s.ID())
 		<-s.Done()
 		require.ErrorIs(t, s.Err(), ErrAuth)

@@ -112,13 +112,13 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"cut before":       {zktest.CutBefore, OutcomeUnknown, zk.ErrConnectionClosed, false},
 		"quota":            {zktest.Fail(zktest.CodeQuotaExceeded), OutcomeDefinite, ErrQuotaExceeded, false},
 		"throttled":        {zktest.Fail(zktest.CodeThrottled), OutcomeDefinite, ErrThrottled, false},
-		"moved":            {zktest.Fail(zktest.CodeSessionMoved), OutcomeDefinite, zk.ErrSessionMoved, false},
-		"server timeout":   {zktest.Fail(zktest.CodeOperationTimeout), OutcomeUnknown, ErrServer, false},
+		"moved":            {zktest.Fail(-118), OutcomeDefinite, zk.ErrSessionMoved, false},
+		"server timeout":   {zktest.Fail(-7), OutcomeUnknown, ErrServer, false},
 		"system error":     {zktest.Fail(zktest.CodeSystemError), OutcomeUnknown, ErrServer, false},
 		"unknown code":     {zktest.Fail(-999), OutcomeUnknown, ErrServer, false},
-		"read-only server": {zktest.Fail(zktest.CodeNotReadOnly), OutcomeDefinite, ErrServer, false},
+		"read-only server": {zktest.Fail(-119), OutcomeDefinite, ErrServer, false},
 		"exists":           {zktest.Fail(zktest.CodeNodeExists), OutcomeDefinite, zk.ErrNodeExists, false},
-		"expired":          {zktest.Fail(zktest.CodeSessionExpired), OutcomeDefinite, ErrExpired, false},
+		"expired":          {zktest.Fail(zktest.Code(codeSessionExpired)), OutcomeDefinite, ErrExpired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -122,16 +122,16 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 				}
 			}
 			if len(out) == n {
-				return nil, CodeInvalidACL
+				return nil, codeInvalidACL
 			}
 		case !validID(o, a):
-			return nil, CodeInvalidACL
+			return nil, codeInvalidACL
 		default:
 			out = append(out, a)
 		}
 	}
 	if len(out) == 0 {
-		return nil, CodeInvalidACL
+		return nil, codeInvalidACL
 	}
 	if slices.Equal(out, openACL) {
 		return openACL, codeOK // share by far the most common list

@@ -90,7 +90,8 @@ func wordOp(op int32) string {
 }
 
 // Code is an error code of the client protocol, as in ZooKeeper's
-// KeeperException.Code. [Fail] makes the server answer with one.
+// KeeperException.Code. [Fail] makes the server answer with one; those that have no
+// name here can be given by number, such as Code(-118).
 type Code int32
 
 // The codes this server answers by itself, and those a test may want to inject.
@@ -99,20 +100,20 @@ const (
 	CodeSystemError             Code = -1
 	codeRuntimeInconsistency    Code = -2
 	codeMarshallingError        Code = -5
-	CodeUnimplemented           Code = -6
-	CodeOperationTimeout        Code = -7
-	CodeBadArguments            Code = -8
+	codeUnimplemented           Code = -6
+	codeOperationTimeout        Code = -7
+	codeBadArguments            Code = -8
 	CodeNoNode                  Code = -101
 	CodeNoAuth                  Code = -102
 	codeBadVersion              Code = -103
 	codeNoChildrenForEphemerals Code = -108
 	CodeNodeExists              Code = -110
 	codeNotEmpty                Code = -111
-	CodeSessionExpired          Code = -112
-	CodeInvalidACL              Code = -114
-	CodeAuthFailed              Code = -115
-	CodeSessionMoved            Code = -118
-	CodeNotReadOnly             Code = -119
+	codeSessionExpired          Code = -112
+	codeInvalidACL              Code = -114
+	codeAuthFailed              Code = -115
+	codeSessionMoved            Code = -118
+	codeNotReadOnly             Code = -119
 	codeNoWatcher               Code = -121
 	codeReconfigDisabled        Code = -123
 	CodeQuotaExceeded           Code = -125
@@ -122,12 +123,12 @@ const (
 var codeNames = map[Code]string{
 	codeOK: "OK", CodeSystemError: "SystemError", codeRuntimeInconsistency: "RuntimeInconsistency",
 	codeMarshallingError: "MarshallingError",
-	CodeUnimplemented:    "Unimplemented", CodeOperationTimeout: "OperationTimeout",
-	CodeBadArguments: "BadArguments",
+	codeUnimplemented:    "Unimplemented", codeOperationTimeout: "OperationTimeout",
+	codeBadArguments: "BadArguments",
 	CodeNoNode:       "NoNode", CodeNoAuth: "NoAuth", codeBadVersion: "BadVersion",
 	codeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
-	codeNotEmpty: "NotEmpty", CodeSessionExpired: "SessionExpired", CodeInvalidACL: "InvalidACL",
-	CodeAuthFailed: "AuthFailed", CodeSessionMoved: "SessionMoved", CodeNotReadOnly: "NotReadOnly",
+	codeNotEmpty: "NotEmpty", codeSessionExpired: "SessionExpired", codeInvalidACL: "InvalidACL",
+	codeAuthFailed: "AuthFailed", codeSessionMoved: "SessionMoved", codeNotReadOnly: "NotReadOnly",
 	codeNoWatcher: "NoWatcher", codeReconfigDisabled: "ReconfigDisabled",
 	CodeQuotaExceeded: "QuotaExceeded", CodeThrottled: "ThrottledOp",
 }

@@ -87,7 +87,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return replyFrame(r.xid, c.v.zxid(), codeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {
-		return replyFrame(r.xid, s.zxid, CodeUnimplemented).frame(), true
+		return replyFrame(r.xid, s.zxid, codeUnimplemented).frame(), true
 	}
 	body := newEncoder()
 	code := c.dispatch(r, body)
@@ -108,7 +108,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 func (c *conn) auth(r *request) ([]byte, bool) {
 	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.scheme, r.auth)
 	if !ok {
-		return replyFrame(r.xid, 0, CodeAuthFailed).frame(), true
+		return replyFrame(r.xid, 0, codeAuthFailed).frame(), true
 	}
 	c.ids = ids
 	return replyFrame(r.xid, 0, codeOK).frame(), false
@@ -121,7 +121,7 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	write := isWrite(r.op)
 	switch {
 	case (write || r.op == opSync) && s.readOnly:
-		return CodeNotReadOnly
+		return codeNotReadOnly
 	case r.bad:
 		if write && r.op != opReconfig {
 			s.zxid++ // the failure is a transaction too
@@ -152,7 +152,7 @@ func (c *conn) write1(r *request, e *encoder) Code {
 	case opReconfig:
 		return codeReconfigDisabled
 	case opDeleteContainer:
-		return CodeBadArguments // the server's own; a client's never has the right form
+		return codeBadArguments // the server's own; a client's never has the right form
 	}
 	path, stat, code := t.write(r)
 	if code != codeOK {

@@ -53,7 +53,7 @@ func (s *Server) Create(path string, data []byte) error {
 
 func (s *Server) create(path string, data []byte) error {
 	if !validPath(path) {
-		return editError("create", path, CodeBadArguments)
+		return editError("create", path, codeBadArguments)
 	}
 	var missing []string
 	// Ends at the root, which always exists.
@@ -68,10 +68,10 @@ func (s *Server) create(path string, data []byte) error {
 	return editError("create", path, s.edit(&request{op: opCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
 }
 
-// Declaration is the data of a provisioned lock's node and the children it needs.
+// declaration is the data of a provisioned lock's node and the children it needs.
 // *kind.Payload implements it. It is an interface because this package imports only
 // the standard library.
-type Declaration interface {
+type declaration interface {
 	Encode() ([]byte, error)
 	Children() []string
 }
@@ -79,7 +79,7 @@ type Declaration interface {
 // Provision declares a lock, as locktree apply would: it creates the node, the
 // children it needs and its missing parents, open to everybody, before any client
 // can see one of them. If the node exists, its declaration is replaced.
-func (s *Server) Provision(path string, d Declaration) error {
+func (s *Server) Provision(path string, d declaration) error {
 	data, err := d.Encode()
 	if err != nil {
 		return fmt.Errorf("zktest: provision %s: %w", path, err)

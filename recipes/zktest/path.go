@@ -54,7 +54,7 @@ func joinPath(parent, name string) string {
 func parentForChange(path string) (string, Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
-		return "", CodeBadArguments
+		return "", codeBadArguments
 	}
 	parent, _ := splitPath(path)
 	return parent, codeOK

@@ -61,7 +61,7 @@ func TestProvisionDeclaresAnew(t *testing.T) {
 	before := s.Dump()
 	require.EqualError(t, declare(kind.Payload{}), "zktest: provision /s: kind: payload without parameters")
 	require.ErrorContains(t, declare(kind.Payload{Params: &kind.SemaphoreParams{}}), `parameter "permits"`)
-	require.ErrorIs(t, s.Provision("no/slash", &kind.Payload{Params: kind.Mutex.New()}), zktest.CodeBadArguments)
+	require.ErrorIs(t, s.Provision("no/slash", &kind.Payload{Params: kind.Mutex.New()}), codeBadArguments)
 	require.Equal(t, before, s.Dump())
 }
 

@@ -130,7 +130,7 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		require.Equal(t, codeOK, code)
 		c.create("/b")
 		_, code = c.header()
-		require.Equal(t, CodeNotReadOnly, code)
+		require.Equal(t, codeNotReadOnly, code)
 		s.SetReadOnly(false)
 		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
 	})

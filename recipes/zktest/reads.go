@@ -33,7 +33,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		c.whoAmI(e)
 		return codeOK
 	}
-	return CodeUnimplemented
+	return codeUnimplemented
 }
 
 // readable finds a node and checks its ACL.
@@ -52,7 +52,7 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 // (ZOOKEEPER-2590), and is the only read that sets a watch on a missing node.
 func (c *conn) exists(r *request, e *encoder) Code {
 	if strings.IndexByte(r.path, 0) >= 0 {
-		return CodeBadArguments
+		return codeBadArguments
 	}
 	if r.watch {
 		c.v.watches.data.add(r.path, c, oneShot)

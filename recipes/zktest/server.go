@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TB is what [Start] needs of a test; *testing.T, *testing.B and rapid's T have it.
-type TB interface {
+// testingTB is what [Start] needs of a test; *testing.T, *testing.B and rapid's T have it.
+type testingTB interface {
 	Helper()
 	Cleanup(func())
 	Fatalf(format string, args ...any)
@@ -51,9 +51,9 @@ type Server struct {
 	wg    sync.WaitGroup
 }
 
-// Start makes a server that closes itself when the test ends, in the manner of
-// net/http/httptest.
-func Start(tb TB, opts ...Option) *Server {
+// Start makes a server that closes itself when the test, such as a *testing.T,
+// ends, in the manner of net/http/httptest.
+func Start(tb testingTB, opts ...Option) *Server {
 	tb.Helper()
 	s := New(opts...)
 	tb.Cleanup(s.Close)

@@ -74,7 +74,7 @@ func (t *txn) write(r *request) (string, Stat, Code) {
 	case opCheck:
 		return r.path, Stat{}, t.check(r.path, r.version)
 	}
-	return "", Stat{}, CodeUnimplemented
+	return "", Stat{}, codeUnimplemented
 }
 
 // createMode is what the flags of a create ask for.
@@ -124,7 +124,7 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	}
 	switch {
 	case !validPath(path):
-		return "", Stat{}, CodeBadArguments
+		return "", Stat{}, codeBadArguments
 	case t.s.tree.get(path) != nil:
 		return "", Stat{}, CodeNodeExists
 	case parent.life == ephemeral:
@@ -144,11 +144,11 @@ func (t *txn) checkMode(r *request) (createMode, Code) {
 	mode, ok := parseMode(r.flags)
 	switch {
 	case !ok:
-		return mode, CodeBadArguments
+		return mode, codeBadArguments
 	case mode.ttl && !t.s.opts.extendedTypes:
-		return mode, CodeUnimplemented
+		return mode, codeUnimplemented
 	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == opCreateTTL):
-		return mode, CodeBadArguments
+		return mode, codeBadArguments
 	}
 	return mode, codeOK
 }
@@ -208,7 +208,7 @@ func (t *txn) insert(path string, n *node, created int32) {
 func (t *txn) delete(path string, version int32) Code {
 	parentPath, code := parentForChange(path)
 	if code != codeOK || special(path) {
-		return CodeBadArguments
+		return codeBadArguments
 	}
 	parent := t.s.tree.get(parentPath)
 	if parent == nil {
@@ -275,7 +275,7 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 // a multi cannot contain it.
 func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
 	if !validPath(path) {
-		return "", Stat{}, CodeBadArguments
+		return "", Stat{}, codeBadArguments
 	}
 	fixed, code := fixACL(t.s.opts, t.ids, acl)
 	if code != codeOK {
@@ -305,7 +305,7 @@ func (t *txn) check(path string, version int32) Code {
 // target finds the node that a write names and checks its ACL.
 func (t *txn) target(path string, perm int32) (*node, Code) {
 	if !validPath(path) {
-		return nil, CodeBadArguments
+		return nil, codeBadArguments
 	}
 	n := t.s.tree.get(path)
 	if n == nil {

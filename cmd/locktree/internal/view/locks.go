@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -63,10 +64,20 @@ func (l Locks) text(h *Human) {
 	}
 }
 
+// forbidden are those of the words dump and cons, which list connections, that some server does not allow.
+func forbidden(snap *inspect.Snapshot) (words []string) {
+	for _, word := range []string{"dump", "cons"} {
+		if slices.ContainsFunc(snap.Servers, func(at inspect.Server) bool { return slices.Contains(at.Forbids, word) }) {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
 // Unasked says which servers did not tell who is connected to them, and why; "" if all did.
 func Unasked(snap *inspect.Snapshot) string {
 	var parts []string
-	if words := snap.Forbidden(); len(words) > 0 {
+	if words := forbidden(snap); len(words) > 0 {
 		parts = append(parts, fmt.Sprintf("Some server does not allow the four-letter words: add %s to 4lw.commands.whitelist.", strings.Join(words, " and ")))
 	}
 	var others []string

@@ -298,7 +298,7 @@ func (e LocksOf) looked(nowMs int64) (*queuesDoc, *lookDoc) {
 		locks = append(locks, newLockDoc(in, e.Sessions, nowMs))
 	}
 	look := &lookDoc{Closed: nonNil(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: stamp{e.At}, Zxid: e.Zxid,
-		WordsForbidden: nonNil(e.Forbidden()), NotAsked: []unaskedDoc{}}
+		WordsForbidden: nonNil(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}}
 	for _, u := range e.Unread {
 		if u.Missing() {
 			look.Missing = append(look.Missing, u.Path)

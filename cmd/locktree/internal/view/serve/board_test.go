@@ -56,14 +56,15 @@ func scene() *inspect.Snapshot {
 	// Everybody has been there for 90 seconds.
 	locks[2].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: "1m", MaxWait: "5m", Owner: "ledger@example.com", Runbook: "https://wiki.example.com/ledger?a=1&b=2"}
 	locks[3].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxWait: "30s"}
-	return &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...),
+	snap := &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...),
 		Sessions: map[int64]*inspect.Session{
 			1: {ID: 1, Address: "10.0.0.1:4000"}, 2: {ID: 2, Address: "10.0.0.2:4000"}, 4: {ID: 4},
 			3: {ID: 3, Away: true, Expires: noon.Add(8 * time.Second)}, 5: {ID: 5, Nodes: 40_000, Bytes: 2 << 20, Address: "10.0.0.9:1"},
 		},
 		Servers: []inspect.Server{{Name: "zk1:2181", Here: true, Mode: "leader", Connections: 5}, {Name: "zk2:2181", Connections: -1, Error: "connection refused"}},
-		Unread:  []inspect.Unread{{Path: "/locks/gone", Err: zk.ErrNoNode}, {Path: "/locks/secret", Err: errors.New("not ours")}},
-		Cost:    inspect.Cost{Reads: 3, Words: 4, WordBytes: 900}}
+		Unread:  []inspect.Unread{{Path: "/locks/gone", Err: zk.ErrNoNode}, {Path: "/locks/secret", Err: errors.New("not ours")}}}
+	snap.Cost.Reads, snap.Cost.Words, snap.Cost.WordBytes = 3, 4, 900
+	return snap
 }
 
 func board(t testing.TB, snaps ...*inspect.Snapshot) *Board {
