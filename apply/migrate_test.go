@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -71,6 +72,46 @@ func TestATreeOfTheFirstFormatIsReadAndRewrittenByTheNextApply(t *testing.T) {
 			require.Empty(t, again.Drifted)
 		})
 	}
+}
+
+// Those who apply may set the list of a node and not write to it, which its acl says. It keeps its mark, and stops no apply.
+func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
+	s := inMemory(t)
+	access := may([]string{oldKey}, []string{ciKey})
+	tree := s.administered(access)
+	sealed := tree.Find(s.root + "/pay/ledger")
+	sealed.AllowLockout = true
+	sealed.ACL = []kind.ACL{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermRead | kind.PermAdmin}, worker, access.Readers[0]}
+	c := s.as(oldKey)
+	s.apply(c, tree)
+	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x"))) // its key is lost
+	s.apply(c, tree)
+	p := s.plan(c, tree)
+	require.False(t, p.HasChanges(), "%s", p)
+	require.Empty(t, p.Drifted, "nobody has changed it")
+}
+
+// An index that is put back by hand has a former key. That says nothing about who changed which node.
+func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	at := plan.IndexPath(s.root, stack)
+	s.apply(c, s.shop())
+	old, _ := s.server.Get(at)
+	require.NoError(t, s.server.Set(at, []byte("x")))
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Set(at, old.Data))
+	p := s.plan(c, s.shop())
+	require.Empty(t, p.Drifted)
+	require.True(t, p.Seals())
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte(strings.Replace(s.dataAt("/pay/ledger"), `"protect":false`, `"protect":true`, 1))))
+	require.Len(t, s.plan(c, s.shop()).Drifted, 1, "now it is one")
+}
+
+func (s *site) dataAt(path string) string {
+	n, _ := s.server.Get(s.root + path)
+	return string(n.Data)
 }
 
 // Nobody guesses the key of a stack from that of another one.

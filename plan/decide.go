@@ -213,9 +213,9 @@ func (c *Change) rewrites() bool {
 // drifted reports whether a node of ours differs from what the last apply left. Servers
 // mask access lists for readers without ADMIN on the node (FinalRequestProcessor, getACL). A
 // comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
-// node with a masked list does not count as drifted, nor does one without a sum.
+// node with a masked list does not count as drifted, nor does one without a sum of the stack's key.
 func (d *sides) drifted(n *Node) bool {
-	if _, known := d.indexed[n.Path]; !known || n.Payload.Sum == "" || d.p.prior.Key == "" || n.Live != nil && n.Live.AsLeft ||
+	if _, known := d.indexed[n.Path]; !known || !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft ||
 		slices.ContainsFunc(n.ACL, kind.ACL.Masked) || n.fits(d.p.prior.Key) {
 		return false
 	}

@@ -91,11 +91,11 @@ func valueText(v any) string {
 }
 
 // unsealed finds the nodes whose sum changes and nothing else in their data: those whose access list changes; those of a stack that
-// has no sums yet, or has lost its key; those that were changed by hand to what is declared, which a plan of a part leaves noted as
+// has no sums yet, or has another key; those that were changed by hand to what is declared, which a plan of a part leaves noted as
 // they were; and those of which an interrupted apply noted a list that nobody wants any more.
 //
-// A list that is hidden from us has no sum. Where none of those who apply may write, the mark stays as it is: somebody has closed
-// the node, and one such node must not have the whole transaction refused.
+// A list that is hidden from us has no sum. Where none of those who apply may write, the mark stays as it is: one such node must not
+// have the whole transaction refused. To a node whose list changes they may give themselves that right before.
 func (d *selection) unsealed() {
 	key := d.p.prior.Key
 	for c := range d.p.Each() {
@@ -103,29 +103,33 @@ func (d *selection) unsealed() {
 		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || c.Hides() {
 			continue
 		}
-		none := key == "" || c.Before.Payload.Sum == ""
+		none := !c.Before.sealed(key)
 		asLeft := c.Before.Live != nil && c.Before.Live.AsLeft && kind.EqualACL(c.Before.ACL, c.After.ACL)
 		if !none && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
 			continue
 		}
 		kept := !none && c.Action == NoOp && d.p.Targeted && d.drifted(c.Before)
-		c.Unsealed = !kept && d.mayMark(c.Before.ACL)
+		need := kind.PermWrite
+		if c.Action == Update && !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+			need |= kind.PermAdmin
+		}
+		c.Unsealed = !kept && d.mayMark(c.Before.ACL, need)
 	}
 }
 
-// mayMark reports whether somebody who applies may write to a node with this list, or give itself that right.
-func (d *sides) mayMark(list []kind.ACL) bool {
+// mayMark reports whether a list gives one of the rights to somebody who applies.
+func (d *sides) mayMark(list []kind.ACL, need kind.Perm) bool {
 	who := slices.Concat(d.intent.Access.administrators(), d.p.prior.Leaving)
 	for _, id := range d.opts.Identities {
 		who = append(who, id.entry())
 	}
 	return len(who) == 0 || d.super() || slices.ContainsFunc(who, func(a kind.ACL) bool {
 		sure, maybe := rightsOf(a, list)
-		return (sure|maybe)&(kind.PermWrite|kind.PermAdmin) != 0
+		return (sure|maybe)&need != 0
 	})
 }
 
 // Seals reports whether an apply gives sums to nodes that have none, or none of the stack's key.
 func (p *Plan) Seals() bool {
-	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && (p.prior.Key == "" || c.Before.Payload.Sum == "") })
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !c.Before.sealed(p.prior.Key) })
 }

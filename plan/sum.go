@@ -57,14 +57,27 @@ func (n *Node) sum(key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return keyID(key) + keyed(key, slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}, slowSum(key, n.ACL)))[:14], nil
+}
+
+// keyID is what the sums of a key begin with. A stack that has lost its index has another key, and one that got an old index back
+// has a former one: sums of other keys say nothing about who changed a node.
+func keyID(key string) string { return keyed(key, []byte("key"))[:2] }
+
+func keyed(key string, text []byte) string {
 	h := hmac.New(sha256.New, []byte(key))
-	h.Write(slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}, slowSum(key, n.ACL)))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]), nil
+	h.Write(text)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// sealed reports whether a node has a sum of this key.
+func (n *Node) sealed(key string) bool {
+	return key != "" && n.Payload.Sum != "" && strings.HasPrefix(n.Payload.Sum, keyID(key))
 }
 
 // fits reports whether a node has the sum of what it is.
 func (n *Node) fits(key string) bool {
-	if key == "" || n.Payload.Sum == "" {
+	if !n.sealed(key) {
 		return false
 	}
 	sum, err := n.sum(key)
