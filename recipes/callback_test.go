@@ -85,7 +85,7 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 				path, asleep, u := l.mutex(), new(atomic.Int64), &user{seen: map[string]int{}}
 				l.seams.Slept = func() time.Duration { return time.Duration(asleep.Load()) }
 				c := l.client("observed", func(cfg *recipes.Config) {
-					cfg.Observer, cfg.Logger = u, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
+					cfg.Observer, cfg.Logger = u.Observe, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
 				})
 				u.client.Store(c)
 				x, err := l.client("rival").Mutex(path).Lock(t.Context())

@@ -45,8 +45,13 @@ type Config struct {
 	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
 	// No lock depends on its handler, which may be slow or use the Client.
 	Logger *slog.Logger
-	// Observer receives an event for everything the recipes do; nil = none.
-	Observer Observer
+	// Observer receives an event for everything the recipes do, for metrics, traces and logs; nil = none.
+	//
+	// A Client calls it with one event at a time, in the order in which things happened, on a goroutine that no lock depends
+	// on. One that is slow delays later events and nothing else: locks are granted, lost and given back in time while it
+	// blocks. It may call the Client. A panic in it is recovered and logged to Logger. Events that it has not received yet
+	// are kept in memory, so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
+	Observer func(Event)
 	// LoseOnSuspect ends leases as soon as the session is Suspect. Without it they last until the session is Lost,
 	// and survive a short disconnect.
 	LoseOnSuspect bool

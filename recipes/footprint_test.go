@@ -14,7 +14,7 @@ import (
 
 // One goroutine stood behind each node that was held for longer than 100 ms, and with an Observer a second one.
 func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
-	observed := func(cfg *recipes.Config) { cfg.Observer = recipes.ObserverFunc(func(recipes.Event) {}) }
+	observed := func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }
 	strict := func(cfg *recipes.Config) { cfg.LoseOnSuspect = true }
 	for name, change := range map[string]func(*recipes.Config){"plain": func(*recipes.Config) {}, "observed": observed, "lose on suspect": strict} {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, ev
 }
 
 // goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.
-func (l *realLab) goClient(t *testing.T, id string, observer recipes.Observer, auth ...recipes.Auth) *recipes.Client {
+func (l *realLab) goClient(t *testing.T, id string, observer func(recipes.Event), auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: livingSession,
 		ConnectTimeout: patience, Observer: observer, Auth: auth})

@@ -89,7 +89,7 @@ type goLock struct {
 func ours(name string, wire string, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
 	return party{name: name, wire: wire, enter: func(t *testing.T, l *realLab, path string) *entry {
 		seen := &queuedObserver{seen: make(chan struct{})}
-		c := l.goClient(t, name, seen, auth...)
+		c := l.goClient(t, name, seen.Observe, auth...)
 		e := goEntry(t, c, open(c, path))
 		e.waits = seen.await
 		return e

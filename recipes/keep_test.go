@@ -292,13 +292,13 @@ func TestLeasesOfOneRetentionAreToldApart(t *testing.T) {
 		var mu sync.Mutex
 		var events []recipes.Event
 		m, first := l.keeping(func(cfg *recipes.Config) {
-			cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+			cfg.Observer = func(e recipes.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Call != 0 {
 					events = append(events, e)
 				}
-			})
+			}
 		})
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)

@@ -409,7 +409,7 @@ func TestTheObserverHearsWhatHappens(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		heard := make(chan string, 100)
 		c := l.client("a", func(cfg *recipes.Config) {
-			cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+			cfg.Observer = func(e recipes.Event) {
 				switch {
 				case e.Call == 0:
 				case e.Type == recipes.EventAcquired:
@@ -419,7 +419,7 @@ func TestTheObserverHearsWhatHappens(t *testing.T) {
 				default:
 					heard <- string(e.Type)
 				}
-			})
+			}
 		})
 		m := c.Mutex(l.mutex())
 		l.warmDeclaration(m)

@@ -12,20 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Observer receives an event for everything the recipes do, for metrics, traces and logs.
-//
-// A Client calls it with one event at a time, in the order in which things happened, on a goroutine that no lock depends on.
-// A slow Observer delays later events and nothing else: locks are granted, lost and given back in time while it blocks. It may
-// call the Client. A panic in it is recovered and logged to Config.Logger. Events that it has not received yet are kept in
-// memory, so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
-type Observer interface{ Observe(Event) }
-
-// ObserverFunc is an Observer that is a function.
-type ObserverFunc func(Event)
-
-// Observe calls f.
-func (f ObserverFunc) Observe(e Event) { f(e) }
-
 // EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
 type EventType = session.EventType
 
@@ -56,7 +42,7 @@ const (
 	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
 )
 
-// Event is what an Observer receives.
+// Event is what Config.Observer receives.
 type Event struct {
 	Type    EventType
 	Time    time.Time       // when it happened
@@ -68,7 +54,7 @@ type Event struct {
 	Token   uint64          // of a lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
 	Held    time.Duration   // from the grant until now (of a lease)
-	Result  Result          // how the call ended (Acquired, Refused)
+	Result  string          // how the call ended (Acquired, Refused), as [ResultOf] lists
 	Cause   error           // who is ahead, a *HeldError (Queued); why (Refused, Lost, of a session and of a heartbeat that failed)
 	Session *Session        // of the lease or of the session's event; nil otherwise
 }
@@ -81,43 +67,48 @@ type EventLock struct {
 	Permits int  // how many, if the kind has permits
 }
 
-// Result is how a call ended.
-type Result string
-
+// How a call ended: see [ResultOf].
 const (
-	ResultAcquired  Result = "acquired"
-	ResultTimeout   Result = "timeout"   // its context's deadline, or WithMaxWait, has passed
-	ResultCancelled Result = "cancelled" // its context ended for another reason
-	ResultHeld      Result = "held"      // a Try: somebody holds the lock or waits for it
-	ResultQuota     Result = "quota"     // the queue, the session or a quota is full, or the servers shed load
-	ResultError     Result = "error"     // anything else, for example a lock that is draining, or a session that was lost
-	// ResultUnreachable: the servers could not be reached when the call gave up, however it did.
-	ResultUnreachable Result = "unreachable"
+	resultAcquired    = "acquired"
+	resultTimeout     = "timeout"
+	resultCancelled   = "cancelled"
+	resultHeld        = "held"
+	resultQuota       = "quota"
+	resultUnreachable = "unreachable"
+	resultError       = "error"
 )
 
-// ResultOf returns the result of a call that returned err.
-func ResultOf(err error) Result {
+// ResultOf returns how a call ended that returned err:
+//
+//	acquired     it returned a lease
+//	timeout      its context's deadline, or WithMaxWait, has passed
+//	cancelled    its context ended for another reason
+//	held         a Try: somebody holds the lock or waits for it
+//	quota        the queue, the session or a quota is full, or the servers shed load
+//	unreachable  the servers could not be reached when the call gave up, however it did
+//	error        anything else, for example a lock that is draining, or a session that was lost
+func ResultOf(err error) string {
 	var held *HeldError
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
 	case err == nil:
-		return ResultAcquired
+		return resultAcquired
 	case errors.Is(err, ErrUnreachable): // whatever else it is
-		return ResultUnreachable
+		return resultUnreachable
 	case errors.Is(err, ErrWouldDeadlock):
-		return ResultError
+		return resultError
 	case held != nil && !waited:
-		return ResultHeld
+		return resultHeld
 	case errors.Is(err, context.DeadlineExceeded):
-		return ResultTimeout
+		return resultTimeout
 	case waited, errors.Is(err, context.Canceled):
-		return ResultCancelled
+		return resultCancelled
 	}
 	for _, full := range []error{ErrQueueFull, ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
 		if errors.Is(err, full) {
-			return ResultQuota
+			return resultQuota
 		}
 	}
-	return ResultError
+	return resultError
 }
 
 // call is what the events of one call, and of its lease, have in common. It is nil without an Observer.
@@ -196,7 +187,7 @@ func (h *holding) tell(what EventType, g *tenure, cause error) {
 	}
 	e := Event{Type: what, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: h.s}
 	if what == EventAcquired {
-		e.Result = ResultAcquired
+		e.Result = resultAcquired
 	}
 	g.call.tell(e)
 }
@@ -236,7 +227,7 @@ func (c *Client) callback() {
 	}()
 	for e, more := c.events.next(); more; e, more = c.events.next() {
 		returned = false
-		c.cfg.Observer.Observe(e)
+		c.cfg.Observer(e)
 		returned = true
 	}
 }

@@ -22,7 +22,7 @@ func (l *lab) tallied(change ...func(*recipes.Config)) (*recipes.Client, *tally)
 		synctest.Wait()
 		assert.Empty(l.t, b.atRest())
 	})
-	return l.client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b })...), b
+	return l.client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b.Observe })...), b
 }
 
 // are requires that the gauges tell the truth, when everything rests.
@@ -87,7 +87,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		l.session(c) // the next one: who waits for it waits for no lock
 		holder, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
-		for why, result := range map[error]recipes.Result{context.DeadlineExceeded: recipes.ResultTimeout, errors.New("enough"): recipes.ResultCancelled} {
+		for why, result := range map[error]string{context.DeadlineExceeded: "timeout", errors.New("enough"): "cancelled"} {
 			bounded, cancel := context.WithCancelCause(ctx)
 			first := async(func() (*recipes.Lease, error) { return take(bounded) })
 			second := async(func() (*recipes.Lease, error) { return take(bounded) })
@@ -105,7 +105,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		_, err = take(ctx)
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		b.are(l, way.path, 0, 0)
-		require.Equal(t, recipes.ResultQuota, b.latest(recipes.EventRefused).Result)
+		require.Equal(t, "quota", b.latest(recipes.EventRefused).Result)
 		leave()
 		require.Error(t, (<-w).err)
 		l.redeclare(way, unbounded, active)
@@ -204,13 +204,13 @@ func TestQueuedSaysWhoIsAhead(t *testing.T) {
 		require.NoError(t, err)
 		who := make(chan inspect.Contender, 1)
 		c := l.client("a", func(cfg *recipes.Config) {
-			cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+			cfg.Observer = func(e recipes.Event) {
 				var held *recipes.HeldError
 				if e.Type == recipes.EventQueued && errors.As(e.Cause, &held) {
 					_ = held.Identify(e.Context)
 					who <- held.Holder
 				}
-			})
+			}
 		})
 		w := l.locking(c.Mutex("/m"))
 		first := <-who

@@ -28,7 +28,7 @@ func newTally() *tally {
 		sessions: map[*recipes.Session]bool{}, told: map[recipes.EventType]int{}, last: map[recipes.EventType]recipes.Event{}}
 }
 
-// Observe implements recipes.Observer.
+// Observe is for Config.Observer.
 func (b *tally) Observe(e recipes.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *tally) ofCall(e recipes.Event) string {
 			return fmt.Sprintf("after %v, because of %v", was, e.Cause)
 		}
 	case recipes.EventAcquired, recipes.EventRefused:
-		if holds || recipes.ResultOf(e.Cause) != e.Result || (e.Result == recipes.ResultAcquired) != (e.Type == recipes.EventAcquired) {
+		if holds || recipes.ResultOf(e.Cause) != e.Result || (e.Result == "acquired") != (e.Type == recipes.EventAcquired) {
 			return fmt.Sprintf("after %v, result %s of %v", was, e.Result, e.Cause)
 		}
 	default:

@@ -22,12 +22,12 @@ import (
 )
 
 // misbehaving is an Observer that does harm at one event.
-func misbehaving(what recipes.EventType, harm func()) recipes.Observer {
-	return recipes.ObserverFunc(func(e recipes.Event) {
+func misbehaving(what recipes.EventType, harm func()) func(recipes.Event) {
+	return func(e recipes.Event) {
 		if e.Type == what {
 			harm()
 		}
-	})
+	}
 }
 
 // inside runs f as net/http runs a handler: what panics in it is nobody's concern.
@@ -153,11 +153,11 @@ type books struct {
 func (l *lab) observed(id string) (*recipes.Client, *books) {
 	b := &books{t: l.t, last: map[recipes.EventType]recipes.Event{}}
 	return l.client(id, func(cfg *recipes.Config) {
-		cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+		cfg.Observer = func(e recipes.Event) {
 			if e.Call != 0 && e.Type != recipes.EventSuspected {
 				b.events, b.last[e.Type] = append(b.events, e.Type), e
 			}
-		})
+		}
 	}), b
 }
 
@@ -263,7 +263,7 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 		c, told := l.observed("a")
 		x, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
-		for why, result := range map[error]recipes.Result{context.DeadlineExceeded: recipes.ResultTimeout, errors.New("enough"): recipes.ResultCancelled} {
+		for why, result := range map[error]string{context.DeadlineExceeded: "timeout", errors.New("enough"): "cancelled"} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(why) })
 			_, err = way.take(c)(ctx)
@@ -309,22 +309,22 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 func TestEveryErrorHasItsResult(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want recipes.Result
+		want string
 	}{
-		{nil, recipes.ResultAcquired},
-		{&recipes.HeldError{}, recipes.ResultHeld},
-		{&recipes.HeldError{Cause: context.DeadlineExceeded}, recipes.ResultTimeout},
-		{&recipes.HeldError{Cause: context.Canceled}, recipes.ResultCancelled},
-		{&recipes.HeldError{Cause: errors.New("shutting down")}, recipes.ResultCancelled},
-		{fmt.Errorf("recipes: lock /m: %w", context.Canceled), recipes.ResultCancelled},
-		{fmt.Errorf("%w: %w", recipes.ErrUnreachable, context.DeadlineExceeded), recipes.ResultUnreachable},
-		{recipes.ErrWouldDeadlock, recipes.ResultError},
-		{recipes.ErrQueueFull, recipes.ResultQuota},
-		{recipes.ErrSessionFull, recipes.ResultQuota},
-		{session.ErrQuotaExceeded, recipes.ResultQuota},
-		{session.ErrThrottled, recipes.ResultQuota},
-		{recipes.ErrDraining, recipes.ResultError},
-		{recipes.ErrSessionLost, recipes.ResultError},
+		{nil, "acquired"},
+		{&recipes.HeldError{}, "held"},
+		{&recipes.HeldError{Cause: context.DeadlineExceeded}, "timeout"},
+		{&recipes.HeldError{Cause: context.Canceled}, "cancelled"},
+		{&recipes.HeldError{Cause: errors.New("shutting down")}, "cancelled"},
+		{fmt.Errorf("recipes: lock /m: %w", context.Canceled), "cancelled"},
+		{fmt.Errorf("%w: %w", recipes.ErrUnreachable, context.DeadlineExceeded), "unreachable"},
+		{recipes.ErrWouldDeadlock, "error"},
+		{recipes.ErrQueueFull, "quota"},
+		{recipes.ErrSessionFull, "quota"},
+		{session.ErrQuotaExceeded, "quota"},
+		{session.ErrThrottled, "quota"},
+		{recipes.ErrDraining, "error"},
+		{recipes.ErrSessionLost, "error"},
 	} {
 		require.Equal(t, c.want, recipes.ResultOf(c.err), "%v", c.err)
 	}
@@ -334,7 +334,7 @@ func TestEveryErrorHasItsResult(t *testing.T) {
 func TestTheMetricsNameEveryResult(t *testing.T) {
 	source, err := os.ReadFile("observe.go")
 	require.NoError(t, err)
-	results := regexp.MustCompile(`(?m)^\tResult\w+ +Result = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	results := regexp.MustCompile(`(?m)^\tresult\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(results), 6)
 	for page, names := range map[string]string{"prom/doc.go": `(?m)^//   - %s: `, "otel/otel.go": `(?m)^//\tlocktree\.result .*\b%s\b`} {
 		text, err := os.ReadFile(page)

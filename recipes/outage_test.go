@@ -60,13 +60,13 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.NotErrorIs(t, err, recipes.ErrHeld, "nobody holds it")
 					require.False(t, recipes.Retryable(err))
-					require.Equal(t, recipes.ResultUnreachable, recipes.ResultOf(err))
+					require.Equal(t, "unreachable", recipes.ResultOf(err))
 				}
 				synctest.Wait()
 				seen.mu.Lock()
 				defer seen.mu.Unlock()
 				require.Equal(t, 10, seen.told[recipes.EventRefused])
-				require.Equal(t, recipes.ResultUnreachable, seen.last[recipes.EventRefused].Result)
+				require.Equal(t, "unreachable", seen.last[recipes.EventRefused].Result)
 			})
 		})
 	}
@@ -88,7 +88,7 @@ func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, x.Node(), held.Holder.Path)
-		require.Equal(t, recipes.ResultUnreachable, recipes.ResultOf(err))
+		require.Equal(t, "unreachable", recipes.ResultOf(err))
 	})
 }
 
@@ -128,7 +128,7 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 				require.ErrorContains(t, err, "no connection for", name)
 				require.True(t, recipes.Retryable(err), name)
 				require.Zero(t, time.Since(start), name)
-				require.Equal(t, recipes.ResultUnreachable, recipes.ResultOf(err))
+				require.Equal(t, "unreachable", recipes.ResultOf(err))
 			}
 		}
 		l.srv.RefuseDials(false)
@@ -211,7 +211,7 @@ func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T
 			require.ErrorIs(t, err, recipes.ErrHeld)
 			require.NotErrorIs(t, err, recipes.ErrUnreachable)
 			require.ErrorContains(t, err, "is held by this client (a)")
-			require.Equal(t, recipes.ResultHeld, recipes.ResultOf(err))
+			require.Equal(t, "held", recipes.ResultOf(err))
 		}
 		_ = x.Unlock(t.Context())
 	})
@@ -274,7 +274,7 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)
 			require.ErrorContains(t, err, "WithMaxWait(3s)", name)
 			require.False(t, recipes.Retryable(err), name)
-			require.Equal(t, recipes.ResultTimeout, recipes.ResultOf(err))
+			require.Equal(t, "timeout", recipes.ResultOf(err))
 			require.Equal(t, 3*time.Second, time.Since(start), name)
 		}
 		release()

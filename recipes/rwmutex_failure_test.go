@@ -194,7 +194,7 @@ func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 
 func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a", func(cfg *recipes.Config) { cfg.Observer = recipes.ObserverFunc(func(recipes.Event) {}) }).RWMutex(l.rwlock())
+		m := l.client("a", func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }).RWMutex(l.rwlock())
 		before, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(before)

@@ -180,7 +180,7 @@ func (c *simClient) redial(ctx context.Context) error {
 	}
 	books := newTally()
 	if c.number%2 == 0 { // the others have no Observer, as most programs
-		cfg.Observer = books
+		cfg.Observer = books.Observe
 	}
 	// No system calls: the bubble's machine never sleeps.
 	next, err := recipes.Dial(seam.With(ctx, seam.Seams{Slept: func() time.Duration { return 0 }}), cfg)

@@ -398,7 +398,7 @@ func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 				require.ErrorIs(t, err, enough, at)
 				require.ErrorIs(t, err, context.DeadlineExceeded, at)
 				require.ErrorContains(t, err, "recipes: lock /", at)
-				require.Equal(t, recipes.ResultTimeout, recipes.ResultOf(err), at)
+				require.Equal(t, "timeout", recipes.ResultOf(err), at)
 			}
 		}
 		slow := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == way.path }, zktest.Delay(5*time.Second))

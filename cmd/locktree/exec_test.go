@@ -402,7 +402,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		b.run(exitOK, "apply", "-auto-approve")
 		stderr := &lockedBuffer{}
 		x := &execution{app: &app{terminal: terminal{stderr: stderr}}, timeout: 10 * time.Millisecond, conflict: exitConflict}
-		dial := func(id string, o recipes.Observer) *recipes.Client {
+		dial := func(id string, o func(recipes.Event)) *recipes.Client {
 			c, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, Observer: o})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = c.Close() })
@@ -410,7 +410,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		}
 		lease, err := dial("someone", nil).Mutex(execLock).Lock(t.Context())
 		require.NoError(t, err)
-		client := dial("", x)
+		client := dial("", x.Observe)
 		_, err = x.acquire(t.Context(), client, execLock)
 		err = x.notAcquired(t.Context(), client, execLock, err)
 		var code *codeError

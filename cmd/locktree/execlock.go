@@ -137,7 +137,7 @@ func heldText(e *recipes.HeldError) string {
 	return text + fmt.Sprintf(" \"locktree status %s\" shows the queue.", e.Path)
 }
 
-// Observe implements recipes.Observer.
+// Observe is for Config.Observer.
 func (x *execution) Observe(e recipes.Event) {
 	switch {
 	case e.Type == recipes.EventLost:

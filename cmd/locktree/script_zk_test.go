@@ -55,7 +55,7 @@ func newHand(addr string) (*hand, error) {
 	return h, err
 }
 
-func (h *hand) dial(id string, o recipes.Observer, cut *atomic.Bool) (*recipes.Client, error) {
+func (h *hand) dial(id string, o func(recipes.Event), cut *atomic.Bool) (*recipes.Client, error) {
 	return recipes.Dial(context.Background(), recipes.Config{
 		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: patience, SessionTimeout: 40 * time.Second,
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "super:super"}},
@@ -283,7 +283,7 @@ func (q queued) Observe(e recipes.Event) {
 func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	o := queued{c: make(chan struct{}, 1)}
 	cut := new(atomic.Bool)
-	c, err := h.dial(id, o, cut)
+	c, err := h.dial(id, o.Observe, cut)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func run(ctx context.Context, l net.Listener) error {
 	go func() { _ = server.Serve(l) }()
 	fmt.Printf("metrics at http://%s/metrics\n", l.Addr())
 
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers(), Observer: locks})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers(), Observer: locks.Observe})
 	if err != nil {
 		return err
 	}

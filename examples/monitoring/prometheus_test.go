@@ -164,11 +164,11 @@ func startProgram(t *testing.T, zookeeper string, opts ...prom.Option) *program 
 	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	t.Cleanup(web.Close)
 	p.addr = strings.TrimPrefix(web.URL, "http://")
-	p.client = dial(t, zookeeper, p.locks)
+	p.client = dial(t, zookeeper, p.locks.Observe)
 	return p
 }
 
-func dial(t *testing.T, zookeeper string, observer recipes.Observer) *recipes.Client {
+func dial(t *testing.T, zookeeper string, observer func(recipes.Event)) *recipes.Client {
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{zookeeper}, Observer: observer, SessionTimeout: 40 * time.Second, ConnectTimeout: hanging})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
@@ -246,7 +246,7 @@ func (s *scenario) again() {
 
 // event is one of a call for a mutex.
 func event(what recipes.EventType, path string) recipes.Event {
-	result := map[recipes.EventType]recipes.Result{recipes.EventAcquired: recipes.ResultAcquired, recipes.EventRefused: recipes.ResultHeld}
+	result := map[recipes.EventType]string{recipes.EventAcquired: "acquired", recipes.EventRefused: "held"}
 	return recipes.Event{Type: what, Path: path, Locks: []recipes.EventLock{{Path: path, Kind: kind.Mutex}}, Result: result[what]}
 }
 

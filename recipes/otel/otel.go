@@ -11,7 +11,7 @@
 // time a lock is held: that may be days, and exporters drop spans that have not ended. Attributes:
 //
 //	locktree.path      the lock
-//	locktree.result    a [recipes.Result]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
+//	locktree.result    see [recipes.ResultOf]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
 //	error.type         the result, unless it is acquired or held; the span's status is an error then
@@ -132,9 +132,9 @@ func end(span trace.Span, l *recipes.Lease, err error, blocker trace.SpanContext
 	if err == nil {
 		span.SetAttributes(attribute.String("locktree.node", l.Node()))
 	}
-	span.SetAttributes(attribute.String("locktree.result", string(result)))
-	if err != nil && result != recipes.ResultHeld {
-		span.SetAttributes(attribute.String("error.type", string(result)))
+	span.SetAttributes(attribute.String("locktree.result", result))
+	if err != nil && result != "held" {
+		span.SetAttributes(attribute.String("error.type", result))
 		span.SetStatus(codes.Error, err.Error())
 	}
 }

@@ -2,7 +2,7 @@
 //
 //	locks := prom.New()
 //	prometheus.MustRegister(locks)
-//	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers, Observer: locks})
+//	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers, Observer: locks.Observe})
 //	...
 //	http.Handle("/metrics", promhttp.Handler())
 //

@@ -19,7 +19,7 @@ func Example() {
 	prometheus.MustRegister(locks)
 	go func() { log.Print(http.ListenAndServe("127.0.0.1:9090", promhttp.Handler())) }()
 
-	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Observer: locks})
+	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Observer: locks.Observe})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (l *lab) client(observed bool, change ...func(*recipes.Config)) *recipes.Cl
 	l.t.Helper()
 	cfg := recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second, Dialer: l.srv.DialContext}
 	if observed {
-		cfg.Observer = l.metrics
+		cfg.Observer = l.metrics.Observe
 	}
 	for _, c := range change {
 		c(&cfg)

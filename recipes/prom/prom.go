@@ -15,7 +15,7 @@ import (
 
 const other = "other" // the label of locks beyond the cap
 
-// Observer counts what the recipes do. Give it to [recipes.Config] and to a registry. Obtain it from [New].
+// Observer counts what the recipes do. Give its Observe to [recipes.Config], and itself to a registry. Obtain it from [New].
 type Observer struct {
 	label func(path string) string
 	max   int
@@ -33,7 +33,6 @@ type Observer struct {
 }
 
 var (
-	_ recipes.Observer     = (*Observer)(nil)
 	_ prometheus.Collector = (*Observer)(nil)
 )
 
@@ -116,7 +115,7 @@ func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Observe implements recipes.Observer.
+// Observe counts an event. It is for Config.Observer.
 func (o *Observer) Observe(e recipes.Event) {
 	switch e.Type {
 	case recipes.EventSessionLost:
@@ -167,10 +166,10 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 			o.leader.WithLabelValues(lock) // 0: it stands and does not lead
 		}
 	case recipes.EventAcquired:
-		o.acquire.WithLabelValues(lock, kindOf, string(e.Result)).Observe(e.Wait.Seconds())
+		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
 		o.holds(lock, kindOf, 1)
 	case recipes.EventRefused:
-		o.acquire.WithLabelValues(lock, kindOf, string(e.Result)).Observe(e.Wait.Seconds())
+		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
 	case recipes.EventSuspected:
 		o.suspected.WithLabelValues(lock).Inc()
 	case recipes.EventLost:

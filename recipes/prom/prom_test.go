@@ -92,7 +92,7 @@ func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
 	}
 	require.Zero(t, l.value("held", "lock", "/dynamic/0")+l.value("held", "lock", "other"))
 	e := event(recipes.EventRefused, "\xff")
-	e.Result = recipes.ResultError
+	e.Result = "error"
 	o.Observe(e) // of a handle that was made wrong: counted, and no panic
 	require.EqualValues(t, 1, l.value("acquire_seconds", "lock", "other", "result", "error"))
 }

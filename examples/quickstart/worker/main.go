@@ -39,7 +39,7 @@ func (a announcer) Observe(e recipes.Event) {
 }
 
 func run(ctx context.Context, servers []string, name string) error {
-	client, err := recipes.Dial(ctx, recipes.Config{Servers: servers, ID: name, Observer: announcer{name: name}})
+	client, err := recipes.Dial(ctx, recipes.Config{Servers: servers, ID: name, Observer: announcer{name: name}.Observe})
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func run(ctx context.Context) error {
 
 func program(ctx context.Context, who int, q queued, inside, order *atomic.Int64) turn {
 	t := turn{who: who}
-	c, err := dial(ctx, fmt.Sprint("program ", who), q)
+	c, err := dial(ctx, fmt.Sprint("program ", who), q.Observe)
 	if err != nil {
 		t.err = err
 		return t
@@ -114,10 +114,10 @@ func program(ctx context.Context, who int, q queued, inside, order *atomic.Int64
 }
 
 // dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
-func dial(ctx context.Context, id string, o recipes.Observer) (*recipes.Client, error) {
+func dial(ctx context.Context, id string, observe func(recipes.Event)) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {
 		servers = "127.0.0.1:2181"
 	}
-	return recipes.Dial(ctx, recipes.Config{Servers: strings.Split(servers, ","), ID: id, Observer: o})
+	return recipes.Dial(ctx, recipes.Config{Servers: strings.Split(servers, ","), ID: id, Observer: observe})
 }
