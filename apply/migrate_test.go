@@ -91,6 +91,37 @@ func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	require.Empty(t, p.Drifted, "nobody has changed it")
 }
 
+// A team to which a namespace is lent cannot stop the applies of its owner with an entry that only looks
+// as if it let the owner write.
+func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
+	for name, trap := range map[string]kind.ACL{
+		"an address":       {Scheme: "ip", ID: "203.0.113.1", Perms: kind.PermAll},
+		"another password": {Scheme: "digest", ID: "provisioner:AAAA", Perms: kind.PermAll},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			tree := s.administered(may([]string{oldKey}, []string{ciKey}))
+			c := s.as(oldKey)
+			s.apply(c, tree)
+			require.NoError(t, s.server.Set(s.root+"/pay", []byte(strings.Replace(s.dataAt("/pay"), `"sum":"`, `"sum":"x`, 1))))
+			s.setByHand(c, s.root+"/pay", trap, allOf("tenant:x"), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermCreate | kind.PermDelete})
+			set("description", "new")(tree.Nodes[1])
+			p := s.plan(c, tree)
+			_, err := executor(c).Run(t.Context(), p)
+			var later *apply.ACLPhaseError
+			require.ErrorAs(t, err, &later, "all else is applied")
+			require.Contains(t, s.dataAt("/pay/ledger"), `"description":"new"`)
+
+			require.NoError(t, s.server.Set(s.root+"/pay", []byte(strings.Replace(s.dataAt("/pay"), `"protect":false`, `"protect":true`, 1))))
+			set("description", "newer")(tree.Nodes[1])
+			_, err = executor(c).Run(t.Context(), s.plan(c, tree))
+			require.ErrorContains(t, err, "do not have WRITE", "to put its data back takes that right")
+			s.apply(c, tree, plan.Options{Excludes: []string{"pay.namespace"}})
+			require.Contains(t, s.dataAt("/pay/ledger"), `"description":"newer"`)
+		})
+	}
+}
+
 // An index that is put back by hand has a former key. That says nothing about who changed which node.
 func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	s := inMemory(t)

@@ -117,15 +117,18 @@ func (d *selection) unsealed() {
 	}
 }
 
-// mayMark reports whether a list gives one of the rights to somebody who applies.
+// mayMark reports whether a list gives one of the rights to somebody who applies. Whoever closes a node to them may leave entries
+// in it that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
 func (d *sides) mayMark(list []kind.ACL, need kind.Perm) bool {
-	who := slices.Concat(d.intent.Access.administrators(), d.p.prior.Leaving)
+	admins := slices.Concat(d.intent.Access.administrators(), d.p.prior.Leaving)
+	who, reads := admins, len(admins) > 0
 	for _, id := range d.opts.Identities {
-		who = append(who, id.entry())
+		who, reads = append(who, id.entry()), reads && !granted(admins, id.entry())
 	}
 	return len(who) == 0 || d.super() || slices.ContainsFunc(who, func(a kind.ACL) bool {
 		sure, maybe := rightsOf(a, list)
-		return (sure|maybe)&need != 0
+		hidden := slices.ContainsFunc(list, func(b kind.ACL) bool { return hides(b, []kind.ACL{a}) && b.Perms&need != 0 })
+		return sure&need != 0 || reads && hidden || len(admins) == 0 && maybe&need != 0
 	})
 }
 
