@@ -7,7 +7,8 @@
 // The exit code is the command's own; 128+N when signal N killed it, as in a shell.
 // [Process.Kill] ends all processes of the group; on Linux also what the command started in
 // groups of their own, as timeout(1) in a script does, unless it left the session (setsid, as
-// daemons do). On Linux the command is killed when this process dies, however it dies; what
+// daemons do). Not guaranteed: a group of its own that ignores SIGHUP. Linux continues a stopped group when
+// the parent of its leader dies, so a process in it that is about to start another may still do so. On Linux the command is killed when this process dies, however it dies; what
 // the command started is not. On systems other than Unix there are no
 // groups: only the command itself is told.
 package child

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTypist) != "" {
 		os.Exit(typist())
 	}
+	// As exec does, which passes it on: whoever ignores it from the beginning, as under nohup, hands that down. Then what Kill has
+	// stopped goes on for a moment when its parent dies, see the package documentation.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
