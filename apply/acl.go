@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-func toZK(in []kind.ACL) []zk.ACL {
+func toZK(in kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(in))
 	for i, a := range in {
 		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
@@ -19,8 +19,8 @@ func toZK(in []kind.ACL) []zk.ACL {
 	return out
 }
 
-func fromZK(in []zk.ACL) []kind.ACL {
-	out := make([]kind.ACL, len(in))
+func fromZK(in []zk.ACL) kind.List {
+	out := make(kind.List, len(in))
 	for i, a := range in {
 		out[i] = kind.ACL{Perms: kind.Perm(a.Perms), Scheme: a.Scheme, ID: a.ID}
 	}
@@ -32,12 +32,12 @@ func fromZK(in []zk.ACL) []kind.ACL {
 // as "auth", which the server replaces by those it knows of us: only the server knows which they are.
 // It refuses a list of only "auth" to a connection that has not authenticated (PrepRequestProcessor,
 // fixupACL).
-func ownACL(c *recipes.Client, declared *plan.Access) []kind.ACL {
+func ownACL(c *recipes.Client, declared *plan.Access) kind.List {
 	if declared != nil {
 		return declared.List()
 	}
 	if slices.ContainsFunc(c.Identities(), func(id session.Identity) bool { return id.Scheme != "world" }) {
-		return []kind.ACL{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
+		return kind.List{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
 	}
 	return kind.WorldAll()
 }

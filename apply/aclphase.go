@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -20,11 +19,11 @@ import (
 type listing struct {
 	*locked
 	noted  *plan.Index // what that transaction wrote
-	before plan.Pin    // the index before it
+	before plan.Pin    // the record before it
 }
 
 // list sets the access lists of existing nodes, which the transaction noted as pending in
-// the index, and then clears the note. It stops between two lists when ctx ends: the rest
+// the record, and then clears the note. It stops between two lists when ctx ends: the rest
 // stays noted.
 //
 // These writes are not in a transaction with the check of the lock. Their session fences them:
@@ -81,8 +80,8 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 			return nil, false, explainACL(*step, err)
 		}
 	}
-	both := kind.NormalizeACL(slices.Concat(step.Before, step.ACL))
-	gains, loses := !kind.EqualACL(both, step.Before), !kind.EqualACL(both, step.ACL)
+	both := slices.Concat(step.Before, step.ACL).Normalize()
+	gains, loses := !both.Equal(step.Before), !both.Equal(step.ACL)
 	next := *step
 	switch {
 	case narrow && !loses, !narrow && !gains && loses:
@@ -96,8 +95,8 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 }
 
 // shown returns the list with the hashes that the servers show us, if whoever planned saw them masked.
-func (r *locked) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
-	if !slices.ContainsFunc(planned, kind.ACL.Masked) {
+func (r *locked) shown(ctx context.Context, path string, planned kind.List) (kind.List, error) {
+	if !planned.Masked() {
 		return planned, nil
 	}
 	got, _, err := r.s.GetACL(ctx, path)
@@ -113,9 +112,6 @@ func (r *listing) setNext(ctx context.Context, step plan.ACLStep) error {
 		return r.lockLost(context.Cause(r.lease.Context()))
 	}
 	err := r.setACL(ctx, step)
-	if errors.Is(err, zk.ErrNoNode) && strings.HasPrefix(step.Path, r.p.Index.Path+"/") {
-		return nil // a part of the index that the transaction took away
-	}
 	if err != nil {
 		r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
 	}
@@ -133,7 +129,7 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 			break
 		}
 		got, _, readErr := r.s.GetACL(ctx, step.Path)
-		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
+		if readErr == nil && fromZK(got).Equal(step.ACL) {
 			return nil
 		}
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
@@ -158,14 +154,14 @@ func (r *locked) lockLost(err error) error {
 	return e
 }
 
-// clearPending writes the index again without its note, under the lock, and also the final access list for the lock's
-// contenders. The index has the version that our transaction left.
+// clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
+// contenders. The record has the version that our transaction left.
 func (r *listing) clearPending(ctx context.Context) error {
 	data, err := r.p.Settled(r.noted).Encode()
 	if err != nil {
 		return err
 	}
-	// The last transaction created the index or raised its version by one. No other apply writes it while
+	// The last transaction created the record or raised its version by one. No other apply writes it while
 	// we have the lock; an edit by hand is not overwritten.
 	version := int32(0)
 	if !r.before.Absent {
@@ -191,14 +187,14 @@ func (r *locked) readBack(ctx context.Context) error {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	// Not the session of the lock: that may have been lost after the transaction.
-	session, err := r.x.Client.Session(ctx)
+	session, err := r.x.client.Session(ctx)
 	if err != nil {
 		return &VerifyError{ApplyID: r.id, Err: err}
 	}
 	seen := map[string]bool{}
 	var diffs []Difference
 	for _, want := range r.written() {
-		key, err := json.Marshal(kind.NormalizeACL(want.ACL))
+		key, err := json.Marshal(want.ACL.Normalize())
 		if err != nil || seen[string(key)] {
 			continue
 		}
@@ -209,10 +205,10 @@ func (r *locked) readBack(ctx context.Context) error {
 			// as intended with allow_lockout
 		case err != nil:
 			return &VerifyError{ApplyID: r.id, Err: readError(want.Path, err)}
-		case !kind.EqualACL(fromZK(got), want.ACL):
+		case !fromZK(got).Equal(want.ACL):
 			diffs = append(diffs, Difference{
 				Addr: want.Addr, Path: want.Path,
-				What: fmt.Sprintf("access list is %s instead of %s", listText(fromZK(got)), listText(want.ACL)),
+				What: fmt.Sprintf("access list is %s instead of %s", fromZK(got), want.ACL),
 			})
 		}
 	}

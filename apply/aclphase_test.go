@@ -44,7 +44,7 @@ func accessLists(t *testing.T, s *site) {
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
-		require.True(t, kind.EqualACL([]kind.ACL{admin}, apply.FromZK(acl)), path)
+		require.True(t, kind.List{admin}.Equal(apply.FromZK(acl)), path)
 	}
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
@@ -146,7 +146,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	// "auth" is written out by the server: what stands there is not what was declared.
-	auth := func(n *plan.Node) { n.ACL = []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}} }
+	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
 	var e *apply.VerifyError
@@ -162,7 +162,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	weak := []kind.ACL{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
+	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
 		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
 		require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 // check of each node.
 func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const locks, fixed = 2500, 60 // fixed: root, index and its parts, apply lock, namespaces' children
+		const locks, fixed = 2500, 60 // fixed: root, record, apply lock, namespaces' children
 		s := inMemory(t)
 		c := s.provisioner()
 		tree := s.tree(bulk(locks, 0, "x")...)
@@ -58,7 +58,7 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 		}
 		p = s.plan(c, tree)
 		require.Equal(t, plan.Counts{Change: 25}, p.Summary())
-		require.LessOrEqual(t, p.Transaction.Ops, 25+25+1, "each change, the part of the index it stands in, the index")
+		require.LessOrEqual(t, p.Transaction.Ops, 25+1, "each change, the record")
 		_, err = executor(c).Run(t.Context(), p)
 		require.NoError(t, err)
 
@@ -71,7 +71,7 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 }
 
 // bytesPerLock is what a plan may keep for each lock that stays as it is: the node as
-// it was read, the change that is none, the pin, and the entry of the index. Measured
+// it was read, the change that is none, and the pin. Measured
 // are 853 bytes; it was 2,680 with a copy of each text and access list for everybody
 // who mentions it, and with the payloads' emptied maps.
 const bytesPerLock = 920
@@ -135,7 +135,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	current, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	read := heap()
-	p := plan.Diff(current, tree, plan.Options{})
+	p := plan.Diff(current, tree, plan.Options{Identities: apply.Identities(c)})
 	after := heap()
 	require.False(t, p.HasChanges())
 	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)

@@ -29,7 +29,7 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 		}
 		r.all = append(breaks, r.tx.Ops...)
 		r.size = plan.Size(r.all)
-		if r.size > MaxBytes {
+		if r.size > plan.MaxTransaction {
 			return false, tooLarge(r.tx.Changes, r.all, false)
 		}
 		resolved, err = r.commit(ctx)

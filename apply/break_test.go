@@ -25,7 +25,7 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			foreign := s.session(s.dial("worker:w"))
 			queue := func() string {
 				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
-					zk.FlagEphemeral|zk.FlagSequence, apply.ToZK([]kind.ACL{admin, crew}))
+					zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{admin, crew}))
 				require.NoError(t, err)
 				return at
 			}

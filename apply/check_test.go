@@ -12,12 +12,12 @@ import (
 )
 
 // Whatever Run would refuse as things stand, Check refuses with the same error.
-func TestCheckRefusesWhatRunWouldAndWritesNothing(t *testing.T) { checkRefuses(t, inMemory(t)) }
+func TestCheckRefusesWhatApplyWouldAndWritesNothing(t *testing.T) { checkRefuses(t, inMemory(t)) }
 
 func checkRefuses(t *testing.T, s *site) {
 	c, other := s.provisioner(), s.provisioner()
-	check := func(x *apply.Executor, p *plan.Plan) (err error) {
-		s.unchanged(c, func() { err = x.Check(t.Context(), p) })
+	check := func(x *applying, p *plan.Plan) (err error) {
+		s.unchanged(c, func() { err = x.applier().Check(t.Context(), p) })
 		return err
 	}
 	p := s.plan(c, s.shop())
@@ -58,7 +58,7 @@ func checkRefuses(t *testing.T, s *site) {
 		require.Equal(t, plan.LockPath(s.root, stack), locked.Path)
 		patient := executor(c)
 		patient.LockTimeout = time.Hour
-		require.NoError(t, check(patient, p), "Run would wait for it")
+		require.NoError(t, check(patient, p), "Apply would wait for it")
 	}
 	_, err = x.Run(t.Context(), s.plan(other, s.shop(set("description", "c"))))
 	require.NoError(t, err)

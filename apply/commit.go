@@ -33,7 +33,7 @@ const (
 const commitTries = 3
 
 // commit sends the transaction and determines its outcome. resolved means that the
-// reply was lost and the index gave the answer. Sending it again does no harm: the
+// reply was lost and the record gave the answer. Sending it again does no harm: the
 // copies have the same versions, so at most one of them is committed, whenever they
 // arrive.
 //
@@ -155,7 +155,7 @@ func answered(err error) bool {
 }
 
 func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
-	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: MaxBytes, Refused: refused}
+	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
 	if len(changes) > 0 {
 		e.Addr, e.Path = changes[0].Addr, changes[0].Path
 	}
@@ -199,7 +199,7 @@ func (r *locked) write(ctx context.Context, path string, data []byte, version in
 
 var errLostAgain = errors.New("the connection broke each time the transaction was sent")
 
-// resolve determines whether the transaction was committed, by the apply id in the index.
+// resolve determines whether the transaction was committed, by the apply id in the record.
 // It must not look too early: a transaction that was sent may still arrive as long as the
 // session that sent it is alive. So either that session must be back and have written after
 // it, or its contender must be gone, without which the fencing check refuses the transaction
@@ -211,7 +211,7 @@ func (r *sending) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	for {
-		s, err := r.x.Client.Session(ctx)
+		s, err := r.x.client.Session(ctx)
 		if err != nil {
 			return undecided, err
 		}
@@ -260,7 +260,7 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 			return undecided, err
 		}
 	}
-	// The index as it stands, and what ours would have made of it at r.index:
+	// The record as it stands, and what ours would have made of it at r.index:
 	//
 	//   - unchanged: ours was not there. With our contender gone it never will be; else a copy
 	//     may come late, and is one of those of which one at most is committed.
@@ -274,8 +274,8 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 		return committed, nil
 	case pin == r.index:
 		return notCommitted, nil
-	case pin.Absent && r.all[len(r.all)-1].Kind == plan.OpDelete: // the index is the last operation
-		// Our transaction was to delete the index, and nobody else's could have under
+	case pin.Absent && r.all[len(r.all)-1].Kind == plan.OpDelete: // the record is the last operation
+		// Our transaction was to delete the record, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil
 	case pin.Czxid == r.index.Czxid && pin.Version == r.index.Version+1:
@@ -285,8 +285,8 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 	}
 }
 
-// landed reads the index, and reports whether it shows that the transaction was
-// committed. One that destroys everything and finds no index leaves none either: it
+// landed reads the record, and reports whether it shows that the transaction was
+// committed. One that destroys everything and finds no record leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
 // r.tx.Index is nil for the last transaction of such a plan alone.
 func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {

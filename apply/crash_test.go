@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // scene is an apply that is about to begin, and what must hold when it stopped
@@ -46,19 +48,20 @@ var scenes = map[string]struct {
 	"drain that takes too long":             {reopenScene, 5, 0},
 	"contenders broken by force":            {forceScene, 5, 0},
 	"rights granted to ourselves first":     {widenScene, 8, 0},
-	"parts of the index split and vanish":   {shardScene, 6, 0},
-	"index of one node made parts of":       {partsScene, 6, 100_000},
+	"a record of a former format":           {formerScene, 4, 0},
+	"cut by what the servers read":          {cutScene, 6, 100_000},
 	"namespace moved with its locks":        {moveScene(false), 3, 0},
 	"what moves left behind is taken away":  {moveScene(true), 3, 0},
-	"index written anew from marks":         {lostScene, 6, 0},
-	"all destroyed, without an index":       {unindexedScene, 3, 0},
+	"record written anew":                   {lostScene, 4, 0},
+	"all destroyed, without a record":       {recordlessScene, 3, 0},
 	"imports, some made anew and one moved": {importScene, 5, 0},
 }
 
 func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
+	effort.Proof(t)
 	i := 0
 	for name, c := range scenes {
-		atEveryWrite(t, name, &i, c.writes, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+		atEveryWrite(t, name, &i, c.writes, effort.Of(1, 9), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
 			synctest.Test(t, func(t *testing.T) {
 				s := inMemory(t)
 				if c.reads > 0 {
@@ -73,8 +76,8 @@ func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
 }
 
 // atEveryWrite calls strike for each write of an apply in each of the four ways in which it can end or lose its answer, until
-// strike says that there was none; every richStride-th of them, from another one on in each way: i counts the ways.
-func atEveryWrite(t *testing.T, name string, i *int, least int, strike func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool)) {
+// strike says that there was none; every stride-th of them, from another one on in each way: i counts the ways.
+func atEveryWrite(t *testing.T, name string, i *int, least, stride int, strike func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool)) {
 	for _, way := range []struct {
 		name  string
 		fault zktest.Fault
@@ -87,7 +90,8 @@ func atEveryWrite(t *testing.T, name string, i *int, least int, strike func(t *t
 	} {
 		points := 0
 		*i++
-		for k := 1 + *i%richStride; ; k += richStride {
+		stride := min(stride, least) // one of them at least
+		for k := 1 + *i%stride; ; k += stride {
 			struck := false
 			t.Run(fmt.Sprintf("%s, %s, write %d", name, way.name, k), func(t *testing.T) { struck = strike(t, k, way.fault, way.dies) })
 			if !struck {
@@ -95,7 +99,7 @@ func atEveryWrite(t *testing.T, name string, i *int, least int, strike func(t *t
 			}
 			points++
 		}
-		require.GreaterOrEqual(t, points*richStride+richStride-1, least, "%s: the writes were not all met", name)
+		require.GreaterOrEqual(t, points*stride+stride-1, max(least, stride), "%s: the writes were not all met", name)
 	}
 }
 
@@ -205,7 +209,7 @@ func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options) 
 	again := s.plan(c, tree)
 	require.False(s.t, again.HasChanges(), "%s", again)
 	require.Empty(s.t, again.Resumes, "the journal of access lists is done")
-	require.Empty(s.t, again.Drifted, "the index agrees with the nodes")
+	require.Empty(s.t, again.Drifted, "the record agrees with the nodes")
 	for _, q := range again.Problems { // of the lock that was imported while it was in use
 		require.Equal(s.t, plan.ProblemContainer, q.Code, q.Detail)
 	}
@@ -344,7 +348,7 @@ func forceScene(t *testing.T, s *site, c *recipes.Client) scene {
 // widenScene: we have ADMIN and nothing else on nodes that are to change.
 func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.shop())
-	weak := []kind.ACL{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
+	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
 		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
 		require.NoError(t, err)
@@ -352,23 +356,51 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 	return scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
 }
 
-// shardScene: long addresses make a large index of few locks. Parts are split
-// where many came, and go where all went.
-func shardScene(t *testing.T, s *site, c *recipes.Client) scene {
+// formerScene: the record is rewritten, and its parts go, while much changes.
+func formerScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
-	x := s.index(c)
-	require.Greater(t, len(x.Shards), 5)
-	after := s.tree(longNames(60, 280)...)
+	s.formerRecord(c)
+	after := s.tree(longNames(60, 320)...)
 	p := s.plan(c, after)
 	require.Greater(t, len(p.Batches), 1)
 	return scene{tree: after}
 }
 
-// lostScene: the index is damaged and its parts are in the way, while much changes.
+// formerRecord writes the record as former formats had it: it names all nodes, in parts.
+func (s *site) formerRecord(c *recipes.Client) {
+	at := plan.IndexPath(s.root, stack)
+	n, _ := s.server.Get(at)
+	var doc map[string]any
+	require.NoError(s.t, json.Unmarshal(n.Data, &doc))
+	var parts []map[string]string
+	entries := map[string]any{}
+	flush := func() {
+		name := fmt.Sprintf("%06d", len(parts)+1)
+		data, err := json.Marshal(map[string]any{"locktree": 2, "res": entries})
+		require.NoError(s.t, err)
+		require.NoError(s.t, s.server.Create(at+"/"+name, data))
+		parts, entries = append(parts, map[string]string{"name": name, "first": "/"}), map[string]any{}
+	}
+	for path := range s.lockDump(c) {
+		if entries[path] = map[string]any{"path": path, "type": "mutex", "gen": 1}; len(entries) == 20 {
+			flush()
+		}
+	}
+	flush()
+	doc["locktree"], doc["shards"] = 2, parts
+	delete(doc, "away")
+	data, err := json.Marshal(doc)
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.server.Set(at, data))
+}
+
+// lostScene: the record is damaged, while much changes.
 func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
 	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
-	return scene{tree: s.tree(longNames(60, 280)...)}
+	sc := scene{tree: s.tree(longNames(60, 320)...)}
+	require.Greater(t, len(s.plan(c, sc.tree).Batches), 1)
+	return sc
 }
 
 // moveScene: a namespace and everything in it gets another path; and later, when

@@ -1,17 +1,15 @@
 // Package apply reads the live tree of a stack and carries out a plan. It prints nothing: it
 // reports what happens as values of [Event], and its errors are [plan.Explainer].
 //
-//	x := &apply.Executor{Client: client, Events: show, LockTimeout: time.Minute}
-//	locked, err := x.Lock(ctx, e.Tree) // e is one of the Ensembles of config.Load
-//	defer x.Unlock(ctx)
-//	live, err := apply.Read(locked, session, e.Tree)
-//	p := plan.Diff(live, e.Tree, plan.Options{Identities: who})
-//	// show p; stop unless p.Applyable(); ask
-//	result, err := x.Run(ctx, p)
+//	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{Events: show}) // e is one of the Ensembles of config.Load
+//	defer run.Close()
+//	p := run.Plan(plan.Options{})
+//	// show p; stop unless p.Applyable(); ask, under run.Context()
+//	result, err := run.Apply(ctx, p)
 //
-// Take the lock first: a plan that is made under it is still right when it is approved. Without
-// Lock, Run takes the lock itself. That is for saved plans, which are refused as stale if another
-// apply has finished since. The package example is a complete program.
+// Begin takes the apply lock before it reads, so a plan is still right when it is approved. An [Applier] applies a plan that was
+// made before, under a lock that it takes then; such a plan is refused as stale if another apply has finished since. The package
+// example is a complete program, and examples/controller one that follows a directory.
 //
 // The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
 // removals, outputs and administrators. A plan made without the Intent would delete what
@@ -19,18 +17,18 @@
 //
 // # Guarantees
 //
-// The structure, the parameters, the access lists of new nodes and the index change in
+// The structure, the parameters, the access lists of new nodes and the record change in
 // one ZooKeeper transaction: all or nothing. Plans that do not fit are cut into several
-// transactions, each of which leaves whole locks and its part of the index; if an apply ends between
+// transactions, each of which leaves whole locks; if an apply ends between
 // two, the next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer)
-// get smaller ones, down to one lock with its part of the index: 80,000 bytes are enough for
+// get smaller ones, down to one lock with the record: 80,000 bytes are enough for
 // some thousand locks. A transaction counts as too long only if a harmless request of the same
 // length ends the connection too, while short requests do not.
 //
 // A transaction is sent only if every node that the plan relied on is unchanged, and it is fenced: its
 // first operation checks the apply lock, so a program that was paused past its session commits
 // nothing. If the reply is lost, the outcome is read back from the apply id that the transaction writes
-// or, if a destroy leaves no index, from the count of destroys. It is never guessed.
+// or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
 // An apply writes no node without this stack's marker, except those that import blocks name, and
 // deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
@@ -39,7 +37,7 @@
 // # What is not guaranteed
 //
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by
-// one afterwards, each guarded by its version and noted in the index beforehand. An apply that is
+// one afterwards, each guarded by its version and noted in the record beforehand. An apply that is
 // interrupted there leaves nodes with their old lists, and the next one finishes. There are two
 // passes: every right is granted everywhere before any is withdrawn. What the apply creates admits the administrators who leave,
 // too, until the second pass. So wherever an apply ends that replaces a declared administrator, either the old credential or the
@@ -54,19 +52,19 @@
 //
 // # Errors and interrupts
 //
-// If Run returns an error nothing of the plan was written, except with [*PartialError],
+// If Apply returns an error nothing of the plan was written, except with [*PartialError],
 // [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. A [*ClosedError] means that locks
 // that were closed for the plan are still closed.
 //
-// Cancelling the context ends a Run before a transaction, between two, and between two access
+// Cancelling the context ends an Apply before a transaction, between two, and between two access
 // lists. The outcome of a transaction that was sent is determined under separate contexts
 // (job.detached), which end after some session timeouts.
 //
 // # How it works
 //
 // read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go,
-// usage.go, adopt.go and frame.go read what belongs to it besides the nodes. run.go goes through
-// the phases of a Run, each of which is a type. A job builds and measures all transactions, compares the
+// usage.go, adopt.go and frame.go read what belongs to it besides the nodes. applier.go is what a program calls; run.go goes through
+// the phases of an apply, each of which is a type. A job builds and measures all transactions, compares the
 // pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
 // commits each transaction and determines its outcome (break.go, commit.go). listing sets the access

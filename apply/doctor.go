@@ -122,8 +122,8 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) 
 // scheme, is ours.
 func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
 	me := strings.Join(WhoWeAre(c), " and ")
-	administers, maybeAdmin := granted(c, access.Admins)
-	reader, maybeReader := granted(c, access.Readers)
+	administers, maybeAdmin := access.Admins.Ours(us(c)...)
+	reader, maybeReader := access.Readers.Ours(us(c)...)
 	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
 	maybe := func(what, does string) {
 		k.Verdict, k.Next = inspect.VerdictUnsure, does+" from where the servers know us as one"
@@ -145,21 +145,12 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
 }
 
-// granted adds up the rights that a list surely gives the connection, and those that it may give. Servers hide digests from
-// those without ADMIN. A hidden digest of one of our users counts as ours, unless it has ADMIN: then we would see it.
-func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
-	for _, a := range list {
-		switch {
-		case slices.ContainsFunc(c.Identities(), func(id session.Identity) bool {
-			user, _, _ := strings.Cut(id.ID, ":")
-			return a.Scheme == id.Scheme && (a.ID == id.ID || a.Scheme == "digest" && a.ID == user+":x" && a.Perms&kind.PermAdmin == 0)
-		}):
-			sure |= a.Perms
-		case !plan.Exact(a):
-			maybe |= a.Perms
-		}
+// us are the identities of a connection, as in access lists.
+func us(c *recipes.Client) (list kind.List) {
+	for _, id := range c.Identities() {
+		list = append(list, kind.ACL{Scheme: id.Scheme, ID: id.ID})
 	}
-	return sure, maybe
+	return list
 }
 
 // access collects findings in access lists: the same finding on several nodes becomes one condition.
@@ -177,11 +168,11 @@ func (r *access) add(verdict inspect.Verdict, path, what, next string) {
 }
 
 // judge compares a list with what an administrator needs there, or a reader.
-func (r *access) judge(ctx context.Context, path string, list []kind.ACL, need kind.Perm) {
+func (r *access) judge(ctx context.Context, path string, list kind.List, need kind.Perm) {
 	if !r.admin {
 		need &= kind.PermRead
 	}
-	sure, maybe := granted(r.c, list)
+	sure, maybe := list.Ours(us(r.c)...)
 	if lacks := need &^ (sure | maybe); lacks != 0 {
 		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
 		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
@@ -228,8 +219,8 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 			r.add(inspect.VerdictUnsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
 		default:
 			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
-			if sure, maybe := granted(r.c, live.Payload.ChildACL); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
-				r.add(inspect.VerdictFails, n.Path, "we may not read its contenders, so who holds it and who waits cannot be seen", "grant \"observe\" to us in its acl")
+			if sure, maybe := live.Payload.ChildACL.Ours(us(r.c)...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
+				r.add(inspect.VerdictFails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
 			}
 		}
 	}

@@ -94,6 +94,24 @@ func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 	})
 }
 
+func (s *site) expire(c *recipes.Client) { s.server.Expire(s.session(c).ID()) }
+
+// struckWhileDraining applies the shop, takes its lock, and lets another client drain and remove it, who is struck meanwhile.
+func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipes.Client)) (*recipes.Lease, error) {
+	s.apply(c, s.shop())
+	lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(s.t.Context())
+	require.NoError(s.t, err)
+	victim := s.provisioner()
+	x := executor(victim)
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Draining); ok {
+			strike(s, victim)
+		}
+	}
+	_, err = x.Run(s.t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+	return lease, err
+}
+
 // The applier dies while it drains: the next apply, whatever it is, sets it right.
 func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 	for name, wanted := range map[string]bool{"still declared": true, "still to go": false} {
@@ -101,17 +119,7 @@ func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
-				s.apply(c, s.shop())
-				lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
-				require.NoError(t, err)
-				victim := s.provisioner()
-				x := executor(victim)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); ok {
-						s.server.Expire(s.session(victim).ID())
-					}
-				}
-				_, err = x.Run(t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+				lease, err := s.struckWhileDraining(c, (*site).expire)
 				require.Error(t, err)
 				require.NoError(t, lease.Unlock(t.Context()))
 				tree := s.shopWithout()
@@ -129,13 +137,68 @@ func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 	}
 }
 
+// Who waited at the old path of a lock that moves was sent away with ErrDraining, which is no reason to try again. Now waiters leave
+// the queue, so that the apply finds it empty, and have the lock where the apply, or the next one after a crash, leaves it.
+func TestWaitersFollowALockThatIsDrainedInOrderToMove(t *testing.T) {
+	for name, c := range map[string]struct{ crash, back bool }{"moved": {}, "crashed, moved": {crash: true}, "crashed, taken back": {crash: true, back: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				before, after := s.tree(declare("/old", kind.Mutex, at("a.mutex"))), s.tree(declare("/new", kind.Mutex, at("b.mutex")))
+				after.Intent.Moves = []plan.Move{{From: "a.mutex", To: "b.mutex"}}
+				victim, next := s.provisioner(), s.provisioner()
+				s.apply(victim, before)
+				held, err := s.dial("provisioner:secret").Mutex(s.root + "/old").Lock(t.Context())
+				require.NoError(t, err)
+				had := make(chan string, 1)
+				waiter := s.dial("provisioner:secret").Mutex(s.root + "/old")
+				go func() {
+					l, err := waiter.Lock(t.Context())
+					if assert.NoError(t, err) {
+						had <- l.Path()
+					}
+					close(had)
+				}()
+				synctest.Wait()
+				x := executor(victim)
+				x.Events = func(e apply.Event) {
+					if _, ok := e.(apply.Draining); ok {
+						if c.crash {
+							s.expire(victim)
+						}
+						time.AfterFunc(20*time.Second, func() { assert.NoError(t, held.Unlock(context.Background())) })
+					}
+				}
+				_, err = x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
+				at, tree := "/new", after
+				if c.crash {
+					require.Error(t, err)
+					time.Sleep(30 * time.Second)
+					require.Empty(t, had, "it has the lock while the apply stands still")
+					if c.back {
+						at, tree = "/old", before
+					}
+					for c := range s.plan(next, tree).Each() {
+						require.False(t, c.Drift, "draining is no change by hand")
+					}
+					s.apply(next, tree)
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, s.root+at, <-had)
+				require.False(t, s.plan(next, tree).HasChanges())
+			})
+		})
+	}
+}
+
 // Who loses the apply lock while others wait to get in must not write any more: the lock stays
 // shut, which was not told, or told as "nothing was written".
 func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	for name, fail := range map[string]func(*site, *recipes.Client){
-		"session expired": func(s *site, c *recipes.Client) { s.server.Expire(s.session(c).ID()) },
+		"session expired": (*site).expire,
 		"not ours to write any more": func(s *site, c *recipes.Client) {
-			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
+			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", apply.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
 			require.NoError(s.t, err)
 		},
 	} {
@@ -143,17 +206,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
-				s.apply(c, s.shop())
-				_, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
-				require.NoError(t, err)
-				victim := s.provisioner()
-				x := executor(victim)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); ok {
-						fail(s, victim)
-					}
-				}
-				_, err = x.Run(t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+				_, err := s.struckWhileDraining(c, fail)
 				var e *apply.ClosedError
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
@@ -331,8 +384,9 @@ func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
 		require.Equal(t, "/locks/old", used.Path)
 		now, _ := s.server.Get("/locks/old")
 		require.Equal(t, string(n.Data), string(now.Data))
-		_, err = s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrMoved)
+		lease, err := s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "/locks/new", lease.Path(), "nothing is granted at the old path")
 	})
 }
 

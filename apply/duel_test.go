@@ -17,12 +17,14 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // Two appliers at once, 80 times in fake time, their requests delayed in a
 // different way each time: one of them after the other, or one refused. What is
-// there in the end is one of the two declarations, whole, with its index.
+// there in the end is one of the two declarations, whole, with its record.
 func TestTwoAppliersAtOnceNeverMix(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	sum := map[string]int{}
 	for seed := range 80 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -75,7 +77,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 	wg.Wait()
 	a, b := s.plan(clients[0], trees[0]), s.plan(clients[0], trees[1])
 	require.NotEqual(t, a.HasChanges(), b.HasChanges(), "%v: one whole declaration is there:\n%s%s", outcomes, a, b)
-	require.Empty(t, a.Drifted, "the index is not of the same apply as the nodes")
+	require.Empty(t, a.Drifted, "the record is not of the same apply as the nodes")
 	require.Empty(t, a.Resumes)
 	winner := 0
 	if a.HasChanges() {
@@ -108,7 +110,8 @@ func outcomeOf(err error) string {
 // batches and access lists included; another one finishes meanwhile. Then it goes
 // on, and writes nothing any more, whether or not it has heard of what happened.
 func TestPausedApplierWritesNothingAfterAnother(t *testing.T) {
-	i := 0
+	effort.Proof(t)
+	i, stride := 0, effort.Of(1, 9)
 	for name, c := range map[string]struct {
 		fault     zktest.Fault
 		oblivious bool // it hears of nothing until it goes on
@@ -120,7 +123,7 @@ func TestPausedApplierWritesNothingAfterAnother(t *testing.T) {
 	} {
 		points := 0
 		i++
-		for k := 1 + i%richStride; ; k += richStride {
+		for k := 1 + i%stride; ; k += stride {
 			struck := false
 			t.Run(fmt.Sprintf("%s write %d", name, k), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { struck = pausedAt(t, k, c.fault, c.oblivious) })
@@ -130,7 +133,7 @@ func TestPausedApplierWritesNothingAfterAnother(t *testing.T) {
 			}
 			points++
 		}
-		require.GreaterOrEqual(t, points*richStride+richStride-1, 8, "lock, two transactions, access lists, journal, unlock")
+		require.GreaterOrEqual(t, points*stride+stride-1, 8, "lock, two transactions, access lists, journal, unlock")
 	}
 }
 

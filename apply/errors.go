@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// The errors in this file are those of Lock, Read, Run and Check; test with errors.As. They wrap
+// The errors in this file are those of Begin, Read, Apply and Check; test with errors.As. They wrap
 // ZooKeeper's own errors. Each is a [plan.Explainer] and is worded here, once.
 //
 // Their types follow what a person can do: plan again (Stale, Conflict), wait (Locked, InUse, Moved),
@@ -62,7 +63,7 @@ func (e *StaleError) Explain() plan.Explanation {
 
 // Difference is one node that differs from what the plan saw.
 type Difference struct {
-	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's index: another apply has finished
+	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's record: another apply has finished
 	Path string
 	// What is "created", "deleted", "deleted and created again", "data changed" or
 	// "access list changed"; of a [VerifyError], a clause.
@@ -106,7 +107,7 @@ func list(diffs []Difference) (out []string) {
 func named(addr plan.Addr, path string) string {
 	switch {
 	case addr == "" && strings.Contains(path, plan.ScaffoldPath("/")+"/"):
-		addr = "the stack's index"
+		addr = "the stack's record"
 	case addr == "": // a part of a lock
 		return path
 	}
@@ -143,7 +144,7 @@ type InUseError struct {
 	Addr   plan.Addr
 	Path   string
 	Action plan.Action
-	Usage  *plan.Usage // nil when they left before they could be read
+	Usage  *kind.Usage // nil when they left before they could be read
 	Others int         // how many more locks of the plan are in use
 	// Taken: it is to be imported at its present path. While it is in use, a new plan imports it without replacing it.
 	Taken bool
@@ -160,7 +161,7 @@ func InUse(p *plan.Plan) error {
 }
 
 // inUse is the error of changes whose locks are in use, the first of them by usage.
-func inUse(usage *plan.Usage, busy ...*plan.Change) *InUseError {
+func inUse(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
 		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage,
@@ -195,7 +196,7 @@ func (e *InUseError) Explain() plan.Explanation {
 }
 
 // ConflictError: the transaction was refused because a node changed after it was
-// verified. Addr is "" for the stack's index.
+// verified. Addr is "" for the stack's record.
 type ConflictError struct {
 	Addr plan.Addr
 	Path string
@@ -217,7 +218,7 @@ func (e *ConflictError) Explain() plan.Explanation {
 // length, while they answered short ones: their jute.maxbuffer is lower than the
 // default, which is the Limit. Otherwise nothing was sent.
 type TooLargeError struct {
-	Addr              plan.Addr // of the change; "" when it is the index
+	Addr              plan.Addr // of the change; "" when it is the record
 	Path              string
 	Ops, Bytes, Limit int
 	Refused           bool
@@ -226,7 +227,7 @@ type TooLargeError struct {
 func (e *TooLargeError) Explain() plan.Explanation {
 	what := e.Addr
 	if what == "" {
-		what = "The index"
+		what = "The record"
 	}
 	if e.Refused {
 		return plan.Explanation{
@@ -300,7 +301,7 @@ func (e *UnknownError) Explain() plan.Explanation {
 }
 
 // ACLPhaseError: the transaction WAS committed, but not all access lists of existing
-// nodes could be set. The rest is noted in the index, and the next apply finishes. If
+// nodes could be set. The rest is noted in the record, and the next apply finishes. If
 // Done equals Total all were set, and only the note is left.
 type ACLPhaseError struct {
 	ApplyID     string
@@ -311,7 +312,7 @@ type ACLPhaseError struct {
 func (e *ACLPhaseError) Explain() plan.Explanation {
 	if e.Done == e.Total {
 		return plan.Explain(e.Err).Within("A note about access lists is left",
-			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The index still notes them as pending, because the note could not be removed: ", e.Total),
+			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
 			"The note does no harm: the next apply that changes anything removes it.")
 	}
 	return plan.Explain(e.Err).Within("Not all access lists are set",
@@ -387,14 +388,14 @@ func (e *VerifyError) Explain() plan.Explanation {
 
 // MovedError: the tree changed each time while it was being read.
 type MovedError struct {
-	Path  string // of the index
+	Path  string // of the record
 	Tries int
 }
 
 func (e *MovedError) Explain() plan.Explanation {
 	return plan.Explanation{
 		Summary: "The tree keeps changing",
-		Detail:  fmt.Sprintf("The index %s changed during each of %d reads: other applies of this stack are under way.", e.Path, e.Tries),
+		Detail:  fmt.Sprintf("The record %s changed during each of %d reads: other applies of this stack are under way.", e.Path, e.Tries),
 		Next:    "Run the command again when they are done.",
 	}
 }

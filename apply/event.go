@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Event is something that happened during an apply. The set is closed: switch
@@ -31,7 +32,7 @@ type (
 	Draining struct {
 		Addr  plan.Addr
 		Path  string
-		Usage *plan.Usage // as the plan saw it
+		Usage *kind.Usage // as the plan saw it
 		// Open: others may come meanwhile. A lock taken over from other programs, or a
 		// tombstone, cannot be closed to them.
 		Open bool
@@ -40,7 +41,7 @@ type (
 	Breaking struct {
 		Addr  plan.Addr
 		Path  string
-		Usage *plan.Usage
+		Usage *kind.Usage
 	}
 	// Started: the change goes into the transaction now.
 	Started struct {
@@ -80,7 +81,7 @@ type (
 		Addr plan.Addr
 		Path string
 	}
-	// Finished: the apply is done. Always the last event of a Run without error.
+	// Finished: the apply is done. Always the last event of an Apply without error.
 	Finished struct{ Result Result }
 )
 

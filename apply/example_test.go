@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -33,29 +32,13 @@ func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.P
 		return nil, err
 	}
 	defer client.Close()
-	session, err := client.Session(ctx)
+	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{LockTimeout: time.Minute, Who: "a program"})
 	if err != nil {
 		return nil, err
 	}
-	x := &apply.Executor{Client: client, LockTimeout: time.Minute, Who: "a program"}
-	locked, err := x.Lock(ctx, e.Tree)
-	if err != nil {
-		return nil, err
-	}
-	defer x.Unlock(ctx)
-	live, err := apply.Read(locked, session, e.Tree)
-	if err != nil {
-		return nil, err
-	}
-	var who []plan.Identity
-	for _, id := range client.Identities() {
-		who = append(who, plan.Identity(id))
-	}
-	p := plan.Diff(live, e.Tree, plan.Options{Identities: who})
-	if !p.Applyable() {
-		return p, errors.New("the plan has errors")
-	}
-	_, err = x.Run(ctx, p)
+	defer run.Close()
+	p := run.Plan(plan.Options{})
+	_, err = run.Apply(ctx, p) // a plan with errors is refused
 	return p, err
 }
 
@@ -150,9 +133,9 @@ func Example() {
 	// + mutex.legacy
 	// + namespace.payments
 	// + namespace.payments.mutex.books
-	// ~ namespace.payments.rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:cdrwa
+	// ~ namespace.payments.rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:drwa
 	// . mutex.legacy
-	// ~ namespace.payments.mutex.books
+	// ~ namespace.payments.mutex.books acl=digest:provisioner:cdrwa -> digest:provisioner:drwa
 	// + namespace.payments.rwlock.catalog
 	// + namespace.payments.mutex.ledger (was namespace.payments.mutex.books)
 }
@@ -178,4 +161,13 @@ func TestProgramThatFollowsThePackageDocumentationKeepsAMovedLock(t *testing.T) 
 	}
 	require.Equal(t, "/locks/payments/ledger", payload("/locks/payments/books").MovedTo, "who knows the old path finds the new one")
 	require.Equal(t, int64(2), payload("/locks/payments/ledger").Gen, "the same declaration goes on")
+
+	// The mark did not name the lock's new address, and a program follows to no other.
+	program, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr()}, Auth: []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:correct horse"}}})
+	require.NoError(t, err)
+	defer program.Close()
+	l, err := program.Mutex("/locks/payments/books").Lock(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "/locks/payments/ledger", l.Path())
+	require.NoError(t, l.Unlock(t.Context()))
 }

@@ -40,7 +40,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.Client), ", "), perm, at)
+		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.client), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}
@@ -182,12 +182,4 @@ func lockError(path string, err error) *NodeError {
 		e.meaning()
 	}
 	return e
-}
-
-func listText(list []kind.ACL) string {
-	var out []string
-	for _, a := range kind.NormalizeACL(list) {
-		out = append(out, a.String())
-	}
-	return strings.Join(out, ", ")
 }

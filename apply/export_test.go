@@ -24,7 +24,6 @@ var (
 	Free          = free
 	FromZK        = fromZK
 	ImportedAs    = importedAs
-	ListText      = listText
 	LockError     = lockError
 	OwnACL        = ownACL
 	ParseInfo     = parseInfo
@@ -36,7 +35,7 @@ var (
 	ToZK          = toZK
 )
 
-// IndexApply is the ID of the newest apply in the index at a path.
+// IndexApply is the ID of the newest apply in the record at a path.
 func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, error) {
 	h, err := readHead(ctx, s, path)
 	if err != nil {
@@ -45,7 +44,7 @@ func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, e
 	return h.index.Apply, nil
 }
 
-func (x *Executor) MayApply(declared *plan.Access, root string) error {
+func (x *Applier) MayApply(declared *plan.Access, root string) error {
 	return x.mayApply(declared, root)
 }
 
@@ -55,8 +54,8 @@ type Begun struct {
 	sending
 }
 
-func Begin(ctx context.Context, x *Executor, p *plan.Plan) (*Begun, error) {
-	j := &job{x: x, p: p, own: ownACL(x.Client, nil)}
+func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*Begun, error) {
+	j := &job{x: x, p: p, own: ownACL(x.client, nil)}
 	l, err := j.lock(ctx)
 	return &Begun{j, sending{locked: l}}, err
 }

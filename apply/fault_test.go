@@ -19,9 +19,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// transaction matches the multi of an apply: the one that names the index.
+// transaction matches the multi of an apply: the one that names the record.
 func transaction(s *site) func(zktest.Request) bool {
 	index := plan.IndexPath(s.root, stack)
 	return func(r zktest.Request) bool {
@@ -42,7 +43,7 @@ func transaction(s *site) func(zktest.Request) bool {
 func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault    zktest.Fault
-		resolved bool // the transaction was executed, the index says so
+		resolved bool // the transaction was executed, the record says so
 	}{
 		"executed, reply lost":        {zktest.DropReply, true},
 		"executed, reply cut in half": {zktest.CutAt(10), true},
@@ -244,6 +245,7 @@ func writes(op string) bool {
 // The program dies at every write of an apply: before it, with it executed, and
 // anywhere in between. The next apply converges in one run.
 func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
+	effort.Proof(t)
 	for _, first := range []bool{true, false} {
 		for name, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.DropReply} {
 			points := 0
@@ -293,7 +295,7 @@ func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
 }
 
 // The servers answer the whole transaction with a failure of their own, which says
-// nothing about its outcome: the index does. The person is told what failed, that nothing
+// nothing about its outcome: the record does. The person is told what failed, that nothing
 // was written, and where to look; not that the connection broke.
 func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 	for name, long := range map[string]bool{"short": false, "longer than a small jute.maxbuffer": true} {

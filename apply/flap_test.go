@@ -83,7 +83,7 @@ func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)
 func asking(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
-	r, err := apply.Begin(t.Context(), executor(c), s.plan(c, s.tree(declare("/second", kind.Mutex))))
+	r, err := apply.BeginSending(t.Context(), executor(c).applier(), s.plan(c, s.tree(declare("/second", kind.Mutex))))
 	require.NoError(t, err)
 	const bytes = 600_000
 	s.unchanged(c, func() {

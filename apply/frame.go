@@ -69,11 +69,6 @@ func framePaths(tree, desired *plan.Tree) []string {
 	for at := kind.ParentPath(root); root != "/" && at != "/"; at = kind.ParentPath(at) {
 		paths = append(paths, at)
 	}
-	if tree.Index != nil {
-		for _, part := range tree.Index.Shards {
-			paths = append(paths, kind.JoinPath(index, part.Name))
-		}
-	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
@@ -88,7 +83,7 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 		if f.Path == root && f.Data {
 			continue
 		}
-		if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, kind.ACL.Masked) || !plan.Covers(access.List(), f.ACL)) {
+		if slices.Contains(shared, f.Path) && (f.ACL.Masked() || !access.List().Covers(f.ACL)) {
 			// A masked entry may belong to another stack: it looks like ours if the user is the same.
 			extra = true
 		}

@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha1"
 	"encoding/base64"
 	"slices"
@@ -102,8 +103,8 @@ func (s *site) tree(nodes ...*plan.Node) *plan.Tree {
 func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	addr := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".") + "." + k.Name
 	n := &plan.Node{
-		Path: path, Addr: plan.Addr(addr), Origin: "locks.locktree.hcl:1", ACL: []kind.ACL{admin, worker},
-		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: addr}, ChildACL: []kind.ACL{admin, crew}},
+		Path: path, Addr: plan.Addr(addr), Origin: "locks.locktree.hcl:1", ACL: kind.List{admin, worker},
+		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: addr}, ChildACL: kind.List{admin, crew}},
 	}
 	for _, f := range change {
 		f(n)
@@ -125,7 +126,7 @@ func set(name string, v any) func(*plan.Node) {
 	}
 }
 
-func adminOnly(n *plan.Node) { n.ACL = []kind.ACL{admin} }
+func adminOnly(n *plan.Node) { n.ACL = kind.List{admin} }
 
 // shop is a tree with every kind in it.
 func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
@@ -139,12 +140,7 @@ func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 	)
 }
 
-func identities(c *recipes.Client) (out []plan.Identity) {
-	for _, id := range c.Identities() {
-		out = append(out, plan.Identity(id))
-	}
-	return out
-}
+func identities(c *recipes.Client) []plan.Identity { return apply.Identities(c) }
 
 func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *plan.Plan {
 	s.t.Helper()
@@ -155,7 +151,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
 	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
-	q := &saved.Question{Stack: tree.Stack, Ensembles: []saved.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
+	q := &saved.Question{Stack: tree.Stack, Ensembles: []plan.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
 	p := q.Answer()[0]
 	s.asked.Store(&asked{p, q})
@@ -189,7 +185,7 @@ func (s *site) saved(q *saved.Question) []byte {
 	return file.Bytes()
 }
 
-// index is the stack's index with its parts.
+// index is the stack's record.
 func (s *site) index(c *recipes.Client) *plan.Index {
 	s.t.Helper()
 	tree := &plan.Tree{Root: s.root, Stack: stack}
@@ -197,13 +193,56 @@ func (s *site) index(c *recipes.Client) *plan.Index {
 	return tree.Index
 }
 
-// events records what a Run reports.
+// events records what an apply reports.
 type events []apply.Event
 
 func (e *events) add(ev apply.Event) { *e = append(*e, ev) }
 
-func executor(c *recipes.Client) *apply.Executor {
-	return &apply.Executor{Client: c, Operation: "apply", Who: "me@here", Version: "test"}
+// applying is an Applier whose options a test still changes, and the Run that it begins.
+type applying struct {
+	apply.Options
+	client *recipes.Client
+	run    *apply.Run // from Lock until Run or Unlock
+}
+
+func executor(c *recipes.Client) *applying {
+	return &applying{client: c, Options: apply.Options{Operation: "apply", Who: "me@here", Version: "test"}}
+}
+
+// applier is the Run that holds the lock, or one that takes it.
+func (x *applying) applier() *apply.Applier {
+	if x.run != nil {
+		return x.run.Applier
+	}
+	return apply.New(x.client, x.Options)
+}
+
+// Lock begins a Run, which holds the apply lock.
+func (x *applying) Lock(ctx context.Context, tree *plan.Tree) (context.Context, error) {
+	o := x.Options
+	o.Events = func(e apply.Event) {
+		if x.Events != nil {
+			x.Events(e)
+		}
+	}
+	run, err := apply.Begin(ctx, x.client, tree, o)
+	if err != nil {
+		return ctx, err
+	}
+	x.run = run
+	return run.Context(), nil
+}
+
+func (x *applying) Unlock() {
+	if x.run != nil {
+		x.run.Close()
+	}
+}
+
+func (x *applying) Run(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
+	applier := x.applier()
+	x.run = nil
+	return applier.Apply(ctx, p)
 }
 
 func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *apply.Result {

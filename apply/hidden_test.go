@@ -18,7 +18,7 @@ const nextKey = "provisioner:s3cr3t" // another password of the same user
 
 // A reader is shown no hashes, so that of two digests of one user the other stack's looks like ours.
 func TestAReaderTakesNothingFromOtherStacks(t *testing.T) {
-	for name, readers := range map[string][]string{"whose index it may read": {ciKey}, "whose index is closed": nil} {
+	for name, readers := range map[string][]string{"whose record it may read": {ciKey}, "whose record is closed": nil} {
 		for _, also := range [][]string{{ciKey}, {ciKey, "ops:x"}} {
 			s := inMemory(t)
 			s.apply(s.as(oldKey), s.of("a", may([]string{oldKey}, []string{ciKey})))
@@ -30,7 +30,7 @@ func TestAReaderTakesNothingFromOtherStacks(t *testing.T) {
 			require.NoError(t, err)
 			for path := range s.ownShared(s.as(nextKey)) {
 				n, _ := s.server.Get(path)
-				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{allOf(oldKey)})[0]), "%s %s", name, path)
+				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(oldKey)})[0]), "%s %s", name, path)
 			}
 		}
 	}
@@ -43,8 +43,8 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	access := may([]string{oldKey, newKey}, []string{ciKey})
 	s.apply(s.as(oldKey), s.administered(access))
 	path := s.root + "/pay/ledger"
-	weak := []kind.ACL{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermAdmin | kind.PermRead}, worker, access.Readers[0]}
-	s.setByHand(s.as(oldKey), path, weak...) // it is not what the index proves
+	weak := kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermAdmin | kind.PermRead}, worker, access.Readers[0]}
+	s.setByHand(s.as(oldKey), path, weak...) // it is not what the record proves
 	next := s.administered(access)
 	set("description", "new")(next.Nodes[1])
 	p := s.plan(s.as(ciKey), next)
@@ -55,7 +55,7 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 			widened = true
 			n, _ := s.server.Get(path)
 			for _, a := range weak[1:] {
-				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{a})[0]))
+				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{a})[0]))
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
 	n, _ := s.server.Get(note)
 	require.NotEmpty(t, n.ACL)
 	for _, a := range n.ACL {
-		require.False(t, apply.FromZK([]zk.ACL{zk.ACL(a)})[0].Masked(), "%+v", n.ACL)
+		require.False(t, apply.FromZK([]zk.ACL{zk.ACL(a)}).Masked(), "%+v", n.ACL)
 	}
 }
 
@@ -131,23 +131,23 @@ func TestAReaderIsToldThatAnotherIndexIsClosed(t *testing.T) {
 	p := s.plan(s.as(ciKey), a)
 	require.False(t, p.HasChanges(), "%+v", p.Access)
 	require.Len(t, p.Problems, 1)
-	require.Contains(t, p.Problems[0].Detail, `Stack "b" uses it too, and we may not read whether it needs that, so it stays. Plan as somebody who may read its index.`)
+	require.Contains(t, p.Problems[0].Detail, `Stack "b" uses it too, and this connection cannot read whether it needs that, so nothing is removed. Run the plan with credentials that can read its record.`)
 }
 
 // Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.
 func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	s := inMemory(t)
-	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, apply.ToZK([]kind.ACL{allOf(nextKey), admin}))
+	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, apply.ToZK(kind.List{allOf(nextKey), admin}))
 	require.NoError(t, err)
 	s.apply(s.as(oldKey), s.administered(may([]string{oldKey}, []string{ciKey})))
 	require.Empty(t, s.plan(s.as(ciKey), s.administered(may([]string{oldKey}, []string{ciKey}))).Problems)
 	next := s.administered(may([]string{oldKey}, []string{ciKey, "ops:x"}))
 	p := s.plan(s.as(ciKey), next)
-	require.Contains(t, strings.Join(warnings(p), "\n"), "/locks should change from")
+	require.Contains(t, strings.Join(warnings(p), "\n"), "The access list of /locks may differ from")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
 	require.NoError(t, err)
 	n, _ := s.server.Get("/locks")
-	require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{allOf(nextKey)})[0]))
+	require.Contains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(nextKey)})[0]))
 	s.apply(s.as(oldKey), next)
 	n, _ = s.server.Get("/locks")
 	require.Len(t, n.ACL, 4)

@@ -92,7 +92,7 @@ func (c *charter) tree(s *site) *plan.Tree {
 			for who, role := range grants {
 				n.ACL = append(n.ACL, kind.ACL{Scheme: "digest", ID: digest(who), Perms: charterRoles[role]})
 			}
-			n.ACL = kind.NormalizeACL(n.ACL)
+			n.ACL = n.ACL.Normalize()
 			n.Payload.ChildACL = n.ACL
 		}
 		if d.kind.Container {
@@ -104,7 +104,7 @@ func (c *charter) tree(s *site) *plan.Tree {
 }
 
 // rights are what a list gives to one of the people.
-func rights(list []kind.ACL, who string) (p kind.Perm) {
+func rights(list kind.List, who string) (p kind.Perm) {
 	for _, a := range list {
 		if a.ID == digest(who) {
 			p |= a.Perms
@@ -317,7 +317,7 @@ func (l *land) stays(was, now *charter) {
 		}
 		l.kept++
 		for _, who := range now.admins {
-			require.Equal(l.r, kind.PermAll, rights(list, who), "%s: %s", path, who)
+			require.Zero(l.r, l.everything(path)&^rights(list, who), "%s: %s", path, who)
 		}
 		for _, who := range now.readers {
 			require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
@@ -353,18 +353,18 @@ func managesNode(n *plan.Node, who string) bool {
 // exact asserts that nodes that both stacks stand on are for the administrators and readers of both, and for nobody else
 // where the applier could know that.
 func (l *land) exact(by []string, stack string) {
-	var want []kind.ACL
+	var want kind.List
 	knows := true
 	for name, c := range l.now {
 		want = append(want, c.access().List()...)
 		knows = knows && (name == stack || meet(by, append(slices.Clone(c.admins), c.readers...)))
 	}
-	want = kind.NormalizeACL(want)
+	want = want.Normalize()
 	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
 		list := l.everyList()[path]
-		require.True(l.r, plan.Covers(list, want), "%s: %s does not grant %s", path, apply.ListText(list), apply.ListText(want))
+		require.True(l.r, list.Covers(want), "%s: %s does not grant %s", path, list.String(), want.String())
 		if knows {
-			require.Equal(l.r, apply.ListText(want), apply.ListText(list), path)
+			require.Equal(l.r, want.String(), list.String(), path)
 		}
 	}
 }
@@ -373,7 +373,7 @@ func (l *land) exact(by []string, stack string) {
 func (l *land) holds(c *charter) {
 	r, tree, lists := l.r, c.tree(l.site), l.everyList()
 	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
-		require.Equal(r, apply.ListText(c.access().List()), apply.ListText(lists[path]), path)
+		require.Equal(r, c.access().List().String(), lists[path].String(), path)
 	}
 	for _, who := range append(slices.Clone(c.admins), c.readers...) {
 		p, err := l.try(l.client(who), tree)
@@ -390,12 +390,12 @@ func (l *land) holds(c *charter) {
 		}
 		// One who also sees what the other stack declares knows of more that may go than one who applied without.
 		for _, a := range p.Access {
-			require.True(r, plan.Covers(a.Before, a.After), "%s: %s %s -> %s", who, a.Pin.Path, apply.ListText(a.Before), apply.ListText(a.After))
+			require.True(r, a.Before.Covers(a.After), "%s: %s %s -> %s", who, a.Pin.Path, a.Before.String(), a.After.String())
 		}
 	}
 	for _, n := range tree.Nodes {
 		if !l.spared[c.stack][n.Path] {
-			require.Equal(r, apply.ListText(n.ACL), apply.ListText(lists[n.Path]), n.Path)
+			require.Equal(r, n.ACL.String(), lists[n.Path].String(), n.Path)
 		}
 	}
 	for _, who := range c.admins {

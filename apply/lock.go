@@ -10,9 +10,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/go-zookeeper/zk"
-
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -20,7 +17,7 @@ import (
 type LockInfo struct {
 	ID        string    // of the apply
 	Path      string    // of the lock
-	Operation string    // Executor.Operation
+	Operation string    // Options.Operation
 	Who       string    // user@host
 	Version   string    // of the program
 	Created   time.Time // by the clock of the applying machine, UTC
@@ -42,51 +39,7 @@ type held struct {
 	id    string // of the apply for which it was taken
 	lease *recipes.Lease
 	s     *recipes.Session
-	end   func() // ends the context that Lock returned
-}
-
-// Lock takes the apply lock of desired's stack for the next Run, so that no other apply
-// changes what is read, planned and approved until then. That Run releases it.
-//
-// The context that it returns is derived from ctx and cancelled with the cause when the lock is
-// lost: read, and ask for approval, under it. It ends with that Run, or with Unlock.
-//
-// A stack that was never applied has no lock yet, and nothing is created before a plan is
-// approved: then Lock returns ctx itself. Run creates the lock, takes it, and returns a
-// [*StaleError] if another apply was first.
-func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Context, error) {
-	if err := x.mayApply(desired.Intent.Access, desired.Root); err != nil {
-		return ctx, err
-	}
-	s, err := x.Client.Session(ctx)
-	if err != nil {
-		return ctx, err
-	}
-	path := plan.LockPath(desired.Root, desired.Stack)
-	switch stat, err := s.Exists(ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
-	case err != nil:
-		return ctx, readError(path, err)
-	case stat == nil:
-		return ctx, nil
-	}
-	h, err := x.lock(ctx, newID(), path)
-	if err != nil {
-		return ctx, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.lease.Context(), func() { cancel(h.lost()) })
-	h.end = func() { stop(); cancel(nil) }
-	x.held = h
-	return ctx, nil
-}
-
-// Unlock releases what Lock took, if there was no Run.
-func (x *Executor) Unlock(ctx context.Context) {
-	if h := x.held; h != nil {
-		x.held = nil
-		h.unlock(ctx)
-	}
+	end   func() // ends the context of the Run
 }
 
 // lost returns an error if the lock is lost.
@@ -109,8 +62,8 @@ func (h *held) unlock(ctx context.Context) {
 }
 
 // lock takes the apply lock at path.
-func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
-	s, err := x.Client.Session(ctx)
+func (x *Applier) lock(ctx context.Context, id, path string) (*held, error) {
+	s, err := x.client.Session(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +75,7 @@ func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
 	// Use the lease's session: an earlier one may have been lost while we waited. A client has one
 	// session at a time, so if the lease is still valid, the present session is the lease's. A later
 	// one is never used under the lock, because only the session fences access lists.
-	if s, err = x.Client.Session(ctx); err == nil {
+	if s, err = x.client.Session(ctx); err == nil {
 		err = h.lost()
 	}
 	if err != nil {
@@ -139,13 +92,13 @@ func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
 // The contender is an ephemeral node of an ordinary mutex. If the program dies it disappears, so there
 // is no command to force the lock open. If the program is paused past its session, all its transactions are
 // refused, because each checks that node first (recipes.Lease.Multi).
-func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, error) {
-	info := LockInfo{ID: id, Path: path, Operation: x.Operation, Who: x.Who, Version: x.Version, Created: time.Now().UTC()}
+func (x *Applier) queue(ctx context.Context, id, path string) (*recipes.Lease, error) {
+	info := LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Who, Version: x.opts.Version, Created: time.Now().UTC()}
 	text, err := json.Marshal(info)
 	if err != nil {
 		return nil, err
 	}
-	m := x.Client.Mutex(info.Path, recipes.WithID(string(text)))
+	m := x.client.Mutex(info.Path, recipes.WithID(string(text)))
 	start := time.Now()
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
@@ -188,17 +141,17 @@ func rest(ctx context.Context) bool {
 // wait waits as long as it may, and reports for whom. It always identifies the holder that TryLock
 // found (found), which goes into the error unless the wait finds another one. That takes one more
 // request, which TryLock saves for callers who do not need it.
-func (x *Executor) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
+func (x *Applier) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
 		// Best effort: a holder that has left meanwhile cannot be identified.
 		_ = held.Identify(ctx)
 	}
-	if x.LockTimeout <= 0 {
+	if x.opts.LockTimeout <= 0 {
 		return nil, found
 	}
 	x.emit(LockWaiting{Info: holderInfo(held)})
-	ctx, cancel := context.WithTimeout(ctx, x.LockTimeout)
+	ctx, cancel := context.WithTimeout(ctx, x.opts.LockTimeout)
 	defer cancel()
 	lease, err := m.Lock(ctx)
 	// The time may be up before it is known who is ahead.

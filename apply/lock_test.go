@@ -156,12 +156,12 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 				require.NoError(t, err)
 			}
 		}
-		// One of the two whole declarations is there, and the index agrees with it.
+		// One of the two whole declarations is there, and the record agrees with it.
 		a, b := s.plan(clients[0], trees[0]), s.plan(clients[0], trees[1])
 		require.NotEqual(t, a.HasChanges(), b.HasChanges())
 		for _, p := range []*plan.Plan{a, b} {
 			for i := range p.Changes {
-				require.False(t, p.Changes[i].Drift, "the index is not of the same apply as the nodes")
+				require.False(t, p.Changes[i].Drift, "the record is not of the same apply as the nodes")
 			}
 		}
 	}
@@ -361,20 +361,12 @@ func planUnderLock(t *testing.T, s *site) {
 	s.session(b)
 	go func() {
 		done <- func() error {
-			tree := s.shop(set("description", "b"))
-			ctx, err := second.Lock(t.Context(), tree)
+			run, err := apply.Begin(t.Context(), b, s.shop(set("description", "b")), second.Options)
 			if err != nil {
 				return err
 			}
-			session, err := b.Session(ctx)
-			if err != nil {
-				return err
-			}
-			live, err := apply.Read(ctx, session, tree)
-			if err != nil {
-				return err
-			}
-			_, err = second.Run(t.Context(), plan.Diff(live, tree, plan.Options{Identities: identities(b)}))
+			defer run.Close()
+			_, err = run.Apply(t.Context(), run.Plan(plan.Options{}))
 			return err
 		}()
 	}()
@@ -396,7 +388,7 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 		ctx, err := x.Lock(t.Context(), s.shop())
 		require.NoError(t, err)
 		require.Equal(t, t.Context(), ctx)
-		x.Unlock(ctx)
+		x.Unlock()
 	})
 	p := s.plan(c, s.shop(set("description", "late")))
 	s.apply(s.provisioner(), s.shop())
@@ -420,7 +412,7 @@ func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 		require.ErrorContains(t, context.Cause(ctx), "another apply may have begun")
 		s.unchanged(b, func() {
 			for _, run := range []func() error{
-				func() error { return x.Check(t.Context(), p) },
+				func() error { return x.applier().Check(t.Context(), p) },
 				func() error { _, err := x.Run(t.Context(), p); return err },
 			} {
 				err := run()
@@ -442,7 +434,7 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	_, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	p := s.plan(c, s.shop(set("description", "a")))
-	require.NoError(t, x.Check(t.Context(), p), "the lock is our own")
+	require.NoError(t, x.applier().Check(t.Context(), p), "the lock is our own")
 	_, err = s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
 	require.NoError(t, err)
 	s.unchanged(c, func() {
@@ -462,9 +454,9 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	require.Error(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
-	x.Unlock(t.Context())
+	x.Unlock()
 	require.Error(t, ctx.Err())
-	x.Unlock(t.Context())
+	x.Unlock()
 	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 
 	_, err = x.Lock(t.Context(), s.shop())

@@ -27,7 +27,7 @@ func (s *site) firstFormat(c *recipes.Client) {
 	for in := bufio.NewScanner(bytes.NewReader(data)); in.Scan(); {
 		var n struct {
 			Path, Data string
-			ACL        []kind.ACL
+			ACL        kind.List
 		}
 		require.NoError(s.t, json.Unmarshal(in.Bytes(), &n))
 		_, err := s.session(c).Create(s.t.Context(), n.Path, []byte(n.Data), 0, apply.ToZK(n.ACL))
@@ -45,8 +45,8 @@ func TestATreeOfTheFirstFormatIsReadAndRewrittenByTheNextApply(t *testing.T) {
 			tree := s.shop()
 			s.move(tree, "/solo", "/sole")
 			tree.Intent.Outputs = []plan.Output{{Name: "ledger", Value: json.RawMessage(`"/locks/pay/ledger"`)}}
-			tree.Find(s.root + "/pay/ledger").ACL = []kind.ACL{admin}
-			tree.Find(s.root + "/pay/pool").ACL = []kind.ACL{admin}
+			tree.Find(s.root + "/pay/ledger").ACL = kind.List{admin}
+			tree.Find(s.root + "/pay/pool").ACL = kind.List{admin}
 			before := s.index(c)
 			require.Empty(t, before.Key)
 
@@ -81,7 +81,7 @@ func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	tree := s.administered(access)
 	sealed := tree.Find(s.root + "/pay/ledger")
 	sealed.AllowLockout = true
-	sealed.ACL = []kind.ACL{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermRead | kind.PermAdmin}, worker, access.Readers[0]}
+	sealed.ACL = kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermRead | kind.PermAdmin}, worker, access.Readers[0]}
 	c := s.as(oldKey)
 	s.apply(c, tree)
 	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x"))) // its key is lost
@@ -122,7 +122,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 	}
 }
 
-// An index that is put back by hand has a former key. That says nothing about who changed which node.
+// A record that is put back by hand has a former key. That says nothing about who changed which node.
 func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

@@ -59,7 +59,7 @@ func TestAnyTreeBecomesAnyOtherInOneApply(t *testing.T) {
 		for i, n := range tree.Nodes {
 			require.Equal(r, n.Path, live.Nodes[i].Path)
 			require.Equal(r, n.Kind(), live.Nodes[i].Kind())
-			require.True(r, kind.EqualACL(n.ACL, live.Nodes[i].ACL))
+			require.True(r, n.ACL.Equal(live.Nodes[i].ACL))
 		}
 	})
 }

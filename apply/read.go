@@ -19,9 +19,9 @@ import (
 // readTries is how often Read starts over because an apply finished meanwhile.
 const readTries = 5
 
-// Read reads the live tree of desired's stack below desired's root: its index,
-// every node that the index or desired names, and everything inside the stack's
-// namespaces. It sends no write. The tree belongs to one version of the index: if an
+// Read reads the live tree of desired's stack below desired's root: its record,
+// every node that the record or desired names, and everything inside the stack's
+// namespaces. It sends no write. The tree belongs to one version of the record: if an
 // apply finishes in between, Read starts over; a [*MovedError] means that it gave up.
 //
 // Edits by hand during the read may or may not be seen; the apply verifies again what
@@ -47,11 +47,11 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		if err := readLock(ctx, s, tree); err != nil {
 			return nil, err
 		}
-		// Every apply writes the index node, in the transaction that changes the rest. If it is the
+		// Every apply writes the record, in the transaction that changes the rest. If it is the
 		// same as before the first read, no apply finished in between, and what was read is one
 		// state, except for edits by hand and for what an apply does outside of its transactions:
-		// it sets access lists and drains locks. Comparing only the version would not be enough: an
-		// index that was destroyed and created again may have the same version, but not the same czxid.
+		// it sets access lists and drains locks. Comparing only the version would not be enough: a
+		// record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
 			return nil, readError(path, err)
@@ -106,7 +106,7 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 // reader is one pass over the tree.
 //
 // It follows three leads: the children of the root and of every namespace of ours, where the
-// nodes' own marks say whose they are; the paths of the configuration; and those of the index. So
+// nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
 // (TestForeignNeighboursAreNeitherReadNorListed).
@@ -114,7 +114,7 @@ type reader struct {
 	s     *recipes.Session
 	tree  *plan.Tree
 	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
-	names []string              // the paths of the configuration and of the index, sorted
+	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 
 	mu      sync.Mutex
@@ -123,9 +123,6 @@ type reader struct {
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
 	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}, samples: map[int64]samples{}}
-	if tree.Index != nil {
-		r.share.index(tree.Index)
-	}
 	r.names = r.named(desired)
 	return r
 }
@@ -190,7 +187,7 @@ func (r *reader) elsewhere(rootThere bool) []string {
 	return out
 }
 
-// named are the paths of the configuration and of the index, sorted.
+// named are the paths of the configuration and of the record, sorted.
 func (r *reader) named(desired *plan.Tree) []string {
 	out := make([]string, 0, len(desired.Nodes))
 	for _, n := range desired.Nodes {
@@ -202,10 +199,9 @@ func (r *reader) named(desired *plan.Tree) []string {
 		}
 	}
 	if r.tree.Index != nil {
-		for _, e := range r.tree.Index.Resources {
-			// Most are declared too: see sharing.index.
-			if r.share.desired.Find(e.Path) == nil && kind.ValidatePath(e.Path) == nil {
-				out = append(out, e.Path)
+		for _, path := range r.tree.Index.Away {
+			if kind.ValidatePath(path) == nil {
+				out = append(out, path)
 			}
 		}
 	}
@@ -328,35 +324,26 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, 
 		return n, nil, nil
 	}
 	if another {
-		return r.apart(ctx, n, names)
+		return n, names, r.apart(ctx, n)
 	}
 	return n, names, nil
 }
 
-// apart is for a namespace of ours that is a root of other stacks. If one of them has our name, or that cannot be read, what is
-// there is not ours, whatever it says, unless our configuration or our index names it: each of the two would delete what the other
-// one declares.
-func (r *reader) apart(ctx context.Context, n *plan.Node, names []string) (*plan.Node, []string, error) {
+// apart is for a namespace of ours that is a root of other stacks. It notes if one of them has our name, or if that cannot be read:
+// each of the two would delete what the other one declares.
+func (r *reader) apart(ctx context.Context, n *plan.Node) error {
 	inner := plan.IndexPath(n.Path, r.tree.Stack)
 	stat, err := r.s.Exists(ctx, inner)
 	switch {
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return nil, nil, readError(inner, err)
+		return readError(inner, err)
 	case err == nil && stat == nil:
-		return n, names, nil
+		return nil
 	}
-	var known []string
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, path := range names {
-		if _, named := slices.BinarySearch(r.names, path); named {
-			known = append(known, path)
-		} else {
-			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
-		}
-	}
 	r.tree.Nested = append(r.tree.Nested, n.Path)
-	return n, known, nil
+	return nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {

@@ -35,7 +35,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 
 // shut takes from everybody what a root made by hand gives it.
 func (s *site) shut(c *recipes.Client) {
-	_, err := s.session(c).SetACL(s.t.Context(), s.root, apply.ToZK([]kind.ACL{admin}), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), s.root, apply.ToZK(kind.List{admin}), -1)
 	require.NoError(s.t, err)
 }
 
@@ -77,15 +77,15 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.Equal(t, "worker", u.Holders[0].ID)
 	require.Equal(t, lease.Token(), u.Holders[0].Token)
 	require.Equal(t, s.session(w).ID(), u.Holders[0].Session)
-	require.Positive(t, u.Holders[0].SinceMs)
-	require.Zero(t, u.Holders[0].HeldMs, "it did not wait")
+	require.False(t, u.Holders[0].Since.IsZero())
+	require.Zero(t, u.Holders[0].Held, "it did not wait")
 	require.Len(t, u.Waiters, 2)
 	require.Equal(t, "java@host", u.Waiters[0].ID)
-	require.Equal(t, granted.UnixMilli(), u.Waiters[1].HeldMs, "its place decides, and not what it says")
+	require.Equal(t, granted.UnixMilli(), u.Waiters[1].Held.UnixMilli(), "its place decides, and not what it says")
 	require.Equal(t, []string{"README"}, u.Junk)
 	u = live.Find("/locks/pay/pool").Live.Usage
 	require.Equal(t, []string{"junk"}, u.Junk)
-	require.Equal(t, "leases/_c_1-lease-0000000000", u.Holders[0].Name)
+	require.Equal(t, "/locks/pay/pool/leases/_c_1-lease-0000000000", u.Holders[0].Path)
 	require.Empty(t, u.Holders[0].ID, "unprintable")
 
 	// Junk keeps a lock from being deleted as a contender does.
@@ -122,7 +122,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 			u := live.Find("/locks/pay/pool").Live.Usage
 			require.Len(t, u.Holders, 100)
 			require.Empty(t, u.Waiters)
-			require.Len(t, plan.Clients(u.Holders), clients)
+			require.Len(t, kind.PerClient(u.Holders), clients)
 			in, err := inspect.Lock(t.Context(), c, "/locks/pay/pool")
 			require.NoError(t, err)
 			require.Len(t, in.Holders, 100, "as inspect judges")
@@ -181,7 +181,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		_, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(ctx, 3)
 		ended <- err
 	}()
-	usage := func() *plan.Usage {
+	usage := func() *kind.Usage {
 		live, err := apply.Read(t.Context(), s.session(c), s.shop())
 		require.NoError(t, err)
 		return live.Find("/locks/pay/pool").Live.Usage
@@ -248,10 +248,10 @@ func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
 	s := inMemory(t)
 	other := s.dial("other:o")
 	_, err := s.session(other).Create(t.Context(), "/locks", nil, 0,
-		apply.ToZK([]kind.ACL{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		apply.ToZK(kind.List{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	_, err = s.session(other).Create(t.Context(), "/locks/solo", nil, 0,
-		apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		apply.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	p := s.plan(s.provisioner(), s.shop())
 	require.Len(t, p.Problems, 1)
@@ -265,12 +265,12 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	s := inMemory(t)
 	s.root = "/platform/locks"
 	owner, c := s.dial("other:o"), s.provisioner()
-	theirs := apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
+	theirs := apply.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
 	hidden := []string{"/platform", "/platform/locks/kafka", "/platform/locks/solo"}
 	for _, path := range []string{"/platform", "/platform/locks", "/platform/locks/kafka", "/platform/locks/solo"} {
 		acl := theirs
 		if path == "/platform/locks" {
-			acl = append(apply.ToZK([]kind.ACL{admin}), theirs...)
+			acl = append(apply.ToZK(kind.List{admin}), theirs...)
 		}
 		_, err := s.session(owner).Create(t.Context(), path, nil, 0, acl)
 		require.NoError(t, err)

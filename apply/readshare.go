@@ -11,13 +11,13 @@ import (
 
 // sharing makes what is read refer to what is declared, if the two are equal. In most
 // plans nearly every node is as declared, and its path, address, parameters and access
-// lists would be in memory three times, including the index. Nothing that is read or
+// lists would be in memory twice. Nothing that is read or
 // declared is changed afterwards, so sharing is safe.
 type sharing struct {
 	desired *plan.Tree
 
 	mu    sync.Mutex
-	lists [][]kind.ACL // the different access lists seen, few
+	lists []kind.List // the different access lists seen, few
 }
 
 // maxLists bounds the search for an equal access list, for trees in which every
@@ -26,7 +26,7 @@ const maxLists = 64
 
 // list returns an access list with the same entries in the same order, the first
 // one that was seen.
-func (s *sharing) list(acl []kind.ACL) []kind.ACL {
+func (s *sharing) list(acl kind.List) kind.List {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seen := range s.lists {
@@ -64,8 +64,7 @@ func (s *sharing) decode(n *plan.Node, data []byte) {
 	if want == nil || want.Payload == nil {
 		return
 	}
-	// Assigning an equal string frees the one that the decoder made. The same is done below and in
-	// index.
+	// Assigning an equal string frees the one that the decoder made.
 	if p.Owner.Addr == string(want.Addr) {
 		p.Owner.Addr = string(want.Addr)
 	}
@@ -74,23 +73,4 @@ func (s *sharing) decode(n *plan.Node, data []byte) {
 	if reflect.DeepEqual(p.Params, want.Payload.Params) {
 		p.Params = want.Payload.Params
 	}
-}
-
-// index shares the addresses and paths of the index's entries. A map keeps the key that
-// it was first given, so the entries move to a new map.
-func (s *sharing) index(x *plan.Index) {
-	out := make(map[string]plan.IndexEntry, len(x.Resources))
-	for addr, e := range x.Resources {
-		if k := kind.Lookup(e.Type); k != nil {
-			e.Type = k.Name
-		}
-		if want := s.desired.Find(e.Path); want != nil {
-			e.Path = want.Path
-			if addr == string(want.Addr) {
-				addr = string(want.Addr)
-			}
-		}
-		out[addr] = e
-	}
-	x.Resources = out
 }

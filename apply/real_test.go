@@ -40,7 +40,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"contenders are broken by force":             forceBreak,
 		"everything at once":                         everything,
 		"contender at the last moment is unharmed":   lastMoment,
-		"destroy without an index leaves nothing":    destroyBlind,
+		"destroy without a record leaves nothing":    destroyBlind,
 		"long request that asks changes nothing":     asking,
 		"refusal for a quota says so":                quotaRefusal,
 		"what would be refused is known before":      checkRefuses,
@@ -72,7 +72,7 @@ func thousandLocks(t *testing.T, s *site) {
 	require.NoError(t, err)
 	require.Len(t, live.Nodes, 1001)
 	for _, n := range live.Nodes {
-		require.Equal(t, live.IndexPin.Czxid, n.Live.Czxid, "%s and the index are of one transaction", n.Path)
+		require.Equal(t, live.IndexPin.Czxid, n.Live.Czxid, "%s and the record are of one transaction", n.Path)
 	}
 	start = time.Now()
 	p = s.plan(c, tree)

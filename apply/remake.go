@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,7 +22,7 @@ import (
 // It waits for so long, without the apply lock, which it takes for that instant only: other applies go on meanwhile. It watches
 // the contender that came last, so its requests do not grow with the traffic of the lock. If somebody still uses the lock at the
 // end, the error is an [*InUseError]. However it ends, also by ctx, the lock is as it was or as declared.
-func (x *Executor) Remake(ctx context.Context, desired *plan.Tree, declared *plan.Node, within time.Duration) error {
+func (x *Applier) Remake(ctx context.Context, desired *plan.Tree, declared *plan.Node, within time.Duration) error {
 	if err := x.mayApply(desired.Intent.Access, desired.Root); err != nil {
 		return err
 	}
@@ -30,11 +31,11 @@ func (x *Executor) Remake(ctx context.Context, desired *plan.Tree, declared *pla
 	defer cancel()
 	var was, now *idling
 	for {
-		s, err := x.Client.Session(waiting)
+		s, err := x.client.Session(waiting)
 		if err != nil {
 			return waitEnded(ctx, declared, err)
 		}
-		if now, err = lookIdle(waiting, s, desired.Stack, declared, was); err == nil {
+		if now, err = lookIdle(waiting, s, desired, declared, was); err == nil {
 			was = now
 		}
 		switch {
@@ -44,9 +45,9 @@ func (x *Executor) Remake(ctx context.Context, desired *plan.Tree, declared *pla
 		case now.last != "":
 			err = now.wait(waiting, s)
 		default:
-			locker := *x
-			locker.LockTimeout = time.Until(deadline)
-			err = now.remake(ctx, &locker, desired)
+			o := x.opts
+			o.LockTimeout = time.Until(deadline)
+			err = now.remake(ctx, New(x.client, o), desired)
 		}
 		switch {
 		case ctx.Err() == nil && waiting.Err() != nil && now != nil:
@@ -85,6 +86,7 @@ type idling struct {
 	node    *plan.Node    // as declared
 	payload *kind.Payload // as written
 	there   found
+	applied string // by which apply the stack was as it was when the lock was last seen there
 	version int32
 	parts   map[string]int32 // the versions of those that exist
 	last    string           // the contender that came last; "" if there is none
@@ -100,11 +102,15 @@ const (
 	nothing
 )
 
-// lookIdle looks whether anybody is in a lock. A mutex in which nobody is costs one request. was is the look before; nil if this
+// lookIdle looks whether anybody is in a lock. A mutex in which nobody is costs two requests. was is the look before; nil if this
 // is the first.
-func lookIdle(ctx context.Context, s *recipes.Session, stack string, declared *plan.Node, was *idling) (*idling, error) {
-	data, stat, err := s.Get(ctx, declared.Path)
+func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, declared *plan.Node, was *idling) (*idling, error) {
 	v := &idling{node: declared, parts: map[string]int32{}}
+	var err error
+	if v.applied, err = lastApply(ctx, s, desired); err != nil { // before the lock, so that no apply that is not seen there counts
+		return nil, err
+	}
+	data, stat, err := s.Get(ctx, declared.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		v.there, stat = nothing, &zk.Stat{}
@@ -114,10 +120,10 @@ func lookIdle(ctx context.Context, s *recipes.Session, stack string, declared *p
 		v.there = aNodeWithoutData
 	}
 	if v.payload, _, _ = decode(data); v.there != theLock && was != nil {
-		v.payload = was.payload
+		v.payload, v.applied = was.payload, was.applied
 	}
-	if v.payload == nil || v.payload.Owner.Stack != stack || v.payload.State == kind.StateMoved {
-		return nil, v.lost()
+	if v.payload == nil || v.payload.Owner.Stack != desired.Stack || v.payload.State == kind.StateMoved {
+		return nil, v.lost("while it was waited for, the node was deleted or became somebody else's")
 	}
 	if v.version = stat.Version; stat.NumChildren == 0 || v.payload.Made != kind.MadeElsewhere {
 		return v, nil
@@ -143,10 +149,18 @@ func lookIdle(ctx context.Context, s *recipes.Session, stack string, declared *p
 	return v, nil
 }
 
-// lost is the error for a lock that is not there any more.
-func (v *idling) lost() error {
-	return &NodeError{Addr: v.node.Addr, Path: v.node.Path, Op: "create", Why: "while it was waited for, the node was deleted or became somebody else's",
-		Next: planAgain}
+// lastApply is the id of the apply that wrote the record; "" if there is none.
+func lastApply(ctx context.Context, s *recipes.Session, desired *plan.Tree) (string, error) {
+	h, err := readHead(ctx, s, plan.IndexPath(desired.Root, desired.Stack))
+	if err != nil || h.index == nil {
+		return "", err
+	}
+	return h.index.Apply, nil
+}
+
+// lost is the error for a lock that is not there any more, or may not be wanted any more.
+func (v *idling) lost(why string) error {
+	return &NodeError{Addr: v.node.Addr, Path: v.node.Path, Op: "create", Why: why, Next: planAgain}
 }
 
 // contender notes the last of the children of the lock, or of one of its parts. The lock is in use at least as long as any of them is there;
@@ -179,7 +193,7 @@ func (v *idling) wait(ctx context.Context, s *recipes.Session) error {
 }
 
 // remake replaces the node. Under the apply lock, no other apply relies on what it deletes.
-func (v *idling) remake(ctx context.Context, x *Executor, desired *plan.Tree) error {
+func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) error {
 	payload := *v.payload
 	payload.Made = kind.MadeHere
 	data, err := payload.Encode()
@@ -204,13 +218,9 @@ func (v *idling) remake(ctx context.Context, x *Executor, desired *plan.Tree) er
 		return err
 	}
 	defer h.unlock(ctx)
-	if v.there != theLock { // unless another apply let go of it
-		tree := &plan.Tree{Root: desired.Root, Stack: desired.Stack}
-		if err := readIndex(ctx, h.s, tree); err != nil {
-			return err
-		}
-		if tree.Index == nil || tree.Index.Resources[v.payload.Owner.Addr].Path != v.node.Path {
-			return v.lost()
+	if v.there != theLock { // unless another apply may have let go of it
+		if now, err := lastApply(ctx, h.s, desired); err != nil || now != v.applied {
+			return cmp.Or(err, v.lost("another apply finished while the node was gone, so it is not known whether the lock is still declared"))
 		}
 	}
 	one, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.s.Timeout())

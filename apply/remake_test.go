@@ -59,7 +59,7 @@ func (c *curator) leave(at string) { require.NoError(c.t, c.conn.Delete(at, -1))
 const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
 
 // busy adopts a lock that a program of Curator's is in.
-func (s *site) busy(t *testing.T, k *kind.Kind, dir, name string) (x *apply.Executor, tree *plan.Tree, n *plan.Node, c *curator, at string) {
+func (s *site) busy(t *testing.T, k *kind.Kind, dir, name string) (x *applying, tree *plan.Tree, n *plan.Node, c *curator, at string) {
 	c = s.curator(t)
 	at, err := c.enter(s.root+"/solo"+dir, name)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func (s *site) busy(t *testing.T, k *kind.Kind, dir, name string) (x *apply.Exec
 	return x, tree, n, c, at
 }
 
-func runPlan(t *testing.T, x *apply.Executor, p *plan.Plan) error {
+func runPlan(t *testing.T, x *applying, p *plan.Plan) error {
 	_, err := x.Run(t.Context(), p)
 	return err
 }
@@ -106,7 +106,7 @@ func TestBusyContainerIsMadeAnewInTheInstantTheLastOneLeaves(t *testing.T) {
 				left = time.Now()
 				java.leave(at)
 			})
-			require.NoError(t, x.Remake(t.Context(), tree, n, 10*time.Minute))
+			require.NoError(t, x.applier().Remake(t.Context(), tree, n, 10*time.Minute))
 			programs.Wait()
 			require.Equal(t, left, time.Now(), "at once, not at the next look")
 			p := s.plan(s.provisioner(), tree)
@@ -148,7 +148,7 @@ func TestWaitForABusyContainerCostsNothingWhileNothingHappens(t *testing.T) {
 			}
 		})
 		s.server.ResetCounts()
-		require.NoError(t, x.Remake(t.Context(), tree, n, 10*time.Minute))
+		require.NoError(t, x.applier().Remake(t.Context(), tree, n, 10*time.Minute))
 		programs.Wait()
 		counts := s.server.Counts()
 		require.LessOrEqual(t, counts.ByOp["getChildren2"]+counts.ByOp["getChildren"]+counts.ByOp["getData"], 12, "%v", counts.ByOp)
@@ -177,7 +177,7 @@ func TestContainerOfAQuickLockIsMadeAnewWithoutAMomentWithoutIt(t *testing.T) {
 				}
 			})
 		}
-		require.NoError(t, x.Remake(t.Context(), tree, n, time.Minute))
+		require.NoError(t, x.applier().Remake(t.Context(), tree, n, time.Minute))
 		stop()
 		programs.Wait()
 		require.False(t, mayVanish(s.plan(s.provisioner(), tree)))
@@ -190,7 +190,7 @@ func TestWaitForABusyContainerKeepsNoOtherApplyOut(t *testing.T) {
 		s := inMemory(t)
 		x, tree, n, java, at := s.busy(t, kind.Mutex, "", mutexName)
 		ended := make(chan error, 1)
-		go func() { ended <- x.Remake(t.Context(), tree, n, 10*time.Minute) }()
+		go func() { ended <- x.applier().Remake(t.Context(), tree, n, 10*time.Minute) }()
 		synctest.Wait()
 		more := s.tree(declare("/solo", kind.Mutex, func(n *plan.Node) { n.Payload.Protect = true }), declare("/other", kind.Mutex))
 		s.apply(s.provisioner(), more)
@@ -210,11 +210,11 @@ func TestWaitForABusyContainerThatEndsLeavesTheLockAsItWas(t *testing.T) {
 		me := s.provisioner()
 		s.unchanged(me, func() {
 			var used *apply.InUseError
-			require.ErrorAs(t, x.Remake(t.Context(), tree, n, time.Minute), &used)
+			require.ErrorAs(t, x.applier().Remake(t.Context(), tree, n, time.Minute), &used)
 			require.Len(t, used.Usage.Holders, 1)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("interrupted"))
 			defer cancel()
-			require.EqualError(t, x.Remake(ctx, tree, n, time.Hour), "interrupted")
+			require.EqualError(t, x.applier().Remake(ctx, tree, n, time.Hour), "interrupted")
 		})
 	})
 }
@@ -227,14 +227,14 @@ func TestContainerThatVanishesWhileItIsWaitedForComesBackAsANode(t *testing.T) {
 			s := inMemory(t)
 			x, tree, n, java, _ := s.busy(t, kind.Mutex, "", mutexName)
 			ended := make(chan error, 1)
-			go func() { ended <- x.Remake(t.Context(), tree, n, 10*time.Minute) }()
+			go func() { ended <- x.applier().Remake(t.Context(), tree, n, 10*time.Minute) }()
 			synctest.Wait()
 			other := s.provisioner()
 			if then == "let go by an apply" {
 				require.NoError(t, runPlan(t, executor(other), s.plan(other, s.tree(), plan.Options{ForceBreak: []string{string(n.Addr)}})))
 				var node *apply.NodeError
 				require.ErrorAs(t, <-ended, &node)
-				require.Contains(t, node.Why, "was deleted")
+				require.Contains(t, node.Why, "another apply finished while the node was gone")
 				return
 			}
 			holding := executor(other) // so that the order is certain
@@ -247,7 +247,7 @@ func TestContainerThatVanishesWhileItIsWaitedForComesBackAsANode(t *testing.T) {
 				time.Sleep(time.Second)
 				java.leave(at)
 			}
-			holding.Unlock(t.Context())
+			holding.Unlock()
 			require.NoError(t, <-ended)
 			require.False(t, s.plan(other, tree).HasChanges())
 		})
@@ -276,7 +276,7 @@ func TestBusyContainerIsMadeAnewAcrossALostReplyAndALostSession(t *testing.T) {
 				time.Sleep(time.Minute)
 				java.leave(at)
 			})
-			require.NoError(t, x.Remake(t.Context(), tree, n, 10*time.Minute))
+			require.NoError(t, x.applier().Remake(t.Context(), tree, n, 10*time.Minute))
 			programs.Wait()
 			require.False(t, mayVanish(s.plan(s.provisioner(), tree)))
 		})

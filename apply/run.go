@@ -6,37 +6,31 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
-// MaxBytes is the largest transaction an apply sends, see [plan.MaxTransaction].
-const MaxBytes = plan.MaxTransaction
-
-// A Run goes through phases, each of which is a type that holds what is known from then on:
+// An apply goes through phases, each of which is a type that holds what is known from then on:
 //
 //	job       the plan, looked at without the lock: may it be applied, does it still fit
 //	locked    the apply lock is ours; nodes are prepared that need it
 //	sending   the transactions go out
 //	listing   the access lists of existing nodes are set
 
-// job is one Run.
+// job is one apply.
 type job struct {
-	x     *Executor
+	x     *Applier
 	p     *plan.Plan
 	id    string // apply id
 	start time.Time
-	own   []kind.ACL // list of the tool's own nodes
-	held  *held      // the apply lock: from Lock, or taken by lock
-	fresh bool       // the lock was held before the plan was made
+	own   kind.List // list of the tool's own nodes
+	held  *held     // the apply lock: from Begin, or taken by lock
+	fresh bool      // the lock was held before the plan was made
 	s     *recipes.Session
 	total int // transactions, as far as is known
 	// created are the access lists to set on what this apply created for those who leave, too.
@@ -63,37 +57,7 @@ type sending struct {
 	tx    *plan.Transaction
 	all   []plan.Op // of tx, with the contenders it breaks
 	size  int       // of all, in bytes
-	index plan.Pin  // the index before it
-}
-
-// Run applies the plan: under the lock that Lock took before the plan was made, which Run
-// releases; or, for a saved plan, under a lock that it takes itself. With a plan without
-// changes it does nothing and needs no lock.
-//
-// Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
-// transaction is still determined, with a separate context, and the access lists that are
-// left are noted for the next apply.
-func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
-	j := x.job(p)
-	defer func() { j.unlock(ctx) }()
-	x.held = nil
-	if err := j.permitted(); err != nil {
-		return nil, err
-	}
-	res := &Result{Counts: p.Summary()}
-	if p.HasChanges() {
-		if err := j.run(ctx, res); err != nil {
-			return nil, err
-		}
-	}
-	for _, o := range p.Outputs {
-		if o.After != nil {
-			res.Outputs = append(res.Outputs, *o.After)
-		}
-	}
-	res.Elapsed = time.Since(j.start)
-	j.emit(Finished{Result: *res})
-	return res, nil
+	index plan.Pin  // the record before it
 }
 
 // run applies a plan that has changes.
@@ -127,15 +91,6 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	return l.readBack(ctx)
 }
 
-// job begins one Run. If Lock took the lock, the job has the id that Lock wrote into it.
-func (x *Executor) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p.Keyed(newID() + newID()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
-	if r.fresh {
-		r.id, r.s = r.held.id, r.held.s
-	}
-	return r
-}
-
 // permitted refuses a plan if that can be decided without a server.
 func (r *job) permitted() error {
 	switch {
@@ -153,9 +108,9 @@ func (r *job) permitted() error {
 // One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
-	r.own = ownACL(r.x.Client, r.p.Declared)
+	r.own = ownACL(r.x.client, r.p.Declared)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
-		if n := plan.Size(tx.Ops); n > MaxBytes {
+		if n := plan.Size(tx.Ops); n > plan.MaxTransaction {
 			return tooLarge(tx.Changes, tx.Ops, false)
 		}
 		r.total++
@@ -195,7 +150,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 			return err
 		}
 	} else if r.held == nil {
-		if r.s, err = r.x.Client.Session(ctx); err != nil {
+		if r.s, err = r.x.client.Session(ctx); err != nil {
 			return err
 		}
 	}
@@ -273,7 +228,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if tx.Last {
 		return nil
 	}
-	// The next transaction starts from this index. Nobody else writes it, because we have the lock.
+	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
 	after, cancel := r.detached(ctx)
 	defer cancel()
 	stat, err := r.s.Exists(after, r.p.Index.Path)
@@ -286,7 +241,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	return nil
 }
 
-// failed reports the change because of which the transaction was refused. If there is none (the index, the
+// failed reports the change because of which the transaction was refused. If there is none (the record, the
 // lock, the connection), it reports nothing besides the error.
 func (r *sending) failed(err error) {
 	at := plan.Explain(err)
@@ -324,50 +279,8 @@ func detached(ctx context.Context, s *recipes.Session) (context.Context, context
 
 func (r *job) emit(e Event) { r.x.emit(e) }
 
-func (x *Executor) emit(e Event) {
-	if x.Events != nil {
-		x.Events(e)
-	}
-}
-
 func newID() string {
 	b := make([]byte, plan.ApplyIDLen/2)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
-}
-
-// Executor carries out plans. Client is required, the rest may be zero.
-type Executor struct {
-	Client *recipes.Client
-	// Events is called for every event, one at a time, from the goroutine of Run.
-	Events func(Event)
-	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
-	LockTimeout time.Duration
-	// Operation, Who and Version are written into the apply lock for others to read.
-	Operation, Who, Version string
-
-	held *held // by Lock, for the next Run
-}
-
-// mayApply refuses a connection that is not one of the declared administrators: an apply by anybody else
-// would fail at some write, or create nodes that the administrators cannot change. It does not matter who
-// planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
-func (x *Executor) mayApply(declared *plan.Access, root string) error {
-	if declared == nil || slices.ContainsFunc(declared.Admins, func(a kind.ACL) bool {
-		return !plan.Exact(a) || isOneOf(x.Client, a)
-	}) {
-		return nil
-	}
-	admins := plan.Names(declared.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.Client), ", "), strings.Join(admins, ", "))
-	if slices.ContainsFunc(x.Client.Identities(), func(id session.Identity) bool {
-		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
-	}) {
-		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
-	}
-	return &NodeError{
-		Path: root, Op: "apply to", Why: why,
-		Written: nothingWritten,
-		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
-	}
 }

@@ -28,7 +28,7 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, plan.Counts{Add: 6}, res.Counts)
-	require.Equal(t, 9, res.Ops, "six nodes, two structural children, the index")
+	require.Equal(t, 9, res.Ops, "six nodes, two structural children, the record")
 	var kinds []string
 	for _, e := range ev {
 		kinds = append(kinds, fmt.Sprintf("%T", e)[len("apply."):])
@@ -311,10 +311,10 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	// The namespace lets us no longer delete in it.
 	weak := admin
 	weak.Perms &^= kind.PermDelete
-	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", apply.ToZK([]kind.ACL{weak}), -1)
+	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", apply.ToZK(kind.List{weak}), -1)
 	require.NoError(t, err)
 	tree := s.shop()
-	tree.Nodes[0].ACL = []kind.ACL{weak}
+	tree.Nodes[0].ACL = kind.List{weak}
 	tree.Nodes[0].AllowLockout = true
 	tree.Nodes = append(tree.Nodes[:3:3], tree.Nodes[4:]...)
 	p := s.plan(c, tree)

@@ -16,13 +16,13 @@ import (
 const scaffoldTries = 5
 
 // scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
-// of indexes and the apply lock. It returns the paths it created. It creates them in one
+// of records and the apply lock. It returns the paths it created. It creates them in one
 // transaction, so that nobody sees a lock without a declaration.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
 // not matter either: what exists then is what was wanted.
-func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
+func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl kind.List) ([]string, error) {
 	paths := scaffoldPaths(p.Root, p.Stack)
 	for try := 0; ; try++ {
 		missing, err := absent(ctx, s, paths)
@@ -63,7 +63,7 @@ func scaffoldPaths(root, stack string) []string {
 }
 
 // absent lists the paths that are missing, in order. If the lock exists so do its ancestors,
-// so the common case costs two requests. That does not prove the directory of indexes, which is
+// so the common case costs two requests. That does not prove the directory of records, which is
 // not an ancestor.
 func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
 	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -92,7 +90,8 @@ func (r *reader) part(ctx context.Context, a *session.Ahead, path, name string) 
 
 // entry is one contender, before it goes into a Usage.
 type entry struct {
-	plan.Holder
+	kind.Party
+	dir   string
 	seen  kind.Seen
 	queue int  // of its kind
 	gone  bool // since its queue was listed
@@ -107,12 +106,10 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 	for i, q := range k.Queues {
 		queue, others := kind.SortContenders(lists[q.Child])
 		delete(lists, q.Child)
+		dir := q.Dir(n.Path)
 		for _, c := range queue {
-			e := entry{Holder: plan.Holder{Name: c.Name, Shared: c.Shared}, seen: kind.Seen{Contender: c}, queue: i}
-			if q.Child != "" {
-				e.Name = kind.JoinPath(q.Child, c.Name)
-			}
-			line = append(line, e)
+			line = append(line, entry{dir: dir, queue: i, seen: kind.Seen{Contender: c},
+				Party: kind.Party{Path: kind.JoinPath(dir, c.Name), Name: c.Name, Shared: c.Shared}})
 		}
 		junk = append(junk, others...)
 	}
@@ -124,20 +121,20 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 }
 
 // sortUsage separates holders from waiters.
-func sortUsage(n *plan.Node, line []entry, junk []string) *plan.Usage {
+func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	line = slices.DeleteFunc(line, func(e entry) bool { return e.gone })
 	queues := make([][]kind.Seen, len(n.Kind().Queues))
 	for _, e := range line {
 		queues[e.queue] = append(queues[e.queue], e.seen)
 	}
-	u := &plan.Usage{Junk: junk}
+	u := &kind.Usage{Junk: junk}
 	// The entries are in the order of their queues.
 	for i, v := range slices.Concat(n.Kind().Judge(n.Payload.Params, queues)...) {
 		e := line[i]
 		if e.Permits = v.Permits; v.Holds {
-			u.Holders = append(u.Holders, e.Holder)
+			u.Holders = append(u.Holders, e.Party)
 		} else {
-			u.Waiters = append(u.Waiters, e.Holder)
+			u.Waiters = append(u.Waiters, e.Party)
 		}
 	}
 	return u
@@ -156,12 +153,12 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < maxDescribed || k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
-			a.WillGet(kind.JoinPath(n.Path, e.Name))
+			a.WillGet(e.Path)
 		}
 	}
 	a.Send(ctx)
 	for _, e := range told {
-		data, stat, err := a.Get(ctx, kind.JoinPath(n.Path, e.Name))
+		data, stat, err := a.Get(ctx, e.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			e.gone = true
@@ -171,26 +168,8 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 		case err != nil:
 			return readError(n.Path, err)
 		}
-		e.tell(data)
-		e.Session, e.Token, e.SinceMs = stat.EphemeralOwner, uint64(stat.Czxid), stat.Ctime
-		e.seen.Session, e.seen.Data = e.Session, data
+		e.Party = inspect.NewContender(e.dir, e.seen.Contender, data, stat)
+		e.seen.Session, e.seen.Data, e.Data = e.Session, data, nil
 	}
 	return nil
-}
-
-// maxID is the length up to which foreign data counts as an ID.
-const maxID = 120
-
-// tell reads what a contender says about itself: the fields that our library writes, or
-// a short text, as other clients write.
-func (e *entry) tell(data []byte) {
-	id := string(data)
-	if h, ours := kind.ParseHolder(data); ours {
-		if id, e.RetainMs = h.ID, h.RetainMs; h.Held != nil && !h.Held.IsZero() {
-			e.HeldMs = h.Held.UnixMilli()
-		}
-	}
-	if len(id) <= maxID && utf8.ValidString(id) && !strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		e.ID = id
-	}
 }

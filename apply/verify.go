@@ -35,7 +35,7 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 			diffs = append(diffs, d)
 		}
 	}
-	// The czxid of an index reveals a destroy. An absent index looks the same before the first apply and
+	// The czxid of a record reveals a destroy. An absent record looks the same before the first apply and
 	// after a destroy (TestAPlanCanBeAppliedOnceAlsoAfterADestroy).
 	if p.Index.Absent {
 		n, err := destroys(ctx, s, p.Root, p.Stack)
@@ -56,7 +56,7 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	return idle(ctx, s, p, stats)
 }
 
-// sameHistory checks that the index was written by the apply that the plan saw. Servers restored from a backup count
+// sameHistory checks that the record was written by the apply that the plan saw. Servers restored from a backup count
 // through the same versions again, with different data; the id of an apply never comes again.
 func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if p.Applied == "" {
@@ -154,7 +154,7 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 }
 
 // readUsage reads who uses a lock now; nil if they have left.
-func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usage, error) {
+func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
 		return nil, readError(n.Path, err)
@@ -170,27 +170,6 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usa
 		return nil, err
 	}
 	return fresh.Live.Usage, nil
-}
-
-// Check reports whether Run would refuse the plan now, and writes nothing: because
-// something has changed since the plan, a lock that has to be idle is in use, a
-// transaction is too large or, without LockTimeout, another apply holds the lock. Its
-// errors are those of Run. Things may still change before Run. Check is for plans of
-// several ensembles, which cannot share a transaction: if one of them would be refused
-// anyway, none is written.
-func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
-	r := x.job(p)
-	if err := r.permitted(); err != nil || !p.HasChanges() {
-		return err
-	}
-	if err := r.prepare(); err != nil {
-		return err
-	}
-	// If we have the lock, or would wait for it, it is no reason for Run to refuse.
-	if err := r.verify(ctx); err != nil || r.fresh || x.LockTimeout > 0 {
-		return err
-	}
-	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
 }
 
 // free returns an error that names the holder of an apply lock, if there is one. If we may not look, queueing

@@ -69,7 +69,7 @@ func willUse(a *session.Ahead, path string, k *kind.Kind, list bool) {
 // A node has only a sum of its list. But equal lists of one transaction are shown equally, whatever the servers make of them: the
 // list of a node that has what its sum says is that of every other node whose sum it fits.
 type samples struct {
-	lists [][]kind.ACL
+	lists []kind.List
 	asked int
 }
 
@@ -105,7 +105,7 @@ func (r *reader) infer(ctx context.Context, n *plan.Node) {
 	defer r.mu.Unlock()
 	known = r.samples[n.Live.Czxid]
 	known.asked++
-	if !slices.ContainsFunc(known.lists, func(l []kind.ACL) bool { return slices.Equal(l, n.ACL) }) {
+	if !slices.ContainsFunc(known.lists, func(l kind.List) bool { return slices.Equal(l, n.ACL) }) {
 		known.lists = append(known.lists, n.ACL)
 	}
 	r.samples[n.Live.Czxid] = known

@@ -24,7 +24,7 @@ const (
 	few  = 25 // lists that a read asks for although it knows all: samples, and those of parts, with which their numbers of children come
 )
 
-// crowd are enough nodes that the index names the transaction that created them.
+// crowd are enough nodes that the record names the transaction that created them.
 func (s *site) crowd(change ...func(*plan.Node)) *plan.Tree {
 	nodes := []*plan.Node{declare("/many", kind.Namespace)}
 	for i := range many {
@@ -37,7 +37,7 @@ func (s *site) crowd(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// settled applies the crowd, and something else beside it, so that the index knows the lists of the crowd.
+// settled applies the crowd, and something else beside it, so that the record knows the lists of the crowd.
 func settled(t *testing.T, s *site) (*recipes.Client, *plan.Tree) {
 	c := s.provisioner()
 	s.apply(c, s.crowd())
@@ -88,7 +88,7 @@ func (s *site) at(path string) zktest.Node {
 }
 
 // again are the operations that make a node anew with its data and another list.
-func (s *site) again(path string, acl []kind.ACL) (ops []any) {
+func (s *site) again(path string, acl kind.List) (ops []any) {
 	n, at := s.at(path), s.root+path
 	for _, part := range n.Children {
 		ops = append(ops, &zk.DeleteRequest{Path: kind.JoinPath(at, part), Version: -1})
@@ -111,7 +111,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}, false},
 	"a list is set and set back": {func(s *site, one *recipes.Session) {
-		for _, acl := range [][]kind.ACL{everybody, {admin, worker}} {
+		for _, acl := range []kind.List{everybody, {admin, worker}} {
 			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(acl), -1)
 			require.NoError(s.t, err)
 		}
@@ -128,13 +128,13 @@ var hands = map[string]struct {
 		require.NoError(s.t, other.Delete(s.t.Context(), s.root+"/many/lock-007", -1))
 		_, err = other.Create(s.t.Context(), s.root+"/many/lock-007", data, 0, []zk.ACL{{Scheme: "auth", Perms: 31}, {Scheme: "world", ID: "anyone", Perms: 1}})
 		require.NoError(s.t, err)
-		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK([]kind.ACL{admin, worker}), -1)
+		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(kind.List{admin, worker}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}, false},
 	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {
 		var ops []any
 		for i := range many {
-			acl := []kind.ACL{admin, worker}
+			acl := kind.List{admin, worker}
 			if i%2 == 1 {
 				acl = everybody
 			}
@@ -143,7 +143,7 @@ var hands = map[string]struct {
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
 	}, odd(), true},
-	"and the index with them": {func(s *site, one *recipes.Session) {
+	"and the record with them": {func(s *site, one *recipes.Session) {
 		ops := s.again("/.locktree/stacks/"+stack, everybody)
 		for i := range many {
 			ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), everybody)...)
@@ -151,13 +151,13 @@ var hands = map[string]struct {
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
 	}, nil, true},
-	"the index is put back as it was": {func(s *site, _ *recipes.Session) {
+	"the record is put back as it was": {func(s *site, _ *recipes.Session) {
 		require.NoError(s.t, s.server.Set(plan.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
 	}, nil, true},
 	"the names of the transactions are damaged": {func(s *site, _ *recipes.Session) {
 		s.editIndex(func(doc map[string]any) { doc["lists"] = "AAAA" })
 	}, nil, true},
-	"the index is gone": {func(s *site, _ *recipes.Session) {
+	"the record is gone": {func(s *site, _ *recipes.Session) {
 		require.NoError(s.t, s.server.Delete(plan.IndexPath(s.root, stack)))
 	}, nil, true},
 	"data is changed": {func(s *site, _ *recipes.Session) {
@@ -169,7 +169,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
 	}, []string{"/many/lock-008"}, false},
 	"a node is closed to us": {func(s *site, one *recipes.Session) {
-		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK([]kind.ACL{worker}), -1)
+		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(kind.List{worker}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}, false},
 }
@@ -213,7 +213,7 @@ func TestNoListIsKnownThatSomebodyChanged(t *testing.T) {
 					changed = append(changed, strings.TrimPrefix(q.Path, s.root))
 				}
 			}
-			if hand.want == nil && name == "and the index with them" {
+			if hand.want == nil && name == "and the record with them" {
 				require.Len(t, changed, many)
 				return
 			}
@@ -270,9 +270,9 @@ func TestAnIndexWrittenByAnOlderProgramKnowsNoLists(t *testing.T) {
 }
 
 // half gives every second node the other list, so that both are lists of one transaction.
-func half(tree *plan.Tree, acl []kind.ACL) {
+func half(tree *plan.Tree, acl kind.List) {
 	for i, n := range tree.Nodes {
-		if n.ACL = []kind.ACL{admin}; i%2 == 0 {
+		if n.ACL = (kind.List{admin}); i%2 == 0 {
 			n.ACL = acl
 		}
 	}
@@ -283,12 +283,12 @@ func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.crowd()
-	half(tree, []kind.ACL{admin, worker})
+	half(tree, kind.List{admin, worker})
 	s.apply(c, tree)
 	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Election)).Nodes...)
 	s.apply(c, tree)
 	require.LessOrEqual(t, s.agrees(c, tree), few)
-	half(tree, []kind.ACL{admin})
+	half(tree, kind.List{admin})
 	in := s.server.Inject(func(q zktest.Request) bool { return q.Op == "setACL" }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), s.plan(c, tree))
 	var cut *apply.ACLPhaseError
@@ -308,11 +308,11 @@ func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
 // about something else, and keeps what is noted of these.
 func TestATransactionIsKnownOnlyIfAllOfItIsAsNoted(t *testing.T) {
 	other := kind.ACL{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}
-	for name, wrong := range map[string][]kind.ACL{"open": everybody, "closed to us": {other}} {
+	for name, wrong := range map[string]kind.List{"open": everybody, "closed to us": {other}} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
 			c, second := s.provisioner(), s.dial("other:o")
-			tree := s.tree(append(s.relative(s.crowd(func(n *plan.Node) { n.ACL = []kind.ACL{admin, other} })), declare("/solo", kind.Election))...)
+			tree := s.tree(append(s.relative(s.crowd(func(n *plan.Node) { n.ACL = kind.List{admin, other} })), declare("/solo", kind.Election))...)
 			s.apply(c, tree)
 			for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack, "/solo"} {
 				_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
@@ -322,7 +322,7 @@ func TestATransactionIsKnownOnlyIfAllOfItIsAsNoted(t *testing.T) {
 			tree.Find(s.root + "/solo").AllowWorld = true
 			var ops []any
 			for i := range many {
-				acl := []kind.ACL{admin, other}
+				acl := kind.List{admin, other}
 				if i%2 == 1 {
 					acl = wrong
 				}
@@ -351,10 +351,10 @@ func TestListsAreNotKnownBetweenTwoTransactions(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.tree(bulk(2500, 0, "x")...)
-	half(tree, []kind.ACL{admin, worker})
+	half(tree, kind.List{admin, worker})
 	s.apply(c, tree)
 	require.Less(t, s.agrees(c, tree), 2000)
-	half(tree, []kind.ACL{admin})
+	half(tree, kind.List{admin})
 	for _, n := range tree.Nodes {
 		if n.Kind() == kind.Mutex {
 			set("description", "y")(n)
@@ -386,7 +386,7 @@ func TestListsAreNotKnownBetweenTwoTransactions(t *testing.T) {
 func TestListsThatTheServersWriteOtherwiseAreNotTakenAsSent(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
-	auth := func(n *plan.Node) { n.ACL = []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}} }
+	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	tree := s.tree(bulk(2500, 0, "x")...)
 	for _, n := range tree.Nodes {
 		auth(n)
@@ -413,23 +413,6 @@ func TestMaskedListsAreAskedFor(t *testing.T) {
 	require.GreaterOrEqual(t, s.agrees(reader, tree), many)
 }
 
-// An index in parts: one that was put back as it was before a list changed.
-func TestAPartOfAnIndexPutBackKnowsNoLists(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.tree(bulk(2500, 0, "x")...)
-	s.apply(c, tree)
-	asked := s.agrees(c, tree)
-	require.Less(t, asked, 2500/2, "of the last transaction, which the next apply names")
-	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Election)).Nodes...)
-	s.apply(c, tree)
-	require.LessOrEqual(t, s.agrees(c, tree), 50)
-	part := plan.IndexPath(s.root, stack) + "/000001"
-	n, _ := s.server.Get(part)
-	require.NoError(t, s.server.Set(part, n.Data))
-	require.GreaterOrEqual(t, s.agrees(c, tree), 2500)
-}
-
 // Whatever is done to a tree, by hand and by applies that are cut off anywhere, a read finds the lists that are there.
 func TestKnownListsAreThoseThatAreThere(t *testing.T) {
 	known := 0
@@ -444,7 +427,7 @@ func TestKnownListsAreThoseThatAreThere(t *testing.T) {
 func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 	c, tree := settled(t, s)
 	one, index := s.session(c), "/.locktree/stacks/"+stack
-	lists := [][]kind.ACL{{admin, worker}, {admin}, {admin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}
+	lists := []kind.List{{admin, worker}, {admin}, {admin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}
 	some := func() string { return fmt.Sprintf("/many/lock-%03d", r.IntN(many)) }
 	old := s.at(index).Data
 	for step := range 30 {
@@ -452,7 +435,7 @@ func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 		case 8: // all are made anew, and the next apply names their transaction
 			again := plan.Options{}
 			for _, n := range tree.Nodes {
-				n.ACL = []kind.ACL{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}
+				n.ACL = kind.List{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}
 				if n.Kind() != kind.Namespace {
 					again.Replace = append(again.Replace, string(n.Addr))
 				}

@@ -5,9 +5,7 @@ import (
 	"slices"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // widen adds, before the transaction, the rights that we lack for it to the access lists
@@ -21,8 +19,8 @@ func (r *locked) widen(ctx context.Context) error {
 	var steps []int
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
-		if c.Action == plan.Update && c.ACL != nil && !c.Tombstone && c.Importing == "" &&
-			!kind.EqualACL(c.Before.ACL, c.After.ACL) && r.lacks(c, c.Before.ACL) != 0 {
+		if c.Action == plan.Update && c.ACL != nil && !c.Tombstone && !c.NeedsIdle() && c.Importing == "" &&
+			!c.Before.ACL.Equal(c.After.ACL) && r.lacks(c, c.Before.ACL) != 0 {
 			steps = append(steps, i)
 		}
 	}
@@ -38,13 +36,16 @@ func (r *locked) widen(ctx context.Context) error {
 			continue // as below
 		}
 		before.ACL = list
-		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return isOneOf(r.x.Client, a) && a.Perms&kind.PermAdmin != 0 })
+		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool {
+			sure, _ := kind.List{a}.Rights(us(r.x.client)...)
+			return sure&kind.PermAdmin != 0
+		})
 		if admin < 0 || r.lacks(c, list) == 0 {
 			continue // the transaction's error will say what is missing
 		}
 		grant := before.ACL[admin]
 		grant.Perms = r.lacks(c, list)
-		before.ACL = kind.NormalizeACL(append(slices.Clone(list), grant))
+		before.ACL = append(slices.Clone(list), grant).Normalize()
 		step := plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: before.ACL, Aversion: live.Aversion}
 		if err := r.setACL(ctx, step); err != nil {
 			return err
@@ -62,20 +63,11 @@ func (r *locked) widen(ctx context.Context) error {
 // lacks returns the rights that the transaction needs on the node and a list does not give us. READ is
 // not among them: a node that we may not read is not in the plan. Entries that may be ours (ip, schemes
 // of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
-func (r *locked) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
+func (r *locked) lacks(c *plan.Change, list kind.List) kind.Perm {
 	need := kind.PermWrite
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
 		need |= kind.PermCreate | kind.PermDelete
 	}
-	for _, a := range list {
-		if isOneOf(r.x.Client, a) {
-			need &^= a.Perms
-		}
-	}
-	return need
-}
-
-// isOneOf reports whether an entry is for one of a client's identities.
-func isOneOf(c *recipes.Client, a kind.ACL) bool {
-	return slices.Contains(c.Identities(), session.Identity{Scheme: a.Scheme, ID: a.ID})
+	sure, _ := list.Rights(us(r.x.client)...)
+	return need &^ sure
 }

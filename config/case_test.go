@@ -137,7 +137,7 @@ func dump(c *config.Config, origins bool) string {
 			if err != nil {
 				payload = []byte(err.Error())
 			}
-			fmt.Fprintf(&b, "\n    %v world %v lockout %v\n    %s\n", n.ACL, n.AllowWorld, n.AllowLockout, payload)
+			fmt.Fprintf(&b, "\n    [%v] world %v lockout %v\n    %s\n", n.ACL, n.AllowWorld, n.AllowLockout, payload)
 		}
 	}
 	for _, e := range c.Ensembles {

@@ -71,7 +71,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 		out = append(out, on)
 	}
 	e.checkRoots(out)
-	own := map[*Ensemble][]kind.ACL{}
+	own := map[*Ensemble]kind.List{}
 	for _, on := range out {
 		own[on] = on.ownACL() // hashes passwords: once, and not for each node
 	}

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,8 +42,8 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	ledger := e.Tree.Find("/platform/locks/payments/ledger")
 	require.True(t, ledger.Payload.Protect)
 	require.Equal(t, "payments.locktree.hcl:57", ledger.Origin)
-	require.Equal(t, "[digest:payments:cdr x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.ACL))
-	require.Equal(t, "[digest:payments:cdrw x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.Payload.ChildACL))
+	require.Equal(t, "digest:payments:cdr, x509:CN=sre,OU=ops:cdrwa", ledger.ACL.String())
+	require.Equal(t, "digest:payments:cdrw, x509:CN=sre,OU=ops:cdrwa", ledger.Payload.ChildACL.String())
 	deploy := e.Tree.Find("/platform/locks/team-search/deploy")
 	require.EqualValues(t, `module.team["search"].namespace.team.mutex.deploy`, deploy.Addr)
 	require.Equal(t, ledger.ACL, deploy.ACL, "the access list came through the module's variable")

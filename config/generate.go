@@ -21,7 +21,7 @@ type Existing struct {
 	Path   string
 	Kind   *kind.Kind // nil where nothing tells
 	Params kind.Params
-	ACL    []kind.ACL
+	ACL    kind.List
 	Notes  []string // comments above the block
 	Skip   string   // why there is no block for it; "" where there is one
 	Inside []*Existing
@@ -203,20 +203,17 @@ func visible(text string) string {
 }
 
 // masked: the servers show a digest without its hash, and written like that it would match nobody.
-func masked(list []kind.ACL) bool {
-	return slices.ContainsFunc(list, func(e kind.ACL) bool {
-		_, hash, _ := strings.Cut(e.ID, ":")
-		return e.Scheme == "digest" && len(hash) != 28
-	})
+func masked(list kind.List) bool {
+	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && checkDigest(e.ID) != nil })
 }
 
 // acl labels the block that says what the access list says, "" where none can.
-func (g *generator) acl(list []kind.ACL) string {
+func (g *generator) acl(list kind.List) string {
 	if len(list) == 0 || masked(list) {
 		return ""
 	}
 	allow, grants := "", ""
-	for _, e := range kind.NormalizeACL(list) {
+	for _, e := range list.Normalize() {
 		principal := g.label(&g.names, fmt.Sprintf("  scheme = %q\n  id = %s\n", e.Scheme, quoteText(e.ID)))
 		grants += fmt.Sprintf("  grant {\n    to = [principal.%s]\n    allow = %q\n  }\n", principal, e.Perms)
 		if e.Scheme == "world" && e.Perms&^kind.PermRead != 0 {

@@ -15,7 +15,7 @@ import (
 // A digest without its hash is nobody's: writing it would close the node for good.
 func TestAMaskedAccessListIsNotWritten(t *testing.T) {
 	for id, masked := range map[string]bool{"us:x": true, "us": true, "us:" + strings.Repeat("A", 27) + "=": false} {
-		acl := []kind.ACL{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}, {Scheme: "digest", ID: id, Perms: kind.PermAll}}
+		acl := kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}, {Scheme: "digest", ID: id, Perms: kind.PermAll}}
 		made := (&config.Config{}).Generate(&config.Ensemble{Root: "/t", Tree: &plan.Tree{}}, []*config.Existing{{Path: "/t/a", Kind: kind.Mutex, Params: kind.Mutex.New(), ACL: acl}}, "f", false)
 		text := string(made.Source)
 		require.Equal(t, masked, !strings.Contains(text, "acl = acl.f-1"), text)

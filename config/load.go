@@ -102,7 +102,7 @@ func (e *evaluation) finish(c *Config) {
 	if e.diags.HasErrors() {
 		return
 	}
-	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one index keeps them
+	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one record keeps them
 		c.Ensembles[0].Tree.Intent.Outputs = c.Outputs
 	}
 }

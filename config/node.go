@@ -323,7 +323,7 @@ const maxPathBytes = 1024
 // planNode is what the declaration of the instance says besides its parameters. own is the access list of what
 // has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
 // an append of the planner makes a list of its own instead of writing behind the end of all.
-func (i *instance) planNode(origin string, own []kind.ACL) plan.Node {
+func (i *instance) planNode(origin string, own kind.List) plan.Node {
 	n := plan.Node{Path: i.path, Origin: origin, Payload: &kind.Payload{Protect: i.protect}}
 	p := i.policy
 	if p == nil {

@@ -21,7 +21,7 @@ import (
 // are never nil, and shared between all nodes it applies to.
 type policy struct {
 	name                       string
-	namespace, lock, contender []kind.ACL
+	namespace, lock, contender kind.List
 	allowWorld, allowLockout   bool
 }
 
@@ -201,7 +201,7 @@ func (s scope) evaluateACL() {
 	p := &policy{
 		name:       d.block.name(),
 		allowWorld: s.yes(d.block.arg("allow_world")), allowLockout: s.yes(d.block.arg("allow_lockout")),
-		namespace: []kind.ACL{}, lock: []kind.ACL{}, contender: []kind.ACL{},
+		namespace: kind.List{}, lock: kind.List{}, contender: kind.List{},
 	}
 	grants := s.expandNested(d.block, "grant")
 	if len(grants) == 0 && !s.r.failed {
@@ -217,9 +217,9 @@ func (s scope) evaluateACL() {
 		return
 	}
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
-	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
+	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.failed && len(p.namespace) == 0 {
-		s.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are c or d, which namespaces never grant, so nobody could use a namespace with this acl. Grant \"lock\" or \"admin\".")
+		s.errorf(d.head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
 		s.fail()
 	}
 	s.r.value = cty.CapsuleVal(policyType, p)
@@ -237,7 +237,7 @@ func (s scope) evaluateGrant(g *block, p *policy) {
 		}
 	}
 	v, ok := s.value(to)
-	var who []kind.ACL
+	var who kind.List
 	if ok {
 		who, ok = s.principals(to, v)
 	}
@@ -260,7 +260,7 @@ func (s scope) evaluateGrant(g *block, p *policy) {
 	}
 }
 
-func appendGrant(list []kind.ACL, to kind.ACL, perms kind.Perm) []kind.ACL {
+func appendGrant(list kind.List, to kind.ACL, perms kind.Perm) kind.List {
 	if perms == 0 {
 		return list
 	}
@@ -324,7 +324,7 @@ func grantPerms(word string) (rolePerms, error) {
 
 // principals reads a list of principals. Their marks come off here: an
 // access list is what the id is for, and it is never printed with the hash.
-func (s scope) principals(a *attribute, v cty.Value) ([]kind.ACL, bool) {
+func (s scope) principals(a *attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
 	v, _ = v.UnmarkDeep()
 	ty := v.Type()
@@ -332,7 +332,7 @@ func (s scope) principals(a *attribute, v cty.Value) ([]kind.ACL, bool) {
 		s.wrong(a, "Wrong type", a.name+" must be a list of principals: [principal.NAME].")
 		return nil, false
 	}
-	out := []kind.ACL{}
+	out := kind.List{}
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if !e.Type().Equals(principalType) || e.IsNull() {
@@ -354,16 +354,16 @@ func (s scope) principals(a *attribute, v cty.Value) ([]kind.ACL, bool) {
 
 // ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
 // declared, else everything for the identities of the ensemble's own auth blocks.
-func (e *Ensemble) ownACL() []kind.ACL {
+func (e *Ensemble) ownACL() kind.List {
 	if e.access != nil {
 		return e.access.List()
 	}
-	var list []kind.ACL
+	var list kind.List
 	for _, a := range e.Auth {
 		user, password, _ := strings.Cut(string(a.Credentials), ":")
 		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(user, password), Perms: kind.PermAll})
 	}
-	return kind.NormalizeACL(list)
+	return list.Normalize()
 }
 
 // digestID is what DigestAuthenticationProvider.generateDigest computes.
@@ -408,7 +408,7 @@ func (s scope) evaluateAccess(b *block) *plan.Access {
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func (s scope) declaredTo(a *attribute, as role) []kind.ACL {
+func (s scope) declaredTo(a *attribute, as role) kind.List {
 	if a == nil {
 		return nil
 	}
@@ -424,5 +424,5 @@ func (s scope) declaredTo(a *attribute, as role) []kind.ACL {
 	for i := range who {
 		who[i].Perms = perms.namespace
 	}
-	return kind.NormalizeACL(who)
+	return who.Normalize()
 }

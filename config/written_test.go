@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // written is a hash of what an apply would write, in an order that does not depend on the files. Every item is one JSON line, so
@@ -26,7 +25,7 @@ func written(c *config.Config) string {
 			if err != nil {
 				panic("payload of " + string(n.Addr) + ": " + err.Error()) // Load validates every parameter
 			}
-			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
+			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), n.ACL.Normalize(), n.AllowWorld, n.AllowLockout})
 		}
 	}
 	for _, o := range c.Outputs {

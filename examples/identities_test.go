@@ -61,6 +61,8 @@ ensemble "main" {
   root    = "/locks"
   admins  = local.administrators
   readers = [principal.ci]
+
+  connect_timeout = "30s"
 }
 
 acl "payments" {

@@ -28,7 +28,8 @@ variable "permits" {
 }
 
 ensemble "main" {
-  root = "/locks"
+  root            = "/locks"
+  connect_timeout = "30s"
 }
 
 principal "anyone" {

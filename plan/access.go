@@ -43,7 +43,7 @@ func (d *accessCheck) checkAccess() {
 
 // openTo finds the first entry that lets everybody do more than read. The contenders' list counts
 // too, because their data says who they are.
-func openTo(list []kind.ACL) string {
+func openTo(list kind.List) string {
 	for _, a := range list {
 		if Everybody(a) && a.Perms&^kind.PermRead != 0 {
 			return a.String()
@@ -73,10 +73,10 @@ func Need(k *kind.Kind) kind.Perm {
 // but not undo it, because setting a list needs ADMIN on the node. Then only a superuser of the
 // servers can help, or servers started with skipACL.
 func (d *accessCheck) checkLockOut(n *Node) {
-	if n.AllowLockout || len(d.opts.Identities) == 0 {
+	if n.AllowLockout || len(d.opts.Identities) == 0 { // which is a problem of its own, said once
 		return
 	}
-	kept, maybe := d.granted(n.ACL)
+	kept, maybe := n.ACL.Rights(append(d.us(), kind.ACL{Scheme: "auth"})...) // what is written for "auth" is whoever writes it
 	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return
@@ -88,12 +88,12 @@ func (d *accessCheck) checkLockOut(n *Node) {
 	d.problem(severity, ProblemLockOut, n, summary,
 		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
-			n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path), d.misspelt(n.ACL)))
+			n.Addr, n.ACL, missing, n.Path, d.grantedNow(n.Path), d.misspelt(n.ACL)))
 }
 
 // misspelt points out entries that are meant for us or for an administrator but do not match: the
 // list looks right, so the mistake is hard to see.
-func (d *sides) misspelt(list []kind.ACL) (text string) {
+func (d *sides) misspelt(list kind.List) (text string) {
 	for _, a := range list {
 		if ours, ok := d.backwards(a); ok {
 			text += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
@@ -128,28 +128,13 @@ func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 	return "", false
 }
 
-// granted adds up the rights that a list surely gives us, and those that it may give us: only the
-// servers can match "ip" and the schemes of plug-ins. "world" is among the identities of every client,
-// so its rights are surely ours.
-func (d *sides) granted(list []kind.ACL) (sure, maybe kind.Perm) {
-	for _, a := range list {
-		switch {
-		case a.Scheme == "auth" || slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
-			sure |= a.Perms
-		case !Exact(a):
-			maybe |= a.Perms
-		}
-	}
-	return sure, maybe
-}
-
 func (d *sides) grantedNow(path string) string {
 	have := d.have[path]
 	if have == nil {
 		return ""
 	}
 	for _, a := range withAdmin(have.ACL) {
-		if slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}) {
+		if granted(d.us(), a) {
 			return fmt.Sprintf(" (granted now to %s)", a)
 		}
 	}

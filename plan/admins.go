@@ -23,7 +23,7 @@ func (d *accessCheck) checkAdmins(n *Node) {
 		d.problem(severity, ProblemLockOut, n, summary,
 			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
-				n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path), d.misspelt(n.ACL)))
+				n.Addr, n.ACL, whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path), d.misspelt(n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
 		d.note(n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
 			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))
@@ -51,10 +51,10 @@ func (d *accessCheck) verdictOn(n *Node) verdict {
 	if v, ok := d.verdicts[key]; ok {
 		return v
 	}
-	var able, unable, blind []kind.ACL
+	var able, unable, blind kind.List
 	v := verdict{}
 	for _, who := range d.intent.Access.Admins {
-		switch sure, maybe := rightsOf(who, n.ACL); {
+		switch sure, maybe := n.ACL.Rights(who); {
 		case key.need&^sure == 0:
 			able = append(able, who)
 		case key.need&^(sure|maybe) == 0:
@@ -64,7 +64,7 @@ func (d *accessCheck) verdictOn(n *Node) verdict {
 		}
 	}
 	for _, who := range d.intent.Access.Readers {
-		if sure, maybe := rightsOf(who, n.ACL); (sure|maybe)&kind.PermRead == 0 {
+		if sure, maybe := n.ACL.Rights(who); (sure|maybe)&kind.PermRead == 0 {
 			blind = append(blind, who)
 		}
 	}
@@ -74,19 +74,6 @@ func (d *accessCheck) verdictOn(n *Node) verdict {
 	}
 	d.verdicts[key] = v
 	return v
-}
-
-// rightsOf returns the rights that a list surely gives to an identity, and those that it may give.
-func rightsOf(who kind.ACL, list []kind.ACL) (sure, maybe kind.Perm) {
-	for _, a := range list {
-		switch {
-		case a.Scheme == "world", a.Scheme == who.Scheme && a.ID == who.ID:
-			sure |= a.Perms
-		case !Exact(a), hides(a, []kind.ACL{who}):
-			maybe |= a.Perms
-		}
-	}
-	return sure, maybe
 }
 
 // remark is one warning about all nodes to which it applies.
@@ -129,22 +116,22 @@ func (d *sides) administeredNow(path string) string {
 }
 
 // Names returns the identities of a list, without hashes.
-func Names(list []kind.ACL) (out []string) {
+func Names(list kind.List) (out []string) {
 	for _, a := range list {
 		out = append(out, Identity{a.Scheme, a.ID}.String())
 	}
 	return out
 }
 
-func whoText(list []kind.ACL) string { return strings.Join(Names(list), ", ") }
+func whoText(list kind.List) string { return strings.Join(Names(list), ", ") }
 
 // whoBut lists identities. A user who is among others with another digest, because the password is
 // being replaced, is marked as such.
-func whoBut(list, others []kind.ACL) string {
+func whoBut(list, others kind.List) string {
 	var out []string
 	for _, a := range list {
-		text := whoText([]kind.ACL{a})
-		if !a.Masked() && !granted(others, a) && slices.ContainsFunc(others, func(b kind.ACL) bool { return whoText([]kind.ACL{b}) == text }) {
+		text := whoText(kind.List{a})
+		if !masked(a) && !granted(others, a) && slices.Contains(Names(others), text) {
 			text += " (another digest of that user)"
 		}
 		out = append(out, text)
@@ -155,7 +142,7 @@ func whoBut(list, others []kind.ACL) string {
 // checkSetters warns when no declared administrator can set an access list that is to be set, but
 // somebody else can: the apply has to present both credentials.
 func (d *frame) checkSetters() {
-	var who []kind.ACL
+	var who kind.List
 	n, first := 0, ""
 	for _, c := range d.p.Access {
 		if c.Contenders || slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, c.Before) }) {
@@ -170,7 +157,7 @@ func (d *frame) checkSetters() {
 			}
 		}
 	}
-	weAre := func(list []kind.ACL) bool {
+	weAre := func(list kind.List) bool {
 		return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(list, id.entry()) })
 	}
 	if n == 0 || weAre(d.intent.Access.Admins) && (d.super() || weAre(who)) {
@@ -195,12 +182,12 @@ func (d *sides) super() bool {
 }
 
 // withAdmin returns the entries that give ADMIN.
-func withAdmin(list []kind.ACL) []kind.ACL {
+func withAdmin(list kind.List) kind.List {
 	return slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
 }
 
-func mayAdminister(who kind.ACL, list []kind.ACL) bool {
-	sure, maybe := rightsOf(who, list)
+func mayAdminister(who kind.ACL, list kind.List) bool {
+	sure, maybe := list.Rights(who)
 	return (sure|maybe)&kind.PermAdmin != 0
 }
 
@@ -215,7 +202,7 @@ func (d *frame) undeclared() {
 	}
 	addr := EnsembleAddr(d.p.Ensemble)
 	d.problem(Warning, ProblemAccess, &Node{Addr: addr, Path: d.p.Root}, "No administrators are declared",
-		fmt.Sprintf("%s does not say who may apply, so the stack's index, its apply lock and all nodes without an acl belong to %s. Nobody else can plan or apply, "+
+		fmt.Sprintf("%s does not say who may apply, so the stack's record, its apply lock and all nodes without an acl belong to %s. Nobody else can plan or apply, "+
 			"and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.", addr, whose))
 }
 

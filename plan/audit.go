@@ -50,12 +50,12 @@ func (d *frame) audit() {
 //
 // The rights of an identity are added up first, as the server does. Whoever has ADMIN in one entry can
 // take the rest.
-func (d *sides) others(list []kind.ACL, mask kind.Perm) (who []string) {
+func (d *sides) others(list kind.List, mask kind.Perm) (who []string) {
 	sum := map[Identity]kind.Perm{}
 	for _, a := range list {
 		sum[Identity{a.Scheme, a.ID}] |= a.Perms
 	}
-	for _, a := range kind.NormalizeACL(list) {
+	for _, a := range list.Normalize() {
 		perms := sum[Identity{a.Scheme, a.ID}]
 		switch {
 		case a.Scheme == "auth", d.oneOfUs(a):
@@ -75,7 +75,7 @@ func (d *sides) oneOfUs(a kind.ACL) bool {
 }
 
 // listAfter is the access list of a node of the frame as the plan leaves it.
-func (d *frame) listAfter(f *Framed) []kind.ACL {
+func (d *frame) listAfter(f *Framed) kind.List {
 	for _, c := range d.p.Access {
 		if c.Pin.Path == f.Path && !c.Contenders {
 			return c.After
@@ -91,7 +91,7 @@ func (d *frame) auditNeighbours() {
 		return
 	}
 	var where []string
-	var who []kind.ACL
+	var who kind.List
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
 		index, lock := IndexPath(d.p.Root, d.p.Stack), LockPath(d.p.Root, d.p.Stack)
@@ -102,7 +102,7 @@ func (d *frame) auditNeighbours() {
 		}
 		found := false
 		for _, a := range d.listAfter(f) {
-			if both := kind.PermDelete | kind.PermAdmin; tools && a.Perms&both == both && !Everybody(a) && !d.oneOfUs(a) && !hides(a, d.intent.Access.Admins) {
+			if both := kind.PermDelete | kind.PermAdmin; tools && a.Perms&both == both && !Everybody(a) && stranger(d.intent.Access.Admins, a) {
 				found = true
 				if !granted(who, a) {
 					who = append(who, a)
@@ -115,7 +115,7 @@ func (d *frame) auditNeighbours() {
 	}
 	if len(where) > 0 {
 		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators use the same root",
-			fmt.Sprintf("%s may delete in %s, which in ZooKeeper is a right on the parent: whatever the access lists of this stack's nodes say, its index, its apply lock and "+
+			fmt.Sprintf("%s may delete in %s, which in ZooKeeper is a right on the parent: whatever the access lists of this stack's nodes say, its record, its apply lock and "+
 				"idle locks right below the root can be deleted. If that is not intended, give each team a root of its own: a stack of the platform declares a namespace for each, "+
 				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoBut(who, d.intent.Access.Admins), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
 	}
@@ -127,7 +127,7 @@ func (d *frame) checkRoot(f *Framed) {
 		return
 	}
 	for _, who := range d.intent.Access.Admins {
-		if sure, maybe := rightsOf(who, f.ACL); (kind.PermCreate|kind.PermDelete)&^(sure|maybe) == 0 {
+		if sure, maybe := f.ACL.Rights(who); (kind.PermCreate|kind.PermDelete)&^(sure|maybe) == 0 {
 			return
 		}
 	}
@@ -137,5 +137,5 @@ func (d *frame) checkRoot(f *Framed) {
 	}
 	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
 		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage the nodes right below it. This stack does not set its access list, because %s: "+
-			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.intent.Access.Admins), owner, aclText(f.ACL)))
+			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.intent.Access.Admins), owner, f.ACL))
 }

@@ -44,14 +44,12 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
-	// Unnoted is true when the node is ours but missing from the index: if it stays, the
-	// index is written again.
-	Unnoted bool `json:"unnoted,omitempty"`
-	// Unsealed is true when the node's sum changes and nothing else in its data: it has none, its access list changes, or it was
-	// changed by hand to what is declared. The mark is written anew, with what else the plan does.
+	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, it was
+	// changed by hand to what is declared, or it is a tombstone whose lock has another address since. The mark is written anew, with
+	// what else the plan does.
 	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not what the last apply left: somebody
-	// changed or deleted it by hand.
+	// changed it by hand.
 	Drift bool `json:"drift,omitempty"`
 
 	Reason Reason `json:"reason,omitempty"`
@@ -59,13 +57,13 @@ type Change struct {
 	// the recipe type differs.
 	ForcesReplace []string `json:"-"`
 	// Usage is who holds and waits; nil when idle.
-	Usage *Usage `json:"-"`
+	Usage *kind.Usage `json:"-"`
 }
 
 // ACLDiff is an access list that changes. Its String hides digests.
 type ACLDiff struct {
-	Before []kind.ACL `json:"-"`
-	After  []kind.ACL `json:"-"`
+	Before kind.List `json:"-"`
+	After  kind.List `json:"-"`
 }
 
 // ProtectDiff is a protection (prevent_destroy) that changes.
@@ -77,7 +75,6 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonNone                Reason = ""
 	ReasonDeleteNoConfig      Reason = "delete_because_no_resource_config"
 	ReasonDeleteEachKey       Reason = "delete_because_each_key"
 	ReasonReplaceCannotUpdate Reason = "replace_because_cannot_update"
@@ -87,6 +84,9 @@ const (
 	// Not Terraform's: what a move left behind is deleted, because the moved block is gone.
 	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
+
+// stays reports whether the node belongs to the stack afterwards.
+func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
@@ -106,7 +106,7 @@ func (c *Change) ReasonText() string {
 	case ReasonReplaceContainer:
 		return "because it may be a container, which vanishes when unused"
 	case ReasonDeleteTombstone:
-		return "because it has moved, and nothing says so any more"
+		return "because the move is complete"
 	}
 	return ""
 }

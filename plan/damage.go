@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// ErrNotIndex: the data is not an index of locktree.
-var ErrNotIndex = errors.New("plan: not a locktree index")
+// ErrNotIndex: the data is not the record of a stack.
+var ErrNotIndex = errors.New("plan: not a record of locktree")
 
 // DamagedError: the data claims to be ours but does not make sense.
 type DamagedError struct {
-	What  string // "index"
+	What  string // "record"
 	Field string // where, as a JSON path; "" for the whole
 	Err   error
 }
@@ -24,9 +24,9 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// VersionError: the index was written by a newer version of this program.
+// VersionError: the record was written by a newer version of this program.
 type VersionError struct{ Got, Reads int }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("plan: the index was written in format %d, this program reads format %d: upgrade locktree", e.Got, e.Reads)
+	return fmt.Sprintf("plan: the record was written in format %d, this program reads format %d: upgrade locktree", e.Got, e.Reads)
 }

@@ -24,13 +24,12 @@ func (d *decisions) changes() {
 		case want == nil && d.movesTo[path] != nil:
 			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
-			d.abandon(have)
-			d.spare(path, first)
-		case have != nil && d.ours(have) && d.seized(want, have):
+			d.remains(d.want[path], have, first)
+		case d.ours(have) && d.want[path] != nil && d.seized(d.want[path], have):
 			d.problem(Error, ProblemMarkerLost, &Node{Addr: have.owned(), Path: path}, "Namespace was made a lock",
 				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
 					path, have.Kind().Name, have.Live.Children, plural(have.Live.Children)))
-			d.spare(path, first)
+			d.spare(d.want[path], first)
 		case want == nil:
 			d.add(d.departure(have))
 		case have == nil:
@@ -40,7 +39,7 @@ func (d *decisions) changes() {
 				d.add(c)
 			} else {
 				d.obstacle(want, have)
-				d.spare(path, first)
+				d.spare(want, first)
 			}
 		default:
 			c := d.comparison(want, have)
@@ -70,13 +69,9 @@ func (d *decisions) deletion(have *Node) Change {
 }
 
 func (d *decisions) creation(want *Node) Change {
-	_, known := d.indexed[want.Path]
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	c := Change{
-		Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after,
-		Drift: known, // the index knows it, so somebody deleted it
-	}
+	c := Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
 	d.continued(&c)
 	return c
 }
@@ -119,8 +114,11 @@ func (d *decisions) comparison(want, have *Node) Change {
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
 	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
-		c.Action = Update
+		c.Action, c.Break = Update, d.breaks[c.Addr] && tombstone(have)
 		d.checkShrink(&c)
+		if c.NeedsIdle() && c.Usage.Busy() {
+			d.busy(&c, "moved back to "+c.Path)
+		}
 	default:
 		c.Action = NoOp
 	}
@@ -183,11 +181,11 @@ func (c *Change) compare() {
 	if have.Protect != want.Protect {
 		c.Protect = &ProtectDiff{have.Protect, want.Protect}
 	}
-	if !kind.EqualACL(have.ChildACL, want.ChildACL) {
+	if !have.ChildACL.Equal(want.ChildACL) {
 		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
 	}
 	c.Revive = have.State != kind.StateActive && cmp.Or(want.State, kind.StateActive) == kind.StateActive
-	if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+	if !c.Before.ACL.Equal(c.After.ACL) {
 		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
 	}
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 || c.Tombstone {
@@ -199,7 +197,7 @@ func (c *Change) compare() {
 			c.MissingParts = append(c.MissingParts, part.Name)
 		// Contenders are created in the parts, which have the node's list. If only a part's list
 		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
-		case c.ACL == nil && !kind.EqualACL(part.ACL, c.After.ACL):
+		case c.ACL == nil && !part.ACL.Equal(c.After.ACL):
 			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
 		}
 	}
@@ -215,26 +213,28 @@ func (c *Change) rewrites() bool {
 // comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
 // node with a masked list does not count as drifted, nor does one without a sum of the stack's key.
 func (d *sides) drifted(n *Node) bool {
-	if _, known := d.indexed[n.Path]; !known || !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft ||
-		slices.ContainsFunc(n.ACL, kind.ACL.Masked) || n.fits(d.p.prior.Key) {
+	if !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft ||
+		n.ACL.Masked() || n.fits(d.p.prior.Key) {
 		return false
 	}
 	// The sum is that with the new list. The former list is stored nowhere, so a list that is still to be set does not count
 	// as drift either.
-	return !slices.ContainsFunc(d.awaited(n.Path), func(acl []kind.ACL) bool {
+	return !slices.ContainsFunc(d.awaited(n), func(acl kind.List) bool {
 		return (&Node{Path: n.Path, Payload: n.Payload, ACL: acl}).fits(d.p.prior.Key)
 	})
 }
 
-// awaited are the access lists that an interrupted apply may have had yet to set on a node.
-func (d *sides) awaited(path string) [][]kind.ACL {
-	if acl, named := d.pending[path]; named {
-		return [][]kind.ACL{acl}
+// awaited are the access lists that an interrupted apply may have had yet to set on a node: it has the list of before, or both.
+func (d *sides) awaited(n *Node) (lists []kind.List) {
+	for _, p := range d.pending {
+		if p.From == nil || n.ACL.Equal(p.From) || n.ACL.Equal(slices.Concat(p.From, p.To).Normalize()) {
+			lists = append(lists, p.To)
+		}
 	}
-	return d.unnamed
+	return lists
 }
 
-func usage(n *Node) *Usage {
+func usage(n *Node) *kind.Usage {
 	if n.Live == nil || !n.Live.Usage.Busy() {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-var everything = []kind.ACL{{Scheme: "digest", ID: "ops:x", Perms: kind.PermAll}}
+var everything = kind.List{{Scheme: "digest", ID: "ops:x", Perms: kind.PermAll}}
 
 // Nodes with another stack than their tree's, a path of another address, or in another order than Find expects made a plan of
 // nonsense, and no error.
@@ -70,7 +70,7 @@ func TestATreeCannotBeBuiltWrongly(t *testing.T) {
 		{"mutex.m", kind.RWLock, plan.Node{}, "those of a rwlock"},
 		{"namespace.a", kind.Namespace, plan.Node{}, "declared already"},
 		{"namespace.b.mutex.m", kind.Mutex, plan.Node{}, "namespace.b is not declared"},
-		{"mutex.m", kind.Mutex, plan.Node{ACL: []kind.ACL{}}, "no access list"},
+		{"mutex.m", kind.Mutex, plan.Node{ACL: kind.List{}}, "no access list"},
 		{"mutex.m", kind.Mutex, plan.Node{Path: "/elsewhere/m"}, "not right below /locks"},
 		{"mutex.m", kind.Mutex, plan.Node{Path: "/locks/a/m"}, "not right below /locks"},
 		{"rwlock.a", kind.RWLock, plan.Node{}, "is that of namespace.a"},

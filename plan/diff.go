@@ -3,8 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A plan is made in phases, each of which is a type that holds what is known from then on:
@@ -21,14 +19,12 @@ import (
 // sides are what exists and what is declared.
 type sides struct {
 	current *Tree
-	desired []*Node               // sorted, legal, each path once
-	given   []*Node               // all that is declared, even wrongly
-	want    map[string]*Node      // desired, by path
-	have    map[string]*Node      // current, by path
-	indexed map[string]string     // keys of the index's entries, by path; see addrOfKey
-	pending map[string][]kind.ACL // lists that an interrupted apply had yet to set, by path
-	unnamed [][]kind.ACL          // or, if they were too many, on any node
-	bases   map[Addr]bool         // addresses of desired nodes that have a key, without it
+	desired []*Node          // sorted, legal, each path once
+	given   []*Node          // all that is declared, even wrongly
+	want    map[string]*Node // desired, by path
+	have    map[string]*Node // current, by path
+	pending []PendingACL     // lists that an interrupted apply had yet to set
+	bases   map[Addr]bool    // addresses of desired nodes that have a key, without it
 	intent  Intent
 	opts    Options
 	p       *Plan
@@ -55,8 +51,7 @@ type decisions struct {
 // selection is what is left of the decisions. See scope.go.
 type selection struct {
 	*decisions
-	outside map[string]bool // paths that Targets and Excludes leave out
-	asked   map[Addr]bool   // blocks, by their address, of which something is planned with Targets and Excludes
+	asked map[Addr]bool // blocks, by their address, of which something is planned with Targets and Excludes
 }
 
 // Diff compares the tree that was read with the declared one. current may be nil or
@@ -69,6 +64,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	held := d.keepOccupied()
 	d.report()
 	d.tidy(held)
+	d.vacated()
 	d.listings()
 	(&frame{sides: d.sides}).plan()
 	d.unsealed()
@@ -93,10 +89,14 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}
-	d.withoutClaims(desired)
+	if len(opts.Identities) == 0 {
+		d.problem(Error, ProblemIdentities, &Node{Path: d.p.Root}, "Nobody is named who applies",
+			"Options.Identities is empty, so nothing can be said of the rights that the plan leaves us. Give those of the client, as apply.Begin does: every client has one.")
+	}
 	d.index(desired)
 	d.nested()
 	d.unmask()
+	d.withoutClaims()
 	return d
 }
 
@@ -133,21 +133,18 @@ func (d *decisions) choose() *selection {
 	return x
 }
 
-// report compares what is planned with the index, and reports what a person has to know.
+// report says what a person has to know besides the changes.
 func (d *selection) report() {
 	d.checkMass()
 	d.draining()
-	d.unnoted()
+	d.lost()
 	d.unseen()
 	d.drift()
-	d.keepNoted()
 	d.outputs()
 }
 
-// finish cuts the plan into its transactions. If two nodes have the same address, the first in the order of
-// the changes keeps it in the index.
+// finish cuts the plan into its transactions.
 func (d *selection) finish() *Plan {
-	d.p.clashes()
 	// If all pending lists are set there is nothing to finish: the apply was interrupted just
 	// before it cleared the note, and the next apply that writes will clear it.
 	if x := d.current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {
@@ -157,36 +154,15 @@ func (d *selection) finish() *Plan {
 	return d.p
 }
 
-// entry returns what the index says about a path.
-func (d *sides) entry(path string) (key string, e IndexEntry, ok bool) {
-	if key, ok = d.indexed[path]; ok {
-		e = d.current.Index.Resources[key]
-	}
-	return key, e, ok
-}
-
 // index fills the maps and sorts out what is declared wrongly.
 func (d *sides) index(desired *Tree) {
 	for _, n := range d.current.Nodes {
 		d.have[n.Path] = n
 	}
+	d.p.prior.Parts = d.current.Parts
 	if x := d.current.Index; x != nil {
-		d.indexed = make(map[string]string, len(x.Resources))
-		for addr, e := range x.Resources {
-			// No apply writes two entries for one path, but if there are, every plan takes the same one.
-			if first, twice := d.indexed[e.Path]; !twice || addr < first {
-				d.indexed[e.Path] = addr
-			}
-		}
-		d.pending = make(map[string][]kind.ACL, len(x.Pending))
-		for _, p := range x.Pending {
-			if p.Path == "" {
-				d.unnamed = append(d.unnamed, p.ACL)
-				continue
-			}
-			d.pending[p.Path] = p.ACL
-		}
-		d.p.prior.Extra, d.p.prior.Shards, d.p.prior.Key = x.Extra, x.Shards, x.Key
+		d.pending = x.Pending
+		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)
 		d.p.prior.Lists = known(d.current)
 	}
 	nodes := slices.Clone(desired.Nodes)
@@ -250,14 +226,21 @@ func (d *selection) order() {
 	})
 }
 
-// DiffAll compares the ensembles of one stack, each as [Diff] does. Elements of the lists with the same index belong to the
-// same ensemble. identities replace those in opts.
-func DiffAll(live, desired []*Tree, identities [][]Identity, opts Options) []*Plan {
-	out := make([]*Plan, len(live))
-	for i := range live {
+// Ensemble is one ensemble of a stack: what exists there, what is declared for it, and who we are there.
+type Ensemble struct {
+	Servers          []string // on which it was read
+	Current, Desired *Tree
+	Identities       []Identity // ours on these servers
+}
+
+// DiffAll compares the ensembles of one stack, each as [Diff] does, with its own identities instead of those in opts.
+func DiffAll(all []Ensemble, opts Options) []*Plan {
+	out := make([]*Plan, len(all))
+	for i, e := range all {
 		one := opts
-		one.Identities, one.Elsewhere = identities[i], owned(live, desired, i)
-		out[i] = Diff(live[i], desired[i], one)
+		one.Identities, one.Elsewhere = e.Identities, owned(all, i)
+		out[i] = Diff(e.Current, e.Desired, one)
+		out[i].Servers = e.Servers
 	}
 	onlyUnmatched(out)
 	return out
@@ -265,15 +248,15 @@ func DiffAll(live, desired []*Tree, identities [][]Identity, opts Options) []*Pl
 
 // owned is what the stack has on all ensembles but one. A lock that is no longer declared can only be named there, for
 // example to break it by force.
-func owned(live, desired []*Tree, but int) []*Tree {
+func owned(all []Ensemble, but int) []*Tree {
 	var out []*Tree
-	for i, tree := range live {
+	for i, e := range all {
 		if i == but {
 			continue
 		}
 		mine := &Tree{}
-		for _, n := range tree.Nodes {
-			if n.Payload != nil && n.Payload.Owner.Stack == desired[i].Stack {
+		for _, n := range e.Current.Nodes {
+			if n.Payload != nil && n.Payload.Owner.Stack == e.Desired.Stack {
 				mine.Nodes = append(mine.Nodes, &Node{Addr: n.owned(), Payload: n.Payload})
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,13 @@ func base() *plan.Tree {
 		declare("/locks/pay/pool", kind.Semaphore, set("permits", 3)),
 		declare("/locks/solo", kind.Election),
 	)
+}
+
+// unlent is base, where nobody else creates nodes in the namespace.
+func unlent() *plan.Tree {
+	tree := base()
+	tree.Nodes[0].ACL = []kind.ACL{admin}
+	return tree
 }
 
 func TestFirstPlanCreatesParentsFirst(t *testing.T) {
@@ -142,7 +150,7 @@ func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	m.apply(t, p)
 	require.False(t, replan(t, m, tree).HasChanges())
 	require.Equal(t, czxid, m.nodes["/locks/solo"].czxid)
-	require.Contains(t, m.read(t, testRoot, testStack).Index.Resources, "election.boss")
+	require.EqualValues(t, "election.boss", m.read(t, testRoot, testStack).Find("/locks/solo").Addr)
 }
 
 func TestHandEditIsDriftAndIsPutBack(t *testing.T) {
@@ -163,7 +171,6 @@ func TestHandEditIsDriftAndIsPutBack(t *testing.T) {
 	delete(m.nodes, "/locks/pay/ledger")
 	p = replan(t, m, base())
 	require.Equal(t, []string{"+ /locks/pay/ledger"}, actions(p))
-	require.True(t, p.Changes[1].Drift, "somebody deleted it")
 
 	tree := base()
 	set("permits", 4)(tree.Nodes[2])
@@ -191,7 +198,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	m := applied(t, base())
 	tree := base()
 	for _, n := range tree.Nodes {
-		n.ACL = []kind.ACL{admin}
+		n.ACL = kind.List{admin}
 	}
 	p := replan(t, m, tree)
 	require.Equal(t, plan.Counts{Change: 4}, p.Summary())
@@ -202,7 +209,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.Equal(t, []string{"/locks/solo", "/locks/pay/pool/locks", "/locks/pay/pool/leases", "/locks/pay/pool", "/locks/pay/ledger", "/locks/pay"}, paths)
 	ops, err := p.Operations("0123456789abcdef", nil)
 	require.NoError(t, err)
-	require.Len(t, ops, 5, "four marks and the index")
+	require.Len(t, ops, 5, "four marks and the record")
 	require.Equal(t, plan.OpSet, ops[0].Kind)
 
 	// Interrupted before the first list was set: the journal knows, the next plan finishes.
@@ -220,7 +227,7 @@ func TestEqualAccessListsInAnotherOrderAreNoChange(t *testing.T) {
 		if len(n.acl) == 2 {
 			masked := worker
 			masked.ID = "worker:x" // as the server shows it to readers without ADMIN
-			n.acl = []kind.ACL{masked, admin, admin}
+			n.acl = kind.List{masked, admin, admin}
 		}
 	}
 	require.Empty(t, actions(replan(t, m, base())))
@@ -234,7 +241,7 @@ func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
 		if len(n.acl) == 2 {
 			masked := worker
 			masked.ID = "worker:x"
-			n.acl = []kind.ACL{admin, masked}
+			n.acl = kind.List{admin, masked}
 		}
 	}
 	tree := base()
@@ -249,11 +256,11 @@ func TestOutputsAreChangesToo(t *testing.T) {
 	read := func() *plan.Tree { return m.read(t, testRoot, testStack) }
 	tree := base()
 	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
-	m.apply(t, plan.Diff(read(), tree, plan.Options{}))
+	m.apply(t, plan.Diff(read(), tree, plan.Options{Identities: us}))
 	require.NotContains(t, string(m.nodes[plan.IndexPath(testRoot, testStack)].data), "hunter2")
-	require.False(t, plan.Diff(read(), tree, plan.Options{}).HasChanges())
+	require.False(t, plan.Diff(read(), tree, plan.Options{Identities: us}).HasChanges())
 	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
-	p := plan.Diff(read(), tree, plan.Options{})
+	p := plan.Diff(read(), tree, plan.Options{Identities: us})
 	require.True(t, p.HasChanges())
 	require.Equal(t, plan.Counts{}, p.Summary())
 	require.Equal(t, plan.Update, p.Outputs[0].Action)
@@ -270,16 +277,16 @@ func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
 	require.Empty(t, p.Changes[0].ReasonText())
 	more := base()
 	more.Nodes = append(more.Nodes, declare("/locks/never", kind.Mutex))
-	for _, pin := range plan.Diff(m.read(t, testRoot, testStack), more, plan.Options{Destroy: true}).Pins {
+	for _, pin := range plan.Diff(m.read(t, testRoot, testStack), more, plan.Options{Identities: us, Destroy: true}).Pins {
 		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
 	}
 	m.apply(t, p)
 	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
-	require.False(t, plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true}).HasChanges())
+	require.False(t, plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true}).HasChanges())
 }
 
-// A lock that is let go on the way is nobody's afterwards: the index has nothing to say.
+// A lock that is let go on the way is nobody's afterwards: the record has nothing to say.
 func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m := applied(t, base())
 	rest := base()
@@ -290,7 +297,7 @@ func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m.apply(t, p)
 	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
 	require.NotNil(t, m.nodes["/locks/solo"])
-	require.False(t, plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true}).HasChanges())
+	require.False(t, plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Identities: us, Destroy: true}).HasChanges())
 }
 
 func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
@@ -299,13 +306,31 @@ func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
 	set("permits", 9)(desired.Nodes[2])
 	all := func() string {
 		var text bytes.Buffer
-		q := &saved.Question{Ensembles: []saved.Ensemble{{Current: current, Desired: desired}}}
+		q := &saved.Question{Ensembles: []plan.Ensemble{{Current: current, Desired: desired}}}
 		require.NoError(t, q.Encode(&text, "", nil))
 		return text.String()
 	}
 	before := all()
-	p := plan.Diff(current, desired, plan.Options{})
+	p := plan.Diff(current, desired, plan.Options{Identities: us})
 	require.True(t, p.HasChanges())
 	require.Equal(t, before, all())
 	require.Zero(t, desired.Nodes[2].Payload.Gen)
+}
+
+// The changes were left out, without an error.
+func TestTheJSONOfAPlanIsComplete(t *testing.T) {
+	p := plan.Diff(nil, base(), plan.Options{Identities: us})
+	for _, v := range []any{p, *p} {
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		var doc document.Plan
+		require.NoError(t, json.Unmarshal(text, &doc))
+		require.Len(t, doc.ResourceChanges, len(p.Changes))
+		for i, c := range doc.ResourceChanges {
+			require.Equal(t, p.Changes[i].Path, c.Change.After["path"])
+			require.Equal(t, []string{"create"}, c.Change.Actions)
+		}
+		require.Equal(t, "/locks", doc.Ensembles[0].Root)
+		require.True(t, doc.Applyable)
+	}
 }

@@ -7,7 +7,7 @@
 //	if !p.Applyable() {
 //		// p.Problems says why
 //	}
-//	// p.Changes is what would be done, in order; apply.Executor does it
+//	// p.Changes is what would be done, in order; package apply does it
 //
 // [Tree] and [Node] describe both sides, [Intent] what is declared besides the nodes (moves,
 // imports, removals, outputs, administrators). A [Plan] has a [Change] for each node and a
@@ -20,8 +20,7 @@
 // node. Deletions come first, children before parents; everything else follows, parents before
 // children. [Plan.Transactions] returns exactly what an apply sends, so the number and size of the
 // transactions are known beforehand. There is one transaction unless the changes do not fit into a
-// request that servers accept. Then each transaction leaves whole locks, and an index that says
-// which.
+// request that servers accept. Then each transaction leaves whole locks.
 //
 // # What is not guaranteed
 //
@@ -40,8 +39,8 @@
 // frame. decide.go chooses the action for each path, move.go and import.go find nodes that
 // continue at another path or are taken over, tenant.go leaves alone what others make in namespaces that they were given, scope.go removes what was not asked for. guard.go,
 // access.go, admins.go and audit.go find what must not be done. ops.go and batch.go turn
-// changes into transactions; listing.go bounds a namespace; index.go, shard.go and lists.go write the index with them, and sum.go
-// notes in each node how it was left.
+// changes into transactions; listing.go bounds a namespace. sum.go notes in each node how it was left, and index.go and lists.go
+// write what no node says. document.go is the JSON of a plan.
 //
 // If you add a property to nodes, compare it in Change.compare.
 // If it is stored in the payload, add it to Change.rewrites and Change.onlyRenamed too. The property

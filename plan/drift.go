@@ -4,26 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Drift is a node that differs from what the last apply left.
+// Drift is a node that is not as the last apply left it.
 type Drift struct {
 	Addr Addr   `json:"address"`
 	Path string `json:"path"`
-	What string `json:"what"` // one of the constants below
 	// Attributes are those that are not as declared; nil if the node is not declared, or as another type.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
-
-// What happened to a drifted node.
-const (
-	DriftChanged = "changed"
-	DriftDeleted = "deleted"
-	DriftTaken   = "no longer ours" // somebody replaced its data
-)
 
 // Attribute is a property of a node that is not as declared, with both values as text.
 type Attribute struct {
@@ -32,33 +23,14 @@ type Attribute struct {
 	Found    string `json:"found"`
 }
 
-// drift lists the nodes that differ from what the last apply left. It compares what exists with the
-// index, and does not look at the changes: a node may have drifted to what is declared now, or may no
-// longer be declared.
+// drift lists the nodes that differ from what the last apply left. It does not look at the changes: a node may have drifted to what
+// is declared now, or may no longer be declared. A node that is gone, or has lost its mark, is not among them: nothing says what it was.
 func (d *selection) drift() {
-	see := func(addr Addr, path, what string) {
-		one := Drift{Addr: addr, Path: path, What: what}
-		if what == DriftChanged {
-			one.Attributes = differences(d.want[path], d.have[path])
-		}
-		d.p.Drifted = append(d.p.Drifted, one)
-	}
-	for path, have := range d.have {
+	for _, have := range d.current.Nodes {
 		if d.ours(have) && d.drifted(have) {
-			see(have.owned(), path, DriftChanged)
+			d.p.Drifted = append(d.p.Drifted, Drift{have.owned(), have.Path, differences(d.want[have.Path], have)})
 		}
 	}
-	for path := range d.indexed {
-		key := d.indexed[path]
-		switch have := d.have[path]; {
-		case unreadable(have): // unknown, which is reported as a problem
-		case have == nil:
-			see(Addr(key), path, DriftDeleted)
-		case !d.ours(have):
-			see(Addr(key), path, DriftTaken)
-		}
-	}
-	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // differences are the attributes of a node that are not as declared. What was declared when it was applied last is stored nowhere;
@@ -71,11 +43,11 @@ func differences(want, have *Node) (out []Attribute) {
 	for _, p := range kind.Diff(want.Payload.Params, have.Payload.Params) {
 		add(p.Name, valueText(p.Before), valueText(p.After))
 	}
-	if a, b := want.ACL, have.ACL; !kind.EqualACL(a, b) {
-		add("acl", "["+aclText(a)+"]", "["+aclText(b)+"]")
+	if a, b := want.ACL, have.ACL; !a.Equal(b) {
+		add("acl", "["+a.String()+"]", "["+b.String()+"]")
 	}
-	if a, b := want.Payload.ChildACL, have.Payload.ChildACL; !kind.EqualACL(a, b) {
-		add("contender_acl", "["+aclText(a)+"]", "["+aclText(b)+"]")
+	if a, b := want.Payload.ChildACL, have.Payload.ChildACL; !a.Equal(b) {
+		add("contender_acl", "["+a.String()+"]", "["+b.String()+"]")
 	}
 	if a, b := want.Payload.Protect, have.Payload.Protect; a != b {
 		add("prevent_destroy", valueText(a), valueText(b))
@@ -90,7 +62,8 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// unsealed finds the nodes whose sum changes and nothing else in their data: those whose access list changes; those of a stack that
+// unsealed finds the nodes whose sum changes and nothing else that was declared: tombstones of locks that have another address since;
+// those whose access list changes; those of a stack that
 // has no sums yet, or has another key; those that were changed by hand to what is declared, which a plan of a part leaves noted as
 // they were; and those of which an interrupted apply noted a list that nobody wants any more.
 //
@@ -103,14 +76,14 @@ func (d *selection) unsealed() {
 		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || c.Hides() {
 			continue
 		}
-		none := !c.Before.sealed(key)
-		asLeft := c.Before.Live != nil && c.Before.Live.AsLeft && kind.EqualACL(c.Before.ACL, c.After.ACL)
-		if !none && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
+		none, readdressed := !c.Before.sealed(key), c.Action == NoOp && c.After.Payload.MovedAs != c.Before.Payload.MovedAs
+		asLeft := c.Before.Live != nil && c.Before.Live.AsLeft && c.Before.ACL.Equal(c.After.ACL)
+		if !none && !readdressed && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
 			continue
 		}
 		kept := !none && c.Action == NoOp && d.p.Targeted && d.drifted(c.Before)
 		need := kind.PermWrite
-		if c.Action == Update && !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+		if c.Action == Update && !c.Before.ACL.Equal(c.After.ACL) {
 			need |= kind.PermAdmin
 		}
 		c.Unsealed = !kept && d.mayMark(c.Before.ACL, need)
@@ -119,16 +92,17 @@ func (d *selection) unsealed() {
 
 // mayMark reports whether a list gives one of the rights to somebody who applies. Whoever closes a node to them may leave entries
 // in it that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
-func (d *sides) mayMark(list []kind.ACL, need kind.Perm) bool {
+func (d *sides) mayMark(list kind.List, need kind.Perm) bool {
 	admins := slices.Concat(d.intent.Access.administrators(), d.p.prior.Leaving)
 	who, reads := admins, len(admins) > 0
-	for _, id := range d.opts.Identities {
-		who, reads = append(who, id.entry()), reads && !granted(admins, id.entry())
+	for _, a := range d.us() {
+		who, reads = append(who, a), reads && !granted(admins, a)
 	}
 	return len(who) == 0 || d.super() || slices.ContainsFunc(who, func(a kind.ACL) bool {
-		sure, maybe := rightsOf(a, list)
-		hidden := slices.ContainsFunc(list, func(b kind.ACL) bool { return hides(b, []kind.ACL{a}) && b.Perms&need != 0 })
-		return sure&need != 0 || reads && hidden || len(admins) == 0 && maybe&need != 0
+		sure, maybe := list.Rights(a)
+		_, hidden := list.Of(a)
+		return sure&need != 0 || len(admins) == 0 && maybe&need != 0 ||
+			reads && slices.ContainsFunc(hidden, func(b kind.ACL) bool { return b.Perms&need != 0 })
 	})
 }
 

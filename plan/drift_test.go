@@ -12,7 +12,7 @@ import (
 // A plan said that something had changed, and not what.
 func TestDriftNamesWhatIsNotAsDeclared(t *testing.T) {
 	open := kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead}
-	tree := func() *plan.Tree { return base() }
+	tree := unlent
 	for name, c := range map[string]struct {
 		hand   func(*kind.Payload, *mnode)
 		config func(*plan.Tree)
@@ -20,11 +20,11 @@ func TestDriftNamesWhatIsNotAsDeclared(t *testing.T) {
 	}{
 		"a number": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, nil, []plan.Attribute{{"permits", "3", "9"}}},
 		"several": {func(p *kind.Payload, n *mnode) {
-			p.Params.(*kind.SemaphoreParams).Permits, p.Protect, p.ChildACL = 9, true, []kind.ACL{open}
-			n.acl = []kind.ACL{open}
-		}, nil, []plan.Attribute{{"permits", "3", "9"}, {"acl", "[" + plan.ACLText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}, {"contender_acl", "[]", "[world:anyone:r]"}, {"prevent_destroy", "false", "true"}}},
-		"beside a change of the configuration": {func(_ *kind.Payload, n *mnode) { n.acl = []kind.ACL{open} }, func(t *plan.Tree) { set("permits", 5)(t.Nodes[2]) },
-			[]plan.Attribute{{"permits", "5", "3"}, {"acl", "[" + plan.ACLText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}}},
+			p.Params.(*kind.SemaphoreParams).Permits, p.Protect, p.ChildACL = 9, true, kind.List{open}
+			n.acl = kind.List{open}
+		}, nil, []plan.Attribute{{"permits", "3", "9"}, {"acl", "[" + kind.List{admin, worker}.String() + "]", "[world:anyone:r]"}, {"contender_acl", "[]", "[world:anyone:r]"}, {"prevent_destroy", "false", "true"}}},
+		"beside a change of the configuration": {func(_ *kind.Payload, n *mnode) { n.acl = kind.List{open} }, func(t *plan.Tree) { set("permits", 5)(t.Nodes[2]) },
+			[]plan.Attribute{{"permits", "5", "3"}, {"acl", "[" + kind.List{admin, worker}.String() + "]", "[world:anyone:r]"}}},
 		"what is declared so by now": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *plan.Tree) { set("permits", 9)(t.Nodes[2]) }, nil},
 		"what is declared no more":   {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *plan.Tree) { t.Nodes = append(t.Nodes[:2:2], t.Nodes[3:]...) }, nil},
 	} {

@@ -38,8 +38,9 @@ func ExampleDiff() {
 		Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
 		Removals: []plan.Removal{{From: "mutex.legacy"}},
 	}
+	who := []plan.Identity{{Scheme: "world", ID: "anyone"}}
 	show := func() {
-		for _, c := range plan.Diff(live, desired.Tree, plan.Options{}).Changes {
+		for _, c := range plan.Diff(live, desired.Tree, plan.Options{Identities: who}).Changes {
 			fmt.Println(c.Action.Symbol(), c.Addr, c.Path)
 		}
 	}

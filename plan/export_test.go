@@ -1,31 +1,23 @@
 package plan
 
 import (
-	"math"
-
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // What the tests, which are programs like any other, know of the inside.
 
-const (
-	MovedFrom = movedFrom
-	StandsAt  = standsAt
-)
-
 type Digests = digests
 
 var (
-	ACLText   = aclText
 	Healing   = healing
 	Reveal    = reveal
 	Tombstone = tombstone
 	Under     = under
 )
 
-func (d digests) Add(list []kind.ACL) { d.add(list) }
+func (d digests) Add(list kind.List) { d.add(list) }
 
-func (p *Plan) NextAccess(pending bool) []kind.ACL { return p.nextAccess(pending) }
+func (p *Plan) NextAccess(pending bool) kind.List { return p.nextAccess(pending) }
 
 func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(Addr(addr)) }
 
@@ -36,18 +28,17 @@ func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
 	return d.desired, d.want
 }
 
-// NextIndex is the index as the plan leaves it, also a plan that writes nothing else.
+// NextIndex is the record as the plan leaves it.
 func (p *Plan) NextIndex(applyID string) (x *Index, err error) {
-	b := &batcher{p: p, id: applyID, whole: true, budget: math.MaxInt, yield: func(tx *Transaction) error {
+	err = p.Transactions(applyID, nil, func(tx *Transaction) error {
 		x = tx.Index
 		return nil
-	}}
-	err = b.run()
+	})
 	return x, err
 }
 
 // Operations are those of all transactions, in order.
-func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err error) {
+func (p *Plan) Operations(applyID string, indexACL kind.List) (ops []Op, err error) {
 	err = p.Transactions(applyID, indexACL, func(tx *Transaction) error {
 		ops = append(ops, tx.Ops...)
 		return nil

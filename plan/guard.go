@@ -73,25 +73,26 @@ func (d *decisions) obstacle(want, have *Node) {
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case TroubleUnreadable:
 		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
-			at+"where there is a node that we may not read. Connect with an identity that has READ there.")
+			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")
 	default:
 		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
-		back := "It is left alone. Take it back: " + healing(want) + "."
-		if have.Live != nil && have.Live.Ephemeral {
+		switch {
+		case have.Live == nil:
+		case have.Live.Ephemeral:
 			left = "It is ephemeral and ends with its session: choose another path, or end the program that created it."
-			back = left
+		case have.Live.DataLength > 0:
+			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
 		}
-		if addr, ok := d.indexed[want.Path]; ok {
-			d.problem(Error, ProblemMarkerLost, want, "Node is no longer ours",
-				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. %s", addrOfKey(addr, want.Path), back))
-			return
-		}
-		d.problem(Error, ProblemForeign, want, "Path is taken", at+"where a node exists that locktree did not create. "+left)
+		d.problem(Error, ProblemForeign, want, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
 }
 
-func unreadable(n *Node) bool {
-	return n != nil && n.Live != nil && n.Live.Trouble == TroubleUnreadable
+// remains reports what stands at a declared path and a destroy leaves there, although it may be ours.
+func (d *decisions) remains(want, have *Node, first int) {
+	if trouble, _ := troubleOf(have); want != nil && slices.Contains([]Trouble{TroubleNewer, TroubleDamaged, TroubleUnreadable}, trouble) {
+		d.obstacle(want, have)
+		d.spare(want, first)
+	}
 }
 
 // healing is the command that overwrites a node's data with its declaration.
@@ -121,33 +122,6 @@ func troubleOf(n *Node) (Trouble, string) {
 		return TroubleForeign, ""
 	default:
 		return n.Live.Trouble, n.Live.Detail
-	}
-}
-
-// abandon handles a node that is neither declared nor ours. It concerns us only if the index says that
-// it was ours. A node that cannot be understood is an error, since it may be ours and in use. One
-// that clearly belongs to somebody else now is forgotten, with a warning: otherwise no plan could ever be
-// applied again.
-func (d *decisions) abandon(have *Node) {
-	key, known := d.indexed[have.Path]
-	if !known {
-		return
-	}
-	addr := addrOfKey(key, have.Path)
-	n := &Node{Addr: addr, Path: have.Path}
-	trouble, detail := troubleOf(have)
-	switch trouble {
-	case TroubleNewer:
-		d.problem(Error, ProblemNewer, n, "Node written by a newer version", string(addr)+": "+detail+".")
-	case TroubleDamaged:
-		d.problem(Error, ProblemDamaged, n, "Node is damaged",
-			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", addr, n.Path, detail))
-	case TroubleUnreadable:
-		d.problem(Error, ProblemUnreadable, n, "Node cannot be read",
-			fmt.Sprintf("We may not read %s at %s. Connect with an identity that has READ there.", addr, n.Path))
-	default:
-		d.problem(Warning, ProblemMarkerLost, n, "Node is no longer ours",
-			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten. Delete it by hand when nobody needs it.", addr, n.Path))
 	}
 }
 
@@ -232,7 +206,7 @@ func (d *selection) keepOccupied() (held []heldBack) {
 		case mine[alien[0]]:
 			what = fmt.Sprintf("%s contains %s, which stays", c.Path, alien[0])
 		case slices.Contains(d.current.Unreadable, alien[0]):
-			what = fmt.Sprintf("%s contains %s, which we may not read", c.Path, alien[0])
+			what = fmt.Sprintf("%s contains %s, which this connection cannot read", c.Path, alien[0])
 		}
 		if len(alien) > 1 {
 			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
@@ -254,8 +228,7 @@ func (d *selection) keepOccupied() (held []heldBack) {
 	return held
 }
 
-// leave turns a change of an existing node into a NoOp. After is the node that was found: it stays as it
-// is, and so does its entry in the index.
+// leave turns a change of an existing node into a NoOp. After is the node that was found: it stays as it is.
 func (c *Change) leave() {
 	*c = Change{
 		Action: NoOp, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
@@ -281,15 +254,6 @@ func (d *sides) checkParents() {
 					n.Addr, p.Addr, p.Kind().Name))
 		}
 	}
-}
-
-func aclText(list []kind.ACL) string {
-	var out []string
-	for _, a := range list {
-		out = append(out, a.String())
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }
 
 // draining warns of locks that an interrupted apply left closed. Nobody new gets into

@@ -49,24 +49,28 @@ func TestOtherStacksNodeIsNotTaken(t *testing.T) {
 
 func TestTroubledNodesAreNotOverwritten(t *testing.T) {
 	for trouble, want := range map[plan.Trouble]string{
-		plan.TroubleForeign: "error marker_lost", plan.TroubleNewer: "error newer_format",
+		plan.TroubleForeign: "error foreign_node", plan.TroubleNewer: "error newer_format",
 		plan.TroubleDamaged: "error damaged", plan.TroubleUnreadable: "error unreadable",
 	} {
 		tree := applied(t, base()).read(t, testRoot, testStack)
 		n := tree.Find("/locks/solo")
 		n.Payload, n.Live.Trouble, n.Live.Detail = nil, trouble, "why"
 		refused(t, plan.Diff(tree, base(), plan.Options{Identities: us}), want)
-		require.NotContains(t, actions(plan.Diff(tree, base(), plan.Options{})), "~ /locks/solo")
+		require.NotContains(t, actions(plan.Diff(tree, base(), plan.Options{Identities: us})), "~ /locks/solo")
 
 		rest := base()
 		rest.Nodes = rest.Nodes[:3]
 		p := plan.Diff(tree, rest, plan.Options{Identities: us})
+		require.Empty(t, codes(p), "nobody's")
+		require.Empty(t, actions(p))
+
+		p = plan.Diff(tree, base(), plan.Options{Identities: us, Destroy: true})
 		if trouble == plan.TroubleForeign {
-			require.Equal(t, []string{"warning marker_lost"}, codes(p), "it is forgotten")
+			require.Empty(t, codes(p), "it is forgotten")
 		} else {
 			refused(t, p, want)
 		}
-		require.Empty(t, actions(p))
+		require.NotContains(t, actions(p), "- /locks/solo")
 	}
 }
 
@@ -87,7 +91,7 @@ func TestProtectionOutlivesTheConfiguration(t *testing.T) {
 	p := replan(t, m, gone)
 	refused(t, p, "error protected")
 
-	p = plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Destroy: true})
+	p = plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Destroy: true})
 	refused(t, p, "error protected")
 
 	// Only an apply that unprotects lifts it, then the next one may delete.
@@ -110,9 +114,9 @@ func TestProtectedNodeIsNotReplaced(t *testing.T) {
 }
 
 func held(tree *plan.Tree, path string, holders, waiters int) *plan.Tree {
-	u := &plan.Usage{}
+	u := &kind.Usage{}
 	for i := range holders + waiters {
-		h := plan.Holder{Name: fmt.Sprintf("_c_%032d-lease-%010d", i, i), ID: fmt.Sprintf("host-%d/1", i)}
+		h := kind.Party{Name: fmt.Sprintf("_c_%032d-lease-%010d", i, i), ID: fmt.Sprintf("host-%d/1", i)}
 		if i < holders {
 			u.Holders = append(u.Holders, h)
 		} else {
@@ -125,7 +129,7 @@ func held(tree *plan.Tree, path string, holders, waiters int) *plan.Tree {
 
 func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
 	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/solo", 1, 4)
-	p := plan.Diff(tree, base(), plan.Options{Destroy: true})
+	p := plan.Diff(tree, base(), plan.Options{Identities: us, Destroy: true})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "1 holder (host-0/1) and 4 waiters")
 	require.True(t, p.Applyable(), "it may be idle by then: the apply looks again")
@@ -134,10 +138,10 @@ func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
 
 	again := base()
 	set("wire", "kazoo")(again.Nodes[3])
-	p = plan.Diff(tree, again, plan.Options{})
+	p = plan.Diff(tree, again, plan.Options{Identities: us})
 	require.Len(t, p.InUse(), 1, "a replacement is a deletion too")
 
-	require.Empty(t, plan.Diff(tree, base(), plan.Options{}).InUse())
+	require.Empty(t, plan.Diff(tree, base(), plan.Options{Identities: us}).InUse())
 }
 
 func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
@@ -155,7 +159,7 @@ func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
 func TestNamespaceWithForeignNodesStays(t *testing.T) {
 	m := applied(t, base())
 	m.nodes["/locks/pay/alien"] = &mnode{acl: kind.WorldAll()}
-	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true})
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true})
 	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", "- /locks/pay/ledger"}, actions(p))
 	m.apply(t, p)
@@ -195,7 +199,7 @@ func TestLockOutIsRefused(t *testing.T) {
 	m := applied(t, base())
 	tree := base()
 	for _, n := range tree.Nodes {
-		n.ACL = []kind.ACL{worker}
+		n.ACL = kind.List{worker}
 	}
 	p := replan(t, m, tree)
 	require.False(t, p.Applyable())
@@ -217,8 +221,12 @@ func TestLockOutIsRefused(t *testing.T) {
 	ip := kind.ACL{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}
 	p = plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(ip))), plan.Options{Identities: us})
 	require.Equal(t, []string{"warning lock_out"}, codes(p))
-	// Nobody is connected: nothing can be said.
-	require.Empty(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), plan.Options{}).Problems)
+}
+
+// A program that forgot its identities got a plan that nobody had checked.
+func TestAPlanForNobodyIsRefused(t *testing.T) {
+	p := plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), plan.Options{})
+	require.Equal(t, []string{"error no_identities"}, codes(p))
 }
 
 func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
@@ -233,10 +241,10 @@ func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
 	} {
 		refused(t, plan.Diff(nil, declared(nodes...), plan.Options{Identities: us}), want)
 	}
-	refused(t, plan.Diff(nil, declared(empty), plan.Options{}), "error damaged")
-	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex), declare("/locks/a/b", kind.Mutex)), plan.Options{}), "error no_parent")
+	refused(t, plan.Diff(nil, declared(empty), plan.Options{Identities: us}), "error damaged")
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex), declare("/locks/a/b", kind.Mutex)), plan.Options{Identities: us}), "error no_parent")
 	for _, path := range []string{"/elsewhere", "/locks", "/locks/.locktree", "/locks/.locktree/stacks", "/locks/../x", "/locks/a/", "/lockssuffix"} {
-		p := plan.Diff(nil, declared(declare(path, kind.Mutex)), plan.Options{})
+		p := plan.Diff(nil, declared(declare(path, kind.Mutex)), plan.Options{Identities: us})
 		refused(t, p, "error illegal_path")
 		require.Empty(t, actions(p), path)
 	}

@@ -131,7 +131,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
 			imp.Path, have.Payload.Owner.Stack, have.owned(), have.owned())
 	case trouble == TroubleUnreadable:
-		return refuse("Node cannot be imported", "%s cannot be read by us. Connect with an identity that has READ there.", imp.Path)
+		return refuse("Node cannot be imported", "This connection cannot read %s. Connect with an identity that has READ there.", imp.Path)
 	case trouble == TroubleNewer:
 		return refuse("Node cannot be imported", "%s is of a newer version: %s.", imp.Path, detail)
 	case have.Live != nil && have.Live.DataLength > 0 && !d.opts.OverwriteData:

@@ -94,7 +94,7 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/solo", kind.Mutex)
 	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo", Target: "/locks/solo"}}
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	live.Find("/locks/solo").Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "latch-0000000001", ID: "host-a"}}}
 	p := plan.Diff(live, tree, plan.Options{Identities: us, ForceBreak: []string{string(tree.Nodes[3].Addr)}})
 	require.Equal(t, []string{"-/+ /locks/solo"}, actions(p))
 	require.Equal(t, []string{"warning force_break"}, codes(p))

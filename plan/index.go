@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,83 +9,65 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// IndexFormat is the version of the index this package writes. An index of the first has no key, and the nodes of its stack no
-// sums: the next apply writes them. A program that knows only the first refuses this one, because it would leave sums as they are.
-const IndexFormat = 2
+// IndexFormat is the version of the record that this package writes. Records of the first two repeat the marks of all nodes, and
+// those of the first have no key: the next apply writes them anew. A program that knows only these refuses this one.
+const IndexFormat = 3
 
-// Index is the data of <root>/.locktree/stacks/<stack>: what the stack owns, as
-// the last apply left it. It is written in the same transaction as the nodes.
-// It is a help, not the truth: what a node says about itself wins.
-//
-// The keys of Resources are addresses, followed by the path if the address is not unique:
-// see Plan.indexKey.
+// Index is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
+// writes it, together with the nodes. Its size does not depend on the number of locks.
 type Index struct {
-	Apply     string                  // id of the apply that wrote it
-	Key       string                  // of the sums in the nodes, see [Plan.Keyed]; "" for an index of the first format
-	Resources map[string]IndexEntry   // by address
-	Pending   []PendingACL            // access lists that apply has still to set
-	Outputs   map[string]StoredOutput // by name
+	Apply   string                  // id of the apply that wrote it
+	Key     string                  // of the sums in the nodes, see [Plan.Keyed]; "" for a record of the first format
+	Pending []PendingACL            // access lists that apply has still to set
+	Outputs map[string]StoredOutput // by name
 	// Access is the list of the tool's own nodes that was declared; nil when none was.
-	Access []kind.ACL
-	// Lists are stored once none is pending; nil in most indexes.
+	Access kind.List
+	// Away are the paths of nodes that no walk from the root finds, see [Plan.away]. Of a record of a former format, they are
+	// those of all nodes.
+	Away []string
+	// Lists are stored once none is pending; nil in most records.
 	Lists *Lists
-
-	// Shards are the parts of an index too large for one node; a read puts their
-	// entries into Resources, see [Index.AddShard].
-	Shards []Shard
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
 
-// IndexEntry is one node of the stack. What the last apply left there is noted in the node itself, see [kind.Payload].
-type IndexEntry struct {
-	Path string `json:"path"`
-	Type string `json:"type"`
-	Gen  int64  `json:"gen"`
-}
-
-// PendingACL is an access list to be set on an existing node: the part of an
-// apply that ZooKeeper cannot do in a transaction. Without a path, it is to be set on nodes that are not named.
+// PendingACL is a change of access lists that an apply has begun: the part of it that ZooKeeper cannot do in a transaction. It
+// does not say at which nodes. Without From, which former formats do not have, the list before was any.
 type PendingACL struct {
-	Addr Addr       `json:"addr,omitempty"`
-	Path string     `json:"path,omitempty"`
-	ACL  []kind.ACL `json:"acl"`
+	From kind.List `json:"from,omitempty"`
+	To   kind.List `json:"to"`
 }
 
-// maxPending bounds the list of pending access lists, in bytes: it is written as a whole, with the index node. If it would
-// be longer, up to maxLists different access lists are noted instead, without the nodes.
-const maxPending, maxLists = shardAbove, 16
+// maxPending bounds the list of pending changes, in bytes. What is beyond it counts as changed by hand if the apply is interrupted.
+const maxPending = 64 << 10
 
 func pendingOf(steps []ACLStep) (all []PendingACL) {
 	size := 0
 	for _, s := range steps {
-		all = append(all, PendingACL{s.Addr, s.Path, s.ACL})
-		size += len(s.Addr) + len(s.Path) + len(`{"addr":"","path":"","acl":[]},`)
-		for _, a := range s.ACL {
-			size += len(a.Scheme) + len(a.ID) + len(`{"scheme":"","id":"","perms":"cdrwa"},`)
+		one := PendingACL{s.Before, s.ACL}
+		if slices.ContainsFunc(all, func(p PendingACL) bool { return slices.Equal(p.From, one.From) && slices.Equal(p.To, one.To) }) {
+			continue
 		}
-	}
-	if size <= maxPending {
-		return all
-	}
-	var lists []PendingACL
-	for _, one := range all {
-		same := func(l PendingACL) bool { return slices.Equal(l.ACL, one.ACL) }
-		if len(lists) < maxLists && !slices.ContainsFunc(lists, same) {
-			lists = append(lists, PendingACL{ACL: one.ACL})
+		size += len(`{"from":[],"to":[]},`)
+		for _, a := range slices.Concat(one.From, one.To) {
+			size += len(a.Scheme) + len(a.ID) + len(`["","","cdrwa"],`)
 		}
+		if size > maxPending {
+			return all
+		}
+		all = append(all, one)
 	}
-	return lists
+	return all
 }
 
-// StoredOutput is an output value in the index.
+// StoredOutput is an output value in the record.
 type StoredOutput struct {
 	Type      json.RawMessage `json:"type,omitempty"`
 	Value     json.RawMessage `json:"value,omitempty"`
 	Sensitive bool            `json:"sensitive,omitempty"`
 }
 
-// IndexPath returns the path of the index of a stack: <root>/.locktree/stacks/<stack>.
+// IndexPath returns the path of the record of a stack: <root>/.locktree/stacks/<stack>.
 func IndexPath(root, stack string) string {
 	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "stacks"), stack)
 }
@@ -96,7 +79,7 @@ func LockPath(root, stack string) string {
 
 // LockPayload returns the data of the apply lock: the declaration of an ordinary
 // mutex. acl is the access list of its contenders.
-func LockPayload(stack string, acl []kind.ACL) ([]byte, error) {
+func LockPayload(stack string, acl kind.List) ([]byte, error) {
 	params := kind.Mutex.New()
 	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
 	p := &kind.Payload{Params: params, Owner: kind.Owner{Stack: stack, Addr: "apply lock"}, ChildACL: acl, Gen: 1}
@@ -106,16 +89,14 @@ func LockPayload(stack string, acl []kind.ACL) ([]byte, error) {
 // ScaffoldPath returns <root>/.locktree, where the tool keeps its own nodes.
 func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") }
 
-// Encode writes the index as JSON with sorted keys: equal indexes give equal bytes.
+// Encode writes the record as JSON with sorted keys: equal records give equal bytes.
 func (x *Index) Encode() ([]byte, error) {
 	doc := make(map[string]any, len(x.Extra)+6)
 	for k, v := range x.Extra {
 		doc[k] = v
 	}
-	doc["locktree"], doc["apply"], doc["key"], doc["res"] = IndexFormat, x.Apply, x.Key, x.Resources
-	if x.Resources == nil {
-		doc["res"] = map[string]IndexEntry{}
-	}
+	doc["locktree"], doc["apply"], doc["key"] = IndexFormat, x.Apply, x.Key
+	doc["res"] = struct{}{} // by which programs of former formats know a record, and then see the format
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
 	} else if x.Lists != nil {
@@ -124,8 +105,8 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Access) > 0 {
 		doc["access"] = x.Access
 	}
-	if len(x.Shards) > 0 {
-		doc["shards"] = x.Shards
+	if len(x.Away) > 0 {
+		doc["away"] = x.Away
 	}
 	if len(x.Outputs) > 0 {
 		doc["outputs"] = x.Outputs
@@ -133,8 +114,8 @@ func (x *Index) Encode() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// op writes the index where it was read.
-func (x *Index) op(at Pin, acl []kind.ACL) (Op, error) {
+// op writes the record where it was read.
+func (x *Index) op(at Pin, acl kind.List) (Op, error) {
 	data, err := x.Encode()
 	if at.Absent {
 		return Op{Kind: OpCreate, Path: at.Path, Data: data, ACL: acl}, err
@@ -146,49 +127,38 @@ func (x *Index) op(at Pin, acl []kind.ACL) (Op, error) {
 // [*VersionError] or a [*DamagedError]; no input makes it panic.
 func DecodeIndex(data []byte) (*Index, error) {
 	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil {
+	// A record always has these fields, another node's payload does not.
+	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil || doc["res"] == nil || doc["apply"] == nil {
 		return nil, ErrNotIndex
 	}
-	// An index always has these fields, another node's payload does not.
-	if doc["res"] == nil || doc["apply"] == nil {
-		return nil, ErrNotIndex
+	read := func(key string, to any) error {
+		raw, ok := doc[key]
+		if !ok {
+			return nil
+		}
+		delete(doc, key)
+		if err := json.Unmarshal(raw, to); err != nil {
+			return &DamagedError{What: "record", Field: key, Err: err}
+		}
+		return nil
 	}
 	var format int
+	// Checked first: what a newer program wrote may look different without being damaged.
+	switch err := read("locktree", &format); {
+	case err != nil:
+		return nil, err
+	case format > IndexFormat:
+		return nil, &VersionError{Got: format, Reads: IndexFormat}
+	case format < 1:
+		return nil, &DamagedError{What: "record", Field: "locktree", Err: fmt.Errorf("%d is not a format", format)}
+	}
 	x := &Index{}
-	for _, f := range []struct {
-		key string
-		to  any
-	}{
-		{"locktree", &format}, {"apply", &x.Apply}, {"key", &x.Key},
-		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
-		{"shards", &x.Shards}, {"access", &x.Access}, {"lists", &x.Lists},
-	} {
-		raw, ok := doc[f.key]
-		if !ok {
-			continue
-		}
-		if err := json.Unmarshal(raw, f.to); err != nil {
-			return nil, &DamagedError{What: "index", Field: f.key, Err: err}
-		}
-		// Checked first: what a newer program wrote may look different without being damaged.
-		if f.key == "locktree" && format > IndexFormat {
-			return nil, &VersionError{Got: format, Reads: IndexFormat}
-		}
-		delete(doc, f.key)
+	rest := x.latest
+	if format < IndexFormat {
+		rest = x.former
 	}
-	if format < 1 {
-		return nil, &DamagedError{What: "index", Field: "locktree", Err: fmt.Errorf("%d is not an index format", format)}
-	}
-	names := map[string]bool{}
-	for _, part := range x.Shards {
-		err := kind.ValidateName(part.Name)
-		if err == nil && names[part.Name] { // a transaction would write it twice, at one version
-			err = fmt.Errorf("%q is named twice", part.Name)
-		}
-		if err != nil {
-			return nil, &DamagedError{What: "index", Field: "shards", Err: err}
-		}
-		names[part.Name] = true
+	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("lists", &x.Lists), rest(read)); err != nil {
+		return nil, err
 	}
 	if len(doc) > 0 {
 		x.Extra = doc
@@ -196,11 +166,124 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// Left reports whether a node is as the last apply left it.
-func (x *Index) Left(n *Node) bool {
-	if x == nil || n.Payload == nil {
-		return false
+func (x *Index) latest(read func(key string, to any) error) error {
+	return cmp.Or(read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
+}
+
+// former reads what records of former formats have: the paths of all nodes, and lists without those before them. The parts in which
+// some records are kept go with the next apply.
+func (x *Index) former(read func(key string, to any) error) error {
+	var nodes formerEntries
+	var pending []struct {
+		ACL kind.List `json:"acl"`
 	}
-	e, known := x.Resources[n.Payload.Owner.Addr]
-	return known && e.Path == n.Path && n.fits(x.Key)
+	if err := cmp.Or(read("res", &nodes), read("pending_acl", &pending), read("shards", new(any))); err != nil {
+		return err
+	}
+	x.add(nodes)
+	for _, p := range pending {
+		if !slices.ContainsFunc(x.Pending, func(known PendingACL) bool { return slices.Equal(known.To, p.ACL) }) {
+			x.Pending = append(x.Pending, PendingACL{To: p.ACL})
+		}
+	}
+	return nil
+}
+
+// formerEntries are the nodes in a record of a former format, or in a part of one.
+type formerEntries map[string]struct {
+	Path string `json:"path"`
+}
+
+func (x *Index) add(nodes formerEntries) {
+	for _, n := range nodes {
+		x.Away = append(x.Away, n.Path)
+	}
+	slices.Sort(x.Away)
+}
+
+// AddPart adds what a part of a record of a former format names. From what makes no sense there is nothing to add: nodes have marks.
+func (x *Index) AddPart(data []byte) {
+	var part struct {
+		Res formerEntries `json:"res"`
+	}
+	if json.Unmarshal(data, &part) == nil {
+		x.add(part.Res)
+	}
+}
+
+// FormerPart is a child of the record's node, as former formats had them. The next apply deletes it.
+type FormerPart struct {
+	Name    string
+	Version int32 // of its data
+}
+
+// Left reports whether a node is as the last apply left it.
+func (x *Index) Left(n *Node) bool { return x != nil && n.Payload != nil && n.fits(x.Key) }
+
+// lost reports that the record is damaged, or missing although there are nodes of the stack. Their marks say all that a plan
+// needs.
+func (d *selection) lost() {
+	summary, why := "Record is damaged", "cannot be understood ("+d.current.IndexTrouble+")"
+	if d.current.IndexTrouble == "" {
+		if d.current.Index != nil || !slices.ContainsFunc(d.p.Changes, func(c Change) bool { return d.ours(c.Before) }) {
+			return
+		}
+		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
+	}
+	d.p.prior.Lost = true
+	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. Apply writes it again, and new sums into the nodes; no lock changes. "+
+		"The outputs are not known until then. What was changed by hand since the last apply, and what imports have left outside of this stack's "+
+		"namespaces, stays unknown.", d.p.Index.Path, why))
+}
+
+// MendsIndex reports whether an apply restores the record; see [ProblemIndex].
+func (p *Plan) MendsIndex() bool { return p.prior.Lost }
+
+// unseen warns of nodes that we may not read and nobody declares: they may be this stack's, unless others may create nodes there.
+func (d *selection) unseen() {
+	if d.p.Targeted {
+		return
+	}
+	for _, path := range d.current.Unreadable {
+		around := d.have[kind.ParentPath(path)]
+		if d.want[path] != nil || around != nil && slices.ContainsFunc(around.ACL, d.another) {
+			continue
+		}
+		d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
+			fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
+	}
+}
+
+// dark are those of the paths at which something stands that cannot be understood.
+func (d *sides) dark(paths []string) (out []string) {
+	for _, path := range paths {
+		if n := d.have[path]; n != nil && n.Payload == nil && n.Live != nil && n.Live.Trouble != TroubleForeign {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
+// the stack: what an import leaves where the lock was, and what stays in a namespace that is forgotten. The record names them until
+// they are gone, and before the last transaction also those that are yet to go.
+func (p *Plan) away(last bool) []string {
+	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
+	stays, goes := map[string]bool{p.Root: true}, map[string]bool{}
+	for c := range p.Each() {
+		if c.Kind.Container && ours(c.After) {
+			stays[c.Path] = true
+		} else if ours(c.Before) && c.Before.Kind().Container {
+			goes[c.Path] = true // after what is in it
+		}
+	}
+	out := slices.Clone(p.prior.Away)
+	for c := range p.Each() {
+		at := kind.ParentPath(c.Path)
+		if !stays[at] && (ours(c.After) || !last && !goes[at] && ours(c.Before)) {
+			out = append(out, c.Path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

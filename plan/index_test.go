@@ -3,7 +3,6 @@ package plan_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
@@ -12,13 +11,12 @@ import (
 )
 
 func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
-	in := `{"apply":"7f","future":{"x":[1]},"key":"0123","locktree":2,"outputs":{"o":{"value":1}},` +
-		`"pending_acl":[{"addr":"a","path":"/p","acl":[["world","anyone","r"]]}],` +
-		`"res":{"a":{"path":"/p","type":"mutex","gen":2}}}`
+	in := `{"apply":"7f","future":{"x":[1]},"key":"0123","locktree":3,"outputs":{"o":{"value":1}},` +
+		`"pending_acl":[{"from":[["world","anyone","cr"]],"to":[["world","anyone","r"]]}],` +
+		`"res":{}}`
 	x, err := plan.DecodeIndex([]byte(in))
 	require.NoError(t, err)
-	require.Equal(t, plan.IndexEntry{Path: "/p", Type: "mutex", Gen: 2}, x.Resources["a"])
-	require.Equal(t, kind.PermRead, x.Pending[0].ACL[0].Perms)
+	require.Equal(t, kind.PermRead, x.Pending[0].To[0].Perms)
 	out, err := x.Encode()
 	require.NoError(t, err)
 	require.Equal(t, in, string(out))
@@ -47,25 +45,25 @@ func TestForeignDataIsNoIndex(t *testing.T) {
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	var newer *plan.VersionError
-	_, err := plan.DecodeIndex([]byte(`{"locktree":3,"apply":1,"res":[]}`))
+	_, err := plan.DecodeIndex([]byte(`{"locktree":4,"apply":1,"res":[]}`))
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade")
 	for field, s := range map[string]string{
 		"locktree": `{"locktree":0,"apply":"","res":{}}`,
 		"res":      `{"locktree":1,"apply":"","res":[]}`,
 		"apply":    `{"locktree":1,"apply":1,"res":{}}`,
-		"shards":   `{"locktree":1,"apply":"","res":{},"shards":[{"name":"000001","first":"/a"},{"name":"000001","first":"/b"}]}`,
+		"away":     `{"locktree":3,"apply":"","res":{},"away":{}}`,
 	} {
 		var e *plan.DamagedError
 		_, err := plan.DecodeIndex([]byte(s))
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, field, e.Field)
-		require.ErrorContains(t, err, fmt.Sprintf("index: %s", field))
+		require.ErrorContains(t, err, fmt.Sprintf("record: %s", field))
 	}
 }
 
 func FuzzDecodeIndex(f *testing.F) {
-	x := &plan.Index{Apply: "a", Resources: map[string]plan.IndexEntry{"m": {Path: "/m"}}, Pending: []plan.PendingACL{{ACL: kind.WorldAll()}}}
+	x := &plan.Index{Apply: "a", Away: []string{"/m"}, Pending: []plan.PendingACL{{To: kind.WorldAll()}}}
 	good, err := x.Encode()
 	require.NoError(f, err)
 	f.Add(good)
@@ -88,18 +86,14 @@ func FuzzDecodeIndex(f *testing.F) {
 	})
 }
 
-// Two entries of one path, which only a hand can have written: which of them a plan went by
-// was left to the order of a map.
-func TestIndexWithTwoEntriesForAPathGivesOnePlan(t *testing.T) {
-	m := applied(t, base())
-	live := m.read(t, testRoot, testStack)
-	solo := live.Index.Resources["namespace.x.election.locks_solo"]
-	for i := range 8 {
-		live.Index.Resources[fmt.Sprintf("copy%d", i)] = solo
-	}
-	live.Nodes = slices.DeleteFunc(live.Nodes, func(n *plan.Node) bool { return n.Path == solo.Path })
-	for range 20 {
-		p := plan.Diff(live, base(), plan.Options{Identities: us})
-		require.Equal(t, []plan.Drift{{Addr: "copy0", Path: solo.Path, What: plan.DriftDeleted}}, p.Drifted)
-	}
+// Whoever has a record of a former format can understand all that it says that no node does.
+func TestARecordOfAFormerFormatNamesAllNodesAndTheListsThatArePending(t *testing.T) {
+	x, err := plan.DecodeIndex([]byte(`{"locktree":2,"apply":"7f","key":"k","res":{"b":{"path":"/b"},"a":{"path":"/a"}},"shards":[{"name":"000001","first":"/c"}],` +
+		`"pending_acl":[{"addr":"a","path":"/a","acl":[["world","anyone","r"]]},{"addr":"b","path":"/b","acl":[["world","anyone","r"]]}]}`))
+	require.NoError(t, err)
+	x.AddPart([]byte(`{"locktree":2,"res":{"c":{"path":"/c"}}}`))
+	x.AddPart([]byte("junk"))
+	require.Equal(t, []string{"/a", "/b", "/c"}, x.Away)
+	require.Equal(t, []plan.PendingACL{{To: []kind.ACL{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}}, x.Pending)
+	require.Nil(t, x.Extra)
 }

@@ -17,7 +17,7 @@ type Intent struct {
 	Removals  []Removal  // by From
 	// Access is who may use the tool's own nodes; nil when it is not declared.
 	Access *Access
-	// Outputs are the values that the index of this ensemble keeps: all of the
+	// Outputs are the values that the record of this ensemble keeps: all of the
 	// configuration's, on its first ensemble.
 	Outputs []Output
 	// Elsewhere is what is declared on the other ensembles: an address that matches
@@ -28,12 +28,12 @@ type Intent struct {
 // Access is who may use the tool's own nodes: the root, .locktree and everything in it, and the
 // tombstones that moves leave behind. No identity is in both lists.
 type Access struct {
-	Admins  []kind.ACL `json:"admins"`            // may apply: all rights
-	Readers []kind.ACL `json:"readers,omitempty"` // may plan and look: READ
+	Admins  kind.List `json:"admins"`            // may apply: all rights
+	Readers kind.List `json:"readers,omitempty"` // may plan and look: READ
 }
 
 // List is the access list of the nodes that belong to this stack alone.
-func (a *Access) List() []kind.ACL { return kind.NormalizeACL(slices.Concat(a.Admins, a.Readers)) }
+func (a *Access) List() kind.List { return slices.Concat(a.Admins, a.Readers).Normalize() }
 
 // Move says that what was declared at one address is now declared at another. An
 // address is that of a node, of a block with all its instances (mutex.a, which covers

@@ -9,17 +9,17 @@ import (
 )
 
 // A read of a large tree would ask for as many access lists as there are nodes, nearly all of which nobody has ever touched. The
-// index says of which nodes that is known.
+// record says of which nodes that is known.
 //
 // It names transactions. A node that one of them created and whose aversion is 0 has the access list that its sum
 // notes:
 //
 //   - The czxid says which incarnation of its path a node is. At aversion 0 its list is the one with which it was created, and
 //     stays that. So what was true of the nodes of a transaction stays true, and no node of it can be added.
-//   - It was true when the index was written. Either the same apply created the nodes, with the lists that it noted; or all nodes
+//   - It was true when the record was written. Either the same apply created the nodes, with the lists that it noted; or all nodes
 //     of the transaction were read when the apply was planned, and were as noted (known). An apply that sets lists of its own
 //     raises their aversion, and names transactions only once all are set.
-//   - Lists counts at the one version of the index node that it was written for. A copy, and an index put back by hand, are other
+//   - Lists counts at the one version of the record's node that it was written for. A copy, and a record put back by hand, are other
 //     versions. Who has no key can note no other list in a node.
 
 // Lists says which access lists are known.
@@ -28,7 +28,7 @@ type Lists struct {
 	Of []int64 // czxids of transactions, sorted
 }
 
-// Stamp is a version of an index node. The time tells nodes on different servers apart, which may count the same zxids.
+// Stamp is a version of the record's node. The time tells nodes on different servers apart, which may count the same zxids.
 type Stamp struct{ Czxid, Ctime, Version int64 }
 
 // worth is how many nodes a transaction must have created to be named, so that the names are a few bytes a node at most.
@@ -53,7 +53,7 @@ func (l *Lists) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Found notes which version of its node the index is. What it says about access lists counts only there.
+// Found notes which version of its node the record is. What it says about access lists counts only there.
 func (x *Index) Found(at Stamp) {
 	if x.Lists == nil || x.Lists.At != at {
 		x.Lists = &Lists{At: at}
@@ -73,7 +73,7 @@ func (x *Index) Knows(n *Node) bool {
 	return of
 }
 
-// known are the transactions whose nodes were all found as noted, with the version of the index that was read.
+// known are the transactions whose nodes were all found as noted, with the version of the record that was read.
 func known(current *Tree) (l Lists) {
 	if current.Index.Lists != nil {
 		l.At = current.Index.Lists.At
@@ -95,15 +95,7 @@ func known(current *Tree) (l Lists) {
 	return l
 }
 
-// committed notes what a transaction before the last one has left.
-func (b *batcher) committed(tx *Transaction) {
-	b.known.At = tx.Written
-	if len(tx.Changes) >= worth {
-		b.known.Of = append(slices.Clip(b.known.Of), tx.Zxid)
-	}
-}
-
-// lists is what the index says once the last transaction is committed. Until then an apply may end between an entry and
+// lists is what the record says once the last transaction is committed. Until then an apply may end between an entry and
 // the access list that it notes.
 func (b *batcher) lists(last bool) *Lists {
 	if !last || len(b.known.Of) == 0 {

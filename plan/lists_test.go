@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// A copy of an index on other servers, which count as these do, or one put back where it was.
+// A copy of a record on other servers, which count as these do, or one put back where it was.
 func TestAnIndexKnowsListsAtOneVersionOfOneNode(t *testing.T) {
 	at := plan.Stamp{Czxid: 1<<32 + 7, Ctime: 1_700_000_000_000, Version: 3}
 	text, err := (&plan.Index{Apply: "a", Lists: &plan.Lists{At: at, Of: []int64{1<<32 + 9, 1<<32 + 8}}}).Encode()

@@ -20,7 +20,7 @@ type model struct {
 
 type mnode struct {
 	data              []byte
-	acl               []kind.ACL
+	acl               kind.List
 	czxid             int64
 	version, aversion int32
 }
@@ -124,11 +124,6 @@ func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 	if n := m.nodes[tree.IndexPin.Path]; n != nil {
 		x, err := plan.DecodeIndex(n.data)
 		require.NoError(t, err)
-		for i, shard := range x.Shards {
-			part := m.nodes[kind.JoinPath(tree.IndexPin.Path, shard.Name)]
-			require.NotNil(t, part)
-			require.NoError(t, x.AddShard(i, part.data, part.version))
-		}
 		tree.Index = x
 		tree.IndexPin = plan.Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}
@@ -204,7 +199,7 @@ func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	p := &kind.Payload{Params: k.New()}
 	n := &plan.Node{
 		Path: path, Addr: plan.Addr("namespace.x").Child(k.Name, strings.ReplaceAll(path[1:], "/", "_")),
-		Origin: "locks.locktree.hcl:1", Payload: p, ACL: []kind.ACL{admin, worker},
+		Origin: "locks.locktree.hcl:1", Payload: p, ACL: kind.List{admin, worker},
 	}
 	for _, f := range change {
 		f(n)

@@ -13,7 +13,7 @@ import (
 // is created at the new path. In the same transaction the old node is deleted and
 // created again as a tombstone that names the new path. The deletion proves that
 // nobody is in the old queue; without it two programs could hold the lock, one
-// at each path. Programs that use the old path read the tombstone and get an error that names the new one.
+// at each path. Programs of this library read the tombstone and follow it.
 //
 // One transaction is one moment: before it the lock is only at the old path, after it only at the
 // new one. Programs of other libraries do not read
@@ -75,8 +75,8 @@ func tombstone(n *Node) bool {
 
 // bury is the change of a node that continues at another path.
 //
-// The tombstone keeps the parameters and the access lists: whoever could read the lock can read where it
-// has moved. The protection moves with the lock to its new path.
+// The tombstone keeps the parameters; its access list is narrower, see remainder. The protection moves with the lock to its new
+// path.
 func (d *decisions) bury(have, to *Node) Change {
 	c := Change{
 		Action: Update, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
@@ -92,9 +92,15 @@ func (d *decisions) bury(have, to *Node) Change {
 	p := c.After.Payload
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: string(c.Addr)}
 	p.State, p.MovedTo, p.Protect, p.Made = kind.StateMoved, to.Path, false, kind.MadeHere
+	if to.Addr != c.Addr { // programs follow only to the address that the mark names
+		p.MovedAs = string(to.Addr)
+	}
 	p.Gen++
-	if !c.Kind.Container && slices.ContainsFunc(have.ACL, kind.ACL.Masked) {
-		c.After.ACL = to.ACL
+	if !c.Kind.Container {
+		c.After.ACL = remainder(have.ACL)
+		if have.ACL.Masked() {
+			c.After.ACL = remainder(to.ACL)
+		}
 	}
 	c.compare()
 	c.Break = d.breaks[c.Addr] || d.breaks[to.Addr]
@@ -102,6 +108,26 @@ func (d *decisions) bury(have, to *Node) Change {
 		d.busy(&c, "moved to "+to.Path)
 	}
 	return c
+}
+
+// remainder is the list of the mark that a lock leaves at its old path: who could read the lock can read where it has moved, who could set its list
+// still can, and nobody can create a contender there. A program that does not read where the lock has moved, such as one of Curator's
+// or kazoo's, fails instead of holding what nobody else looks at.
+func remainder(list kind.List) (out kind.List) {
+	for _, a := range list {
+		if a.Perms&kind.PermAdmin != 0 {
+			a.Perms &^= kind.PermCreate
+		} else {
+			a.Perms &= kind.PermRead
+		}
+		if a.Perms != 0 {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		return list // servers take no empty list
+	}
+	return out
 }
 
 // departure is the change of a node of ours that is no longer declared.
@@ -134,7 +160,7 @@ func (d *decisions) release(have *Node) Change {
 	c.After.Live = nil
 	c.After.Payload.Owner = kind.Owner{}
 	if c.After.Payload.State == kind.StateDraining {
-		c.After.Payload.State = kind.StateActive // no later plan would reopen it
+		c.After.Payload.State, c.After.Payload.MovedTo, c.After.Payload.MovedAs = kind.StateActive, "", "" // no later plan would reopen it
 	}
 	c.After.Payload.Gen++
 	return c
@@ -165,9 +191,10 @@ func (d *decisions) exhume(have *Node) Change {
 	}
 	switch {
 	case covered:
+		d.readdress(&c)
 	case c.Usage.Busy():
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
-			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. The old node is left there. Have them take the lock at its new path: an apply deletes the old node once it is idle.", addr, have.Payload.MovedTo, have.Path, c.Usage))
+			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. The old node is left there. Point these programs at the new path. An apply deletes the old node when nobody uses it.", addr, have.Payload.MovedTo, have.Path, c.Usage))
 	// The address is declared, at the path that the tombstone names or at another one since.
 	// Programs had until now to be given the new path. The next apply with other changes deletes it.
 	case d.byAddr[addr] != nil:
@@ -176,6 +203,18 @@ func (d *decisions) exhume(have *Node) Change {
 		c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
 	}
 	return c
+}
+
+// readdress has a tombstone name the address that its lock has now: programs follow to no other. The mark is written with what else
+// the plan does, as one that is not as it should be, see [selection.unsealed].
+func (d *decisions) readdress(c *Change) {
+	to := d.want[c.Before.Payload.MovedTo]
+	if to == nil || string(to.Addr) == c.Before.Payload.Moves().Addr {
+		return
+	}
+	c.After = c.Before.withPayload()
+	c.After.Payload.MovedAs = string(to.Addr)
+	c.After.Payload.Gen++
 }
 
 // tidy deletes tombstones together with other changes: they alone are no reason for an
@@ -227,6 +266,30 @@ func (d *selection) tidy(held []heldBack) {
 	}
 }
 
+// vacated warns of marks of moves that are deleted where others may create nodes. A program of another library that still uses the
+// old path does not fail there any more.
+func (d *selection) vacated() {
+	var first *Change
+	n := 0
+	for c := range d.p.Each() {
+		around, known := d.have[kind.ParentPath(c.Path)], d.framed(kind.ParentPath(c.Path)).ACL
+		if around != nil {
+			known = around.ACL
+		}
+		if c.Reason != ReasonDeleteTombstone || c.Kind.Container || known != nil && !slices.ContainsFunc(known, d.another) {
+			continue
+		}
+		if n++; first == nil {
+			first = c
+		}
+	}
+	if n > 0 {
+		d.problem(Warning, ProblemInUse, &Node{Addr: first.Addr, Path: first.Path}, "Old path of a moved lock becomes free",
+			fmt.Sprintf("Apply deletes the marks that moved locks left at their old paths: %d node%s, %s first. A program of Curator or kazoo that still uses such a path "+
+				"creates a lock there in which nobody else looks. Make sure that all programs use the new paths.", n, plural(n), first.Path))
+	}
+}
+
 // heldBack is the deletion of a namespace that was cancelled, or its replacement that was
 // refused, with the paths that caused it.
 type heldBack struct {
@@ -241,7 +304,7 @@ func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container {
 		return false
 	}
-	return c.Action == Delete || c.Action == Replace || c.Action == Update && c.Tombstone
+	return c.Action == Delete || c.anew()
 }
 
 // Foreign reports whether the change takes over a znode without a declaration, with another

@@ -23,20 +23,20 @@ const (
 // Op is one operation of the transaction of a plan.
 type Op struct {
 	Kind    OpKind
-	Addr    Addr // the change it belongs to; "" for the index
+	Addr    Addr // the change it belongs to; "" for the record
 	Path    string
-	Data    []byte     // create, set
-	ACL     []kind.ACL // create
-	Then    []kind.ACL // create: the list that is set when all others are, nil if that is ACL
-	Version int32      // check, set, delete
+	Data    []byte    // create, set
+	ACL     kind.List // create
+	Then    kind.List // create: the list that is set when all others are, nil if that is ACL
+	Version int32     // check, set, delete
 }
 
 // ACLStep is one access list to set after the transaction.
 type ACLStep struct {
 	Addr     Addr
 	Path     string
-	Before   []kind.ACL
-	ACL      []kind.ACL
+	Before   kind.List
+	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
 }
 
@@ -44,9 +44,9 @@ type ACLStep struct {
 // It is fixed so that the size of a transaction is known before the id is.
 const ApplyIDLen = 16
 
-// dropIndex deletes the index, if there is one, and counts the destroys: who sends this
+// dropIndex deletes the record, if there is one, and counts the destroys: who sends this
 // holds the apply lock, so that any version of its data is right.
-func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
+func (p *Plan) dropIndex(index Pin, acl kind.List) ([]Op, error) {
 	ops, err := p.lockOp(acl) // the version of that node is the count
 	if !index.Absent {
 		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
@@ -74,11 +74,11 @@ func (c *Change) deletes() []Op {
 
 // anew reports whether an existing node is deleted and created again.
 //
-// A lock that moves away is too, although only its data changes: the deletion proves that
-// nobody is in its queue. No version proves that, because contenders do not change the data's
-// version. A namespace has no queue, and its contents would prevent the deletion.
+// A lock that moves away is too: the deletion proves that nobody is in its queue. No version proves that, because contenders do not
+// change the data's version. So is one that moves back to where it was: a transaction can give a node another access list only by
+// creating it. A namespace has no queue, and its contents would prevent the deletion.
 func (c *Change) anew() bool {
-	return c.Action == Replace || c.Action == Update && c.Tombstone && !c.Kind.Container
+	return c.Action == Replace || c.Action == Update && !c.Kind.Container && (c.Tombstone || tombstone(c.Before))
 }
 
 // renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
@@ -119,8 +119,8 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 }
 
 // Admit adds to the list of a node that is created those who leave.
-func (p *Plan) Admit(list []kind.ACL) []kind.ACL {
-	return kind.NormalizeACL(slices.Concat(list, p.prior.Leaving))
+func (p *Plan) Admit(list kind.List) kind.List {
+	return slices.Concat(list, p.prior.Leaving).Normalize()
 }
 
 // admit lets those who leave into what the operations create.
@@ -130,7 +130,7 @@ func (p *Plan) admit(ops []Op) []Op {
 	}
 	for i := range ops {
 		op := &ops[i]
-		if both := p.Admit(op.ACL); op.Kind == OpCreate && !kind.EqualACL(both, op.ACL) {
+		if both := p.Admit(op.ACL); op.Kind == OpCreate && !both.Equal(op.ACL) {
 			op.ACL, op.Then = both, op.ACL
 		}
 	}
@@ -149,9 +149,9 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 	return steps
 }
 
-// indexHead is the index without its entries. steps are the access lists to set on what was created.
+// indexHead is the record without what depends on the transaction. steps are the access lists to set on what was created.
 func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
-	x := &Index{Apply: applyID, Key: p.key(), Resources: map[string]IndexEntry{}, Extra: p.prior.Extra}
+	x := &Index{Apply: applyID, Key: p.key(), Extra: p.prior.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {
@@ -166,43 +166,12 @@ func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 	return x
 }
 
-// indexKey is the key of an entry: its address, and the path where the address is not unique. A
-// tombstone may have the same address as the lock that moved, and so may a node that was declared
-// elsewhere and had to stay.
-func (p *Plan) indexKey(addr Addr, path string, tombstone bool) string {
-	switch {
-	case tombstone:
-		return string(addr) + movedFrom + path
-	case p.clash[path]:
-		return string(addr) + standsAt + path
+// sweep deletes the parts of a record of a former format, or of one that could not be understood.
+func (p *Plan) sweep() (ops []Op) {
+	for _, part := range p.prior.Parts {
+		ops = append(ops, Op{Kind: OpDelete, Path: kind.JoinPath(p.Index.Path, part.Name), Version: part.Version})
 	}
-	return string(addr)
-}
-
-// Both begin with a space, which an address can contain only inside a key.
-const movedFrom, standsAt = " moved from ", " at "
-
-// addrOfKey returns the address in an entry's key.
-func addrOfKey(key, path string) Addr {
-	return Addr(strings.TrimSuffix(strings.TrimSuffix(key, movedFrom+path), standsAt+path))
-}
-
-// clashes finds the nodes whose address an earlier change has too. The first in the order of the changes
-// keeps the bare address as its key.
-func (p *Plan) clashes() {
-	seen := make(map[Addr]bool, len(p.Changes))
-	for c := range p.Each() {
-		if c.After == nil || c.Tombstone || c.Action == Forget {
-			continue
-		}
-		if seen[c.Addr] {
-			if p.clash == nil {
-				p.clash = map[string]bool{}
-			}
-			p.clash[c.Path] = true
-		}
-		seen[c.Addr] = true
-	}
+	return ops
 }
 
 // ACLSteps returns the access lists to set on existing nodes after the transaction,
@@ -212,14 +181,14 @@ func (p *Plan) clashes() {
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {
-		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Tombstone {
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Tombstone || c.anew() {
 			continue
 		}
-		if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+		if !c.Before.ACL.Equal(c.After.ACL) {
 			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion})
 		}
 		for _, part := range c.Before.Live.Parts {
-			if !part.Absent && !kind.EqualACL(part.ACL, c.After.ACL) {
+			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
 				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion})
 			}
 		}
@@ -237,7 +206,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 // there is nothing to measure.
 //
 // What is not known yet is replaced: the id by one of the same length; the access list of new nodes of
-// the index, if none is declared and the connection decides, by the longer of the two possible ones.
+// the record, if none is declared and the connection decides, by the longer of the two possible ones.
 func (p *Plan) measure() {
 	own := kind.WorldAll()
 	if p.Declared != nil {

@@ -48,7 +48,7 @@ func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
 	}
 	p := plan.Diff(nil, declared(nodes...), plan.Options{Identities: us})
 	require.Nil(t, p.Batches)
-	require.InDelta(t, 1001, p.Transaction.Ops, 10, "the locks, the namespace, the index with its parts")
+	require.InDelta(t, 1001, p.Transaction.Ops, 1, "the locks, the namespace, the record")
 	require.Less(t, p.Transaction.Bytes, 900_000)
 	require.Greater(t, p.Transaction.Bytes, 300_000)
 }
@@ -73,8 +73,7 @@ func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
 	}
 }
 
-// A deletion was counted with two entries of the index and the frame of a request, though it takes an entry away: these
-// locks went in 12 transactions of some 110 kB.
+// These locks went in 12 transactions of some 110 kB.
 func TestADestroyIsCutByWhatItTakes(t *testing.T) {
 	var nodes []*plan.Node
 	at := "/locks"
@@ -82,7 +81,7 @@ func TestADestroyIsCutByWhatItTakes(t *testing.T) {
 		at += "/" + strings.Repeat("n", 200)
 		nodes = append(nodes, declare(at, kind.Namespace))
 	}
-	for i := range 1_200 {
+	for i := range 1_800 {
 		nodes = append(nodes, declare(fmt.Sprintf("%s/%04d", at, i), kind.Mutex))
 	}
 	m := applied(t, declared(nodes...))

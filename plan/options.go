@@ -7,8 +7,7 @@ type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
 	Destroy bool
-	// Identities are our identities on the servers. If empty, the lock-out check is
-	// skipped, because nobody is connected.
+	// Identities are our identities on the servers. None is an error: even a client without credentials is world:anyone.
 	Identities []Identity
 	// Elsewhere is what the stack has on its other ensembles: an address that is no
 	// longer declared may match there. It is used for nothing else.

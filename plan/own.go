@@ -41,7 +41,7 @@ func (d *frame) plan() {
 }
 
 // ownLists plans the lists of the tool's own nodes. A plan with targets leaves them alone. So does
-// one that would write nothing to a stack without an index: its first apply creates what is missing
+// one that would write nothing to a stack without a record: its first apply creates what is missing
 // with the right lists.
 func (d *frame) ownLists() {
 	d.p.Declared = d.intent.Access
@@ -70,16 +70,16 @@ func (d *frame) ownLists() {
 			}
 			continue
 		}
-		if want := d.wantedOf(f); want != nil && !kind.EqualACL(f.ACL, want) {
+		if want := d.wantedOf(f); want != nil && !f.ACL.Equal(want) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin})
 		}
-		if list := d.intent.Access.List(); f.Path == LockPath(d.p.Root, d.p.Stack) && !kind.EqualACL(d.current.Contenders, list) {
+		if list := d.intent.Access.List(); f.Path == LockPath(d.p.Root, d.p.Stack) && !d.current.Contenders.Equal(list) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin})
 		}
 	}
 	if closed > 0 {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Access lists cannot be read",
-			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by us, so it is not known whether they have the declared access lists. Plan as an administrator.", closed, first))
+			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by this connection, so their access lists are not checked. Run the plan with the credentials of an administrator.", closed, first))
 	}
 	d.checkSetters()
 }
@@ -96,25 +96,24 @@ func (d *frame) ownDrift() {
 		if f.Closed {
 			continue
 		}
-		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) {
-			d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path, DriftChanged,
-				[]Attribute{{"acl", "[" + aclText(x.Access) + "]", "[" + aclText(f.ACL) + "]"}}})
+		if d.own(f.Path) && !f.ACL.Equal(x.Access) || d.wantedOf(f) != nil && !f.ACL.Covers(x.Access) {
+			d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path,
+				[]Attribute{{"acl", "[" + x.Access.String() + "]", "[" + f.ACL.String() + "]"}}})
 		}
 	}
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// own reports whether a node belongs to this stack alone: its index with its parts, and its apply lock.
+// own reports whether a node belongs to this stack alone: its record and its apply lock.
 func (d *sides) own(path string) bool {
-	index := IndexPath(d.p.Root, d.p.Stack)
-	return path == index || path == LockPath(d.p.Root, d.p.Stack) || under(path, index)
+	return path == IndexPath(d.p.Root, d.p.Stack) || path == LockPath(d.p.Root, d.p.Stack)
 }
 
 // ownChange plans one change. A list whose hashes are hidden from us cannot be written.
 func (d *frame) ownChange(c AccessChange) {
-	if slices.ContainsFunc(c.After, kind.ACL.Masked) {
+	if c.After.Masked() {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
-			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it only to its administrators. Plan as an administrator.", c.Pin.Path, aclText(c.Before)))
+			fmt.Sprintf("The access list of %s may differ from %s: ZooKeeper hides its password hashes from this connection. Run the plan with the credentials of an administrator.", c.Pin.Path, c.Before))
 		return
 	}
 	d.p.Access = append(d.p.Access, c)
@@ -139,9 +138,11 @@ func (d *frame) relist(c *Change) {
 			a.Perms = kind.PermRead
 			list = append(list, a)
 		}
-		list = kind.NormalizeACL(list)
+		if list = list.Normalize(); !c.Kind.Container {
+			list = remainder(list)
+		}
 	}
-	if kind.EqualACL(c.Before.ACL, list) {
+	if c.After.ACL.Equal(list) {
 		return
 	}
 	after := *c.After
@@ -155,17 +156,12 @@ func (d *frame) relist(c *Change) {
 	}
 }
 
-// relisted reports whether only the access list of a node that no declaration keeps changes, and with it its entry in the index.
-func (c *Change) relisted() bool {
-	return c.Action == NoOp && c.Before != nil && !kind.EqualACL(c.Before.ACL, c.After.ACL)
-}
-
 // wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
 //
 // The scaffold creates all that is missing in one transaction, so a root with the czxid of .locktree
 // was created by the tool. To the list of a root that somebody else created, entries are only added, and
 // only if we may.
-func (d *frame) wantedOf(f *Framed) []kind.ACL {
+func (d *frame) wantedOf(f *Framed) kind.List {
 	root, scaffold := d.p.Root, ScaffoldPath(d.p.Root)
 	index, lock := IndexPath(root, d.p.Stack), LockPath(root, d.p.Stack)
 	made := f.Pin.Czxid == d.framed(scaffold).Pin.Czxid && !f.Data
@@ -193,7 +189,7 @@ func (d *frame) wantedOf(f *Framed) []kind.ACL {
 				list = append(list, f.ACL...)
 			}
 		}
-		return kind.NormalizeACL(list)
+		return list.Normalize()
 	}
 	return nil
 }
@@ -209,69 +205,69 @@ func (d *sides) framed(path string) *Framed {
 }
 
 // settable reports whether an administrator, or whoever plans, can set the list.
-func (d *sides) settable(list []kind.ACL) bool {
+func (d *sides) settable(list kind.List) bool {
 	return slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, list) }) ||
 		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(id.entry(), list) })
 }
 
 // shared is the list of a node that other stacks use too. If one of them does not say which entries it
 // needs, nothing is removed.
-func (d *frame) shared(f *Framed) []kind.ACL {
+func (d *frame) shared(f *Framed) kind.List {
 	list := d.intent.Access.List()
 	unknown, says := "", ""
 	for _, o := range d.current.Others {
 		list = append(list, o.Access...)
 		switch {
 		case o.Closed:
-			unknown, says = o.Stack, "and we may not read whether it needs that, so it stays. Plan as somebody who may read its index"
+			unknown, says = o.Stack, "and this connection cannot read whether it needs that, so nothing is removed. Run the plan with credentials that can read its record"
 		case o.Access == nil:
 			unknown, says = o.Stack, "and does not say whether it needs that, so it stays: declare admins in its configuration, apply that, and plan again"
 		}
 	}
-	list = kind.NormalizeACL(list)
-	if unknown == "" || !slices.ContainsFunc(f.ACL, kind.ACL.Masked) && Covers(list, f.ACL) {
+	list = list.Normalize()
+	if unknown == "" || !f.ACL.Masked() && list.Covers(f.ACL) {
 		return list
 	}
 	if !d.unsure {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Access list is shared with another stack",
-			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q uses it too, %s.", f.Path, aclText(f.ACL), unknown, says))
+			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q uses it too, %s.", f.Path, f.ACL, unknown, says))
 	}
 	d.unsure = true
 	// Entries that exist need not be added; from a reader the servers hide their hashes.
-	missing := slices.DeleteFunc(list, func(b kind.ACL) bool { return covers(f.ACL, b) })
-	return kind.NormalizeACL(append(missing, f.ACL...))
+	missing := list.Without(f.ACL)
+	return append(missing, f.ACL...).Normalize()
 }
 
 // joined is somebody else's list with the declared entries added, and without those that an earlier
 // apply of ours added.
-func (d *frame) joined(have []kind.ACL) []kind.ACL {
+func (d *frame) joined(have kind.List) kind.List {
 	was := d.were()
 	list := d.intent.Access.List()
 	known := append(slices.Clone(list), was...)
 	of, hidden := digests{}, map[string]int{}
 	of.add(known)
 	for _, a := range have {
-		if a.Masked() {
+		if masked(a) {
 			hidden[a.ID]++
 		}
 	}
 	for _, a := range have {
 		user, _, _ := strings.Cut(a.ID, ":")
-		same := slices.IndexFunc(known, func(b kind.ACL) bool { return granted([]kind.ACL{b}, a) || hides(a, []kind.ACL{b}) })
+		same := slices.IndexFunc(known, func(b kind.ACL) bool { return !stranger(kind.List{b}, a) })
 		switch {
 		// If a user has more digests there than we know, at least one of them is somebody else's.
 		case same < 0, hidden[a.ID] > len(of[user]):
 			list = append(list, a)
 		// One of ours has more rights than we gave it: another stack gave it those.
-		case !covers(was, a):
+		case len(kind.List{a}.Without(was)) > 0:
 			list = append(list, kind.ACL{Scheme: a.Scheme, ID: known[same].ID, Perms: a.Perms})
 		}
 	}
-	return kind.NormalizeACL(list)
+	return list.Normalize()
 }
 
 // were is who might use the tool's own nodes before this plan.
-func (d *frame) were() []kind.ACL {
+func (d *frame) were() kind.List {
 	if d.p.prior.Noted == nil { // the first apply created everything with one list
 		return d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
 	}
@@ -280,53 +276,38 @@ func (d *frame) were() []kind.ACL {
 
 // leaving are the administrators whom this plan shuts out. Until that is done, whatever it creates admits them too: wherever the
 // apply ends, the nodes of before are still theirs, and whoever reads a stack has to read all of it.
-func (d *frame) leaving() []kind.ACL {
+func (d *frame) leaving() kind.List {
 	list := d.intent.Access.List()
-	return slices.DeleteFunc(withAdmin(d.were()), func(a kind.ACL) bool { return a.Masked() || Everybody(a) || covers(list, a) })
+	return slices.DeleteFunc(withAdmin(d.were()).Without(list), func(a kind.ACL) bool { return masked(a) || Everybody(a) })
 }
 
-// hides reports whether a is a masked entry that may be one of the list.
-func hides(a kind.ACL, list []kind.ACL) bool {
-	return a.Masked() && slices.ContainsFunc(list, func(b kind.ACL) bool {
-		return b.Scheme == a.Scheme && strings.HasPrefix(b.ID, strings.TrimSuffix(a.ID, "x"))
-	})
+func masked(a kind.ACL) bool { return kind.List{a}.Masked() }
+
+// stranger reports whether an entry is surely for nobody of a list.
+func stranger(list kind.List, a kind.ACL) bool {
+	sure, perhaps := list.Of(a)
+	return sure == nil && perhaps == nil
 }
 
 // granted reports whether a list has an entry of the same identity.
-func granted(list []kind.ACL, to kind.ACL) bool {
-	return slices.ContainsFunc(list, func(a kind.ACL) bool { return a.Scheme == to.Scheme && a.ID == to.ID })
+func granted(list kind.List, to kind.ACL) bool {
+	sure, _ := list.Of(to)
+	return sure != nil
 }
 
-// Exact reports whether a client can know if it has the identity of an entry. Addresses, and names of SASL and
-// plug-ins, can only be matched by the servers.
-func Exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
-
-// Covers reports whether a list grants all that another one does, as far as masked hashes allow to tell.
-func Covers(list, other []kind.ACL) bool {
-	list = kind.NormalizeACL(list)
-	return !slices.ContainsFunc(kind.NormalizeACL(other), func(b kind.ACL) bool { return !covers(list, b) })
-}
-
-func covers(list []kind.ACL, b kind.ACL) bool {
-	return slices.ContainsFunc(list, func(a kind.ACL) bool {
-		same := a.Scheme == b.Scheme && a.ID == b.ID
-		return b.Perms&^a.Perms == 0 && (same || hides(a, []kind.ACL{b}) || hides(b, []kind.ACL{a}))
-	})
-}
-
-// nextAccess is what the index says about the tool's access lists after the plan. While some are still to
+// nextAccess is what the record says about the tool's access lists after the plan. While some are still to
 // be set, it contains all entries that may be in them, so that a later apply knows what it may remove.
-func (p *Plan) nextAccess(pending bool) []kind.ACL {
+func (p *Plan) nextAccess(pending bool) kind.List {
 	switch {
 	case p.Declared == nil || (p.Targeted || p.Destroy) && !p.Index.Absent:
 		return p.prior.Noted
 	case pending:
-		return kind.NormalizeACL(append(p.Declared.List(), p.prior.Noted...))
+		return append(p.Declared.List(), p.prior.Noted...).Normalize()
 	}
 	return p.Declared.List()
 }
 
-// Settled is the index after the plan, once all access lists are set.
+// Settled is the record after the plan, once all access lists are set.
 func (p *Plan) Settled(x *Index) *Index {
 	next := *x
 	next.Pending, next.Access = nil, p.nextAccess(false)
@@ -338,9 +319,9 @@ func (p *Plan) Settled(x *Index) *Index {
 	return &next
 }
 
-// NotesAccess reports whether the index and the declaration differ about who may use the stack.
+// NotesAccess reports whether the record and the declaration differ about who may use the stack.
 func (p *Plan) NotesAccess() bool {
-	return p.Declared != nil && !p.Index.Absent && !kind.EqualACL(p.nextAccess(false), p.prior.Noted)
+	return p.Declared != nil && !p.Index.Absent && !p.nextAccess(false).Equal(p.prior.Noted)
 }
 
 // relock writes the data of the apply lock anew, which says what its contenders are created with. Who
@@ -350,7 +331,7 @@ func (p *Plan) NotesAccess() bool {
 func (p *Plan) relock() ([]Op, error) {
 	for _, c := range p.Access {
 		if c.Contenders && len(p.ACLSteps()) > 0 {
-			return p.lockOp(kind.NormalizeACL(slices.Concat(c.Before, c.After)))
+			return p.lockOp(slices.Concat(c.Before, c.After).Normalize())
 		} else if c.Contenders {
 			return p.lockOp(c.After)
 		}
@@ -358,7 +339,7 @@ func (p *Plan) relock() ([]Op, error) {
 	return nil, nil
 }
 
-func (p *Plan) lockOp(list []kind.ACL) ([]Op, error) {
+func (p *Plan) lockOp(list kind.List) ([]Op, error) {
 	data, err := LockPayload(p.Stack, list)
 	return []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}, err
 }
@@ -366,7 +347,7 @@ func (p *Plan) lockOp(list []kind.ACL) ([]Op, error) {
 // Relock is what is left to be written to the apply lock when all lists are set.
 func (p *Plan) Relock() ([]Op, error) {
 	for _, c := range p.Access {
-		if c.Contenders && !Covers(c.After, c.Before) {
+		if c.Contenders && !c.After.Covers(c.Before) {
 			return p.lockOp(c.After)
 		}
 	}

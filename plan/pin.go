@@ -136,9 +136,9 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// dropsIndex reports whether no index is left: everything is destroyed, nothing had to
-// stay, and there is no entry or output to keep. The index may also have been lost already.
+// dropsIndex reports whether no record is left: everything is destroyed, nothing had to
+// stay, and there is no output to keep. The record may also have been lost already.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && len(p.prior.Kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+	return p.Destroy && len(p.prior.Away) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }

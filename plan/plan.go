@@ -10,67 +10,66 @@ import (
 
 // Plan is what an apply to one ensemble would do. It is plain data.
 //
-// The JSON of the types in this package leaves out access lists, because they contain digests.
+// Its JSON is the document of "locktree show -json", and complete; the hashes of digests are left out. That of the other types
+// leaves out access lists.
 type Plan struct {
-	Ensemble string `json:"ensemble"`
-	Root     string `json:"root"`
-	Stack    string `json:"stack"`
-	// Servers are those on which the plan was made; whoever saves a plan sets them. nil if they are not known.
-	Servers []string `json:"servers,omitempty"`
-	Destroy bool     `json:"destroy,omitempty"` // everything of the stack goes, its index included
+	Ensemble string
+	Root     string
+	Stack    string
+	// Servers are those on which the plan was made. nil if they are not known.
+	Servers []string
+	Destroy bool // everything of the stack goes, its record included
 
 	// Changes are in the order of execution: deletions first, children before parents;
 	// then all others, parents before children. NoOp is included.
-	Changes  []Change  `json:"-"`
-	Problems []Problem `json:"problems,omitempty"` // errors first, then by path
+	Changes  []Change
+	Problems []Problem // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
-	Access []AccessChange `json:"-"`
+	Access []AccessChange
 	// Declared is who may use the tool's own nodes, nil if that is not declared. Only one of its
 	// administrators can apply the plan.
-	Declared *Access `json:"-"`
+	Declared *Access
 	// Pins are all nodes that the plan relied on, sorted by path: they must still be as
 	// pinned when it is applied.
-	Pins []Pin `json:"-"`
-	// Index is the stack's index as it was read.
-	Index Pin `json:"index"`
+	Pins []Pin
+	// Index is the stack's record as it was read.
+	Index Pin
 	// Destroys is how often the stack had been destroyed, see [Tree].
-	Destroys int32 `json:"destroys,omitempty"`
-	// Applied is the id of the apply that wrote the index, "" if there was none to read.
-	Applied string `json:"applied,omitempty"`
+	Destroys int32
+	// Applied is the id of the apply that wrote the record, "" if there was none to read.
+	Applied string
 	// Drifted are the nodes that differ from what the last apply left, by path. Lock
 	// traffic is not drift.
-	Drifted []Drift `json:"drifted,omitempty"`
+	Drifted []Drift
 	// Outputs are the output values, sorted by name.
-	Outputs []OutputChange `json:"outputs,omitempty"`
+	Outputs []OutputChange
 	// Resumes is the id of an apply that was interrupted before all its access
 	// lists were set, "" if there is none. This plan finishes its work.
-	Resumes string `json:"resumes,omitempty"`
+	Resumes string
 	// Transaction is the size of what will be sent, all batches together.
-	Transaction Stats `json:"transaction"`
+	Transaction Stats
 	// Batches are the sizes of the single transactions, if one is not enough: each leaves
-	// a consistent tree with its index. nil if there is at most one.
-	Batches []Stats `json:"batches,omitempty"`
+	// a consistent tree. nil if there is at most one.
+	Batches []Stats
 
 	// What follows was asked for in [Options].
 
-	Targeted bool  `json:"targeted,omitempty"` // Targets or Excludes: not all of the configuration was planned
-	Drain    int64 `json:"drain_ms,omitempty"` // how long the apply waits for locks it deletes, in milliseconds; 0 does not
+	Targeted bool  // Targets or Excludes: not all of the configuration was planned
+	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	prior prior
-	clash map[string]bool // paths of nodes whose address an earlier one has too
 }
 
-// prior is what the transactions need of the index that was read.
+// prior is what the transactions need of the record that was read.
 type prior struct {
 	Key     string                     // of the sums, "" if the stack has none yet
-	Lists   Lists                      // with the index node as it was read, and what is known without it
-	Shards  []Shard                    // parts of the index
-	Noted   []kind.ACL                 // who may use the stack, by the index
-	Leaving []kind.ACL                 // see frame.leaving
-	Strays  []Shard                    // parts of an index that could not be understood
-	Unread  bool                       // the index could not be understood
-	Kept    map[string]IndexEntry      // entries of nodes that were not planned and differ from them
-	Extra   map[string]json.RawMessage // unknown fields of the index, to be kept
+	Lists   Lists                      // with the record as it was read, and what is known without it
+	Noted   kind.List                  // who may use the stack, by the record
+	Leaving kind.List                  // see frame.leaving
+	Parts   []FormerPart               // of the record, to be deleted
+	Lost    bool                       // the record is damaged, or gone although there are nodes of the stack
+	Away    []string                   // what the record names and cannot be understood, to be kept
+	Extra   map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.
@@ -163,10 +162,10 @@ func (p *Plan) Each() iter.Seq[*Change] {
 	}
 }
 
-// HasChanges reports whether an apply would write anything: nodes, outputs, or an index
-// that is missing, damaged or incomplete. A destroy of nothing may still have an index to
+// HasChanges reports whether an apply would write anything: nodes, outputs, or a record
+// that is missing or damaged. A destroy of nothing may still have a record to
 // delete. A change of only the address counts, although Summary does not count it: the
-// marker and the index contain the address.
+// mark contains the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
 		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || p.Seals()

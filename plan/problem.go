@@ -21,7 +21,7 @@ const (
 	ProblemNewer         ProblemCode = "newer_format"    // ours, written by a newer version
 	ProblemDamaged       ProblemCode = "damaged"         // ours, but its data makes no sense
 	ProblemUnreadable    ProblemCode = "unreadable"      // we may not read it
-	ProblemMarkerLost    ProblemCode = "marker_lost"     // the index says ours, the node does not
+	ProblemMarkerLost    ProblemCode = "marker_lost"     // a namespace of ours whose mark says something else
 	ProblemProtected     ProblemCode = "protected"       // deletion of a protected node
 	ProblemInUse         ProblemCode = "in_use"          // deletion of a lock with holders or waiters; a warning
 	ProblemShrink        ProblemCode = "shrink"          // more permits held than the new parameters admit; a warning
@@ -31,15 +31,15 @@ const (
 	ProblemPath          ProblemCode = "illegal_path"    // outside the root, or not a path
 	ProblemWorldWritable ProblemCode = "world_writable"  // everybody may write, without allow_world
 	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
+	ProblemIdentities    ProblemCode = "no_identities"   // Options.Identities is empty
 	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
 	ProblemMassDestroy   ProblemCode = "mass_destroy"    // too much of a namespace would be deleted, without AllowMassDestroy
 	ProblemTarget        ProblemCode = "target"          // a target, exclusion, replacement or lock to break that matches nothing; a warning
 	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
 	ProblemImport        ProblemCode = "import"          // the znode to import does not exist or cannot be taken over
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
-	ProblemMove          ProblemCode = "move"            // a move that cannot be made
 	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
-	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
+	ProblemIndex         ProblemCode = "index"           // the stack's record is missing or damaged; a warning
 	ProblemOpen          ProblemCode = "open_root"       // others may create or delete the stack's nodes; a warning
 	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning

@@ -138,7 +138,6 @@ func (d *selection) limit() {
 	}
 	d.p.Targeted = true
 	targets, excludes := compileGlobs(d.opts.Targets), compileGlobs(d.opts.Excludes)
-	d.limitNotes(targets, excludes)
 	d.limitChanges(targets, excludes)
 	d.sources(targets, excludes)
 	d.unused("target", targets)
@@ -185,8 +184,7 @@ func (g *globs) scope(excludes *globs, addrs ...Addr) bool {
 // limitChanges selects what was asked for, adds what that needs, removes what was excluded and
 // what needs it, and changes nothing else. An exclusion is stronger than a target.
 //
-// A node that is left out and exists stays in the plan as a NoOp, so that the index goes on listing
-// it; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
+// A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
 // their nodes. A problem without a path concerns the whole plan and stays, as does one of an address
 // that is planned. If its node has no change, because it is in the way of one or was declared wrongly,
 // its address decides.
@@ -235,26 +233,9 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
 }
 
-// limitNotes finds the paths about which nothing was asked. It runs first, before changes that were not
-// asked for are removed.
-func (d *selection) limitNotes(targets, excludes *globs) {
-	d.outside = map[string]bool{}
-	see := func(path string, addrs ...Addr) {
-		d.outside[path] = !targets.scope(excludes, addrs...)
-	}
-	byPath := d.byPath()
-	for path, c := range byPath {
-		see(path, c.Addr, c.PreviousAddr, addrOfKey(d.indexed[path], path))
-	}
-	for path, key := range d.indexed { // what was deleted by hand, or is no longer ours
-		if byPath[path] == nil {
-			see(path, addrOfKey(key, path))
-		}
-	}
-}
-
 // requirements are pairs of paths: the change of the first cannot be made without that of the second. A namespace is
-// deleted only with its contents.
+// deleted only with its contents, and forgotten only with those of them that are forgotten too: no walk would find them afterwards,
+// see [Plan.away].
 func (d *selection) requirements() (out [][2]string) {
 	byPath := d.byPath()
 	for c := range d.p.Each() {
@@ -262,7 +243,7 @@ func (d *selection) requirements() (out [][2]string) {
 			out = append(out, [2]string{c.Path, p})
 		}
 		for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
-			if o := byPath[p]; o != nil && (o.Action == Delete || o.Action == Replace) {
+			if o := byPath[p]; o != nil && (o.Action == Delete || o.Action == Replace || o.Action == Forget && c.Action == Forget) {
 				out = append(out, [2]string{p, c.Path})
 			}
 		}
@@ -305,24 +286,4 @@ func (d *decisions) byPath() map[string]*Change {
 		m[c.Path] = c
 	}
 	return m
-}
-
-// keepNoted keeps the index entries of nodes that were not planned and differ from
-// them: a plan of something else must not forget that somebody changed these nodes.
-func (d *selection) keepNoted() {
-	if !d.p.Targeted {
-		return
-	}
-	byPath := d.byPath()
-	for path := range d.indexed {
-		key, e, _ := d.entry(path)
-		c := byPath[path]
-		// A node that was asked for and has no change is gone, or now belongs to somebody else.
-		if c == nil && d.outside[path] || c != nil && c.Action == NoOp && !c.renamed() && d.drifted(c.Before) {
-			if d.p.prior.Kept == nil {
-				d.p.prior.Kept = map[string]IndexEntry{}
-			}
-			d.p.prior.Kept[key] = e
-		}
-	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // What an apply leaves at a node is noted in the node's own mark, as a sum over the path, the data and the access list, keyed with
-// a random value in the stack's index. A node with another sum was changed by hand.
+// a random value in the stack's record. A node with another sum was changed by hand.
 //
 // Whoever uses a lock can read its mark. Without the key nobody can compute a sum, so nobody can guess a password from it, or make
 // a node that passes for one that an apply has left. Readers of the stack have the key, and the servers hide the hashes in lists
@@ -50,7 +50,7 @@ func (p *Plan) key() string {
 func (n *Node) sum(key string) (string, error) {
 	p := *n.Payload
 	if p.State == kind.StateDraining {
-		p.State = kind.StateActive
+		p.State, p.MovedTo, p.MovedAs = kind.StateActive, "", ""
 	}
 	p.Made, p.Sum = kind.MadeHere, ""
 	data, err := p.Encode()
@@ -60,7 +60,7 @@ func (n *Node) sum(key string) (string, error) {
 	return keyID(key) + keyed(key, slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}, slowSum(key, n.ACL)))[:14], nil
 }
 
-// keyID is what the sums of a key begin with. A stack that has lost its index has another key, and one that got an old index back
+// keyID is what the sums of a key begin with. A stack that has lost its record has another key, and one that got an old record back
 // has a former one: sums of other keys say nothing about who changed a node.
 func keyID(key string) string { return keyed(key, []byte("key"))[:2] }
 
@@ -100,9 +100,8 @@ func (p *Plan) mark(c *Change) ([]byte, error) {
 
 // Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
 func (c *Change) Hides() bool {
-	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
-	stays := c.Before != nil && c.Action != Create && !c.anew() && kind.EqualACL(c.Before.ACL, c.After.ACL)
-	return hidden(c.After.ACL) || stays && hidden(c.Before.ACL)
+	stays := c.Before != nil && c.Action != Create && !c.anew() && c.Before.ACL.Equal(c.After.ACL)
+	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
 }
 
 // slowSums are the results for the lists of late: a stack has few, and every node has one of them.
@@ -114,8 +113,8 @@ var slowSums = struct {
 // maxSlowSums bounds the results that are kept.
 const maxSlowSums = 4096
 
-func slowSum(key string, list []kind.ACL) []byte {
-	text, _ := json.Marshal(kind.NormalizeACL(list)) // strings: it cannot fail
+func slowSum(key string, list kind.List) []byte {
+	text, _ := json.Marshal(list.Normalize()) // strings: it cannot fail
 	id := key + string(text)
 	slowSums.Lock()
 	defer slowSums.Unlock()

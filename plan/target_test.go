@@ -64,7 +64,7 @@ func TestFormerAddressSelectsChangesAndProblems(t *testing.T) {
 // so that nobody could manage it.
 func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
-	for code, list := range map[plan.ProblemCode][]kind.ACL{
+	for code, list := range map[plan.ProblemCode]kind.List{
 		plan.ProblemWorldWritable: kind.WorldAll(),
 		plan.ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
 		plan.ProblemNoACL:         nil,
@@ -133,7 +133,7 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 		}
 	}
 
-	// What keeps an output keeps the index.
+	// What keeps an output keeps the record.
 	m.apply(t, plan.Diff(live, second, plan.Options{Identities: us, Destroy: true, Targets: []string{ledger, pay, pool, solo}}))
 	live = m.read(t, testRoot, testStack)
 	require.Empty(t, live.Nodes)

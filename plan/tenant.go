@@ -11,109 +11,111 @@ import (
 // that declares the namespace: what it makes there is not this stack's, whatever it says, and what it does to the namespace
 // concerns nothing else.
 
-// withoutClaims takes out of the tree what others made in this stack's name: nodes with its mark, in a namespace where
-// others may create nodes, that neither the configuration nor the index knows. They are left alone.
-func (d *sides) withoutClaims(desired *Tree) {
-	x := d.current.Index
-	if x == nil || slices.ContainsFunc(x.Shards, func(s Shard) bool { return s.Absent || s.Lost }) {
-		return // marks are all there is to go by
-	}
+// withoutClaims takes out of the tree what others may have made in this stack's name, or made of its namespaces: nodes with its mark
+// that nobody declares and no apply of this stack has left, where others may create nodes or write to them. They are left alone.
+func (d *sides) withoutClaims() {
 	claims, lent := map[string]bool{}, map[string]bool{}
-	var named map[string]bool
-	var first *Node
-	for _, n := range d.current.Nodes {
-		if at := kind.ParentPath(n.Path); d.ours(n) && (claims[at] || lent[at]) {
-			if named == nil { // few stacks have lent anything
-				named = namedBy(x, desired)
-			}
-			if !named[n.Path] {
-				if claims[n.Path] = true; first == nil {
-					first = n
-				}
-				continue
-			}
+	nested := map[string]bool{} // another root: marks there are those of a stack with our name
+	for _, path := range d.current.Nested {
+		nested[path] = true
+	}
+	known := map[string]bool{}
+	for _, imp := range d.intent.Imports {
+		known[imp.Path] = true
+	}
+	var told []string
+	for _, n := range d.current.Nodes { // what is around a node comes first
+		if !d.ours(n) {
+			continue
 		}
-		if d.ours(n) && n.Kind().Container && slices.ContainsFunc(n.ACL, d.another) {
+		at := kind.ParentPath(n.Path)
+		foreign := claims[at] || nested[at]
+		switch suspect := foreign || d.p.prior.Key != "" && (lent[at] || d.writable(n)); {
+		case suspect && d.want[n.Path] == nil && !known[n.Path] && !d.left(n):
+			if claims[n.Path] = true; !foreign {
+				told = append(told, n.Path)
+			}
+		case n.Kind().Container && slices.ContainsFunc(n.ACL, d.another):
 			lent[n.Path] = true
 		}
 	}
-	if first == nil {
+	if len(claims) == 0 {
 		return
 	}
 	tree := *d.current
 	tree.Nodes = slices.DeleteFunc(slices.Clone(tree.Nodes), func(n *Node) bool { return claims[n.Path] })
 	tree.Unmanaged = slices.Clone(tree.Unmanaged)
 	for path := range claims {
-		if !claims[kind.ParentPath(path)] {
+		if delete(d.have, path); !claims[kind.ParentPath(path)] {
 			tree.Unmanaged = append(tree.Unmanaged, path)
 		}
 	}
 	slices.Sort(tree.Unmanaged)
 	d.current = &tree
-	d.problem(Warning, ProblemForeign, &Node{Path: first.Path}, "Nodes in the name of this stack",
-		fmt.Sprintf("%d node%s (%s first) carr%s this stack's mark, in a namespace where others may create nodes, and neither the configuration nor the "+
-			"index knows %s. They count as somebody else's and are left alone. If they are this stack's, declare them.",
-			len(claims), plural(len(claims)), first.Path, map[bool]string{true: "ies", false: "y"}[len(claims) == 1], map[bool]string{true: "it", false: "them"}[len(claims) == 1]))
+	if len(told) > 0 {
+		d.problem(Warning, ProblemForeign, &Node{Path: told[0]}, "Nodes in the name of this stack",
+			fmt.Sprintf("%d node%s (%s first) carr%s this stack's mark, where others may create nodes or write to them, and no apply of this stack has left %s so. "+
+				"They count as somebody else's and are left alone. If they are this stack's, declare them.",
+				len(told), plural(len(told)), told[0], map[bool]string{true: "ies", false: "y"}[len(told) == 1], map[bool]string{true: "it", false: "them"}[len(told) == 1]))
+	}
 }
 
-// namedBy are the paths that an index or a configuration names.
-func namedBy(x *Index, desired *Tree) map[string]bool {
-	named := make(map[string]bool, len(x.Resources))
-	for _, e := range x.Resources {
-		named[e.Path] = true
-	}
-	for _, n := range desired.Nodes {
-		named[n.Path] = true
-	}
-	for _, imp := range desired.Intent.Imports {
-		named[imp.Path] = true
-	}
-	return named
+// left reports whether an apply of this stack has left a node so, as far as the node's list is shown to us. An administrator is
+// shown every list of the stack's own nodes: where one is hidden from us, somebody else has set it, and the sum, which cannot be
+// checked without it, may be copied from another node.
+func (d *sides) left(n *Node) bool {
+	administers := slices.ContainsFunc(d.us(), func(a kind.ACL) bool { return granted(d.intent.Access.administrators(), a) })
+	return n.sealed(d.p.prior.Key) && !d.drifted(n) && !(administers && n.ACL.Masked())
+}
+
+// writable reports whether somebody may change a node who is surely none of those who apply.
+func (d *sides) writable(n *Node) bool {
+	return slices.ContainsFunc(n.ACL, func(a kind.ACL) bool { return a.Perms&(kind.PermWrite|kind.PermAdmin) != 0 && d.outsider(a) })
 }
 
 // another reports whether an entry lets somebody create nodes who is surely none of those who apply.
 func (d *sides) another(a kind.ACL) bool {
+	return a.Perms&(kind.PermCreate|kind.PermAdmin) != 0 && d.outsider(a)
+}
+
+// outsider reports whether an entry is of somebody who surely is none of those who apply, or did before.
+func (d *sides) outsider(a kind.ACL) bool {
 	who := d.intent.Access.administrators()
 	if who == nil {
-		for _, id := range d.opts.Identities {
-			who = append(who, id.entry())
-		}
+		who = d.us()
 	}
-	return a.Perms&(kind.PermCreate|kind.PermAdmin) != 0 && Exact(a) && len(who) > 0 && !granted(who, a) && !hides(a, who)
+	if x := d.current.Index; x != nil {
+		who = slices.Concat(who, withAdmin(x.Access))
+	}
+	_, anybody := kind.List{a}.Rights() // by an entry that only servers can match
+	return anybody == 0 && len(who) > 0 && stranger(who, a)
 }
 
 // administrators are those who are declared, nil if nobody says.
-func (a *Access) administrators() []kind.ACL {
+func (a *Access) administrators() kind.List {
 	if a == nil {
 		return nil
 	}
 	return a.Admins
 }
 
-// spare turns errors about the node at a path, those from the first one on, into warnings if nothing else depends on it: by the
-// index it is a namespace of ours, and nothing in it is declared. The index goes on listing it.
-func (d *decisions) spare(path string, first int) {
-	key, e, known := d.entry(path)
-	if k := kind.Lookup(e.Type); !known || k == nil || !k.Container || slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, path) }) {
+// spare turns errors about what stands at the path of a namespace, those from the first one on, into warnings if the namespace is
+// lent and nothing else that is declared depends on it.
+func (d *decisions) spare(want *Node, first int) {
+	if !want.Kind().Container || !slices.ContainsFunc(want.ACL, d.another) || slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, want.Path) }) {
 		return
 	}
 	for i := range d.p.Problems[first:] {
 		if q := &d.p.Problems[first+i]; q.Severity == Error {
 			q.Severity = Warning
 			q.Detail += " Nothing else that is declared depends on it, so the plan goes on without it."
-			if d.p.prior.Kept == nil {
-				d.p.prior.Kept = map[string]IndexEntry{}
-			}
-			d.p.prior.Kept[key] = e
 		}
 	}
 }
 
 // seized reports whether somebody made a lock of a namespace of ours, and used it since.
 func (d *decisions) seized(want, have *Node) bool {
-	_, e, known := d.entry(have.Path)
-	was := kind.Lookup(e.Type)
-	return known && was != nil && was.Container && !have.Kind().Container && have.Live != nil && have.Live.Children > 0 && (want == nil || want.Kind() == was)
+	return want.Kind().Container && !have.Kind().Container && have.Live != nil && have.Live.Children > 0 && !d.left(have)
 }
 
 // nested warns of namespaces that are roots of a configuration with the name of this stack.
@@ -124,13 +126,13 @@ func (d *sides) nested() {
 			n.Addr = have.Addr
 		}
 		d.problem(Warning, ProblemForeign, n, "Root of another configuration with the same stack",
-			fmt.Sprintf("A configuration with the root %s has the same stack, %q, so what is there and neither declared nor in this stack's index is left alone, whatever it says. "+
+			fmt.Sprintf("A configuration with the root %s has the same stack, %q, so what is there and neither declared nor left by an apply of this stack is left alone, whatever it says. "+
 				"Give one of the two another stack or another root.", path, d.p.Stack))
 	}
 }
 
 // Administers reports whether one of those who apply, or did before, can set a list, by the plan.
-func (p *Plan) Administers(list []kind.ACL) bool {
+func (p *Plan) Administers(list kind.List) bool {
 	if p.Declared == nil {
 		return true // whoever that is
 	}

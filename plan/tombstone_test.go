@@ -16,11 +16,11 @@ func TestUsersOfAMovedLockAreSentToItsNewPath(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
 	m.apply(t, replan(t, m, tree))
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	live.Find("/locks/solo").Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "latch-0000000001", ID: "host-a"}}}
 	p := plan.Diff(live, tree, plan.Options{Identities: us})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "has moved to /locks/boss")
-	require.Contains(t, p.Problems[0].Detail, "Have them take the lock at its new path")
+	require.Contains(t, p.Problems[0].Detail, "Point these programs at the new path")
 }
 
 // A destroy said nothing of who stands in what a move left, and could not break it.
@@ -30,7 +30,7 @@ func TestDestroyOfAMovedLockThatIsStillInUseSaysSo(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
 	m.apply(t, replan(t, m, tree))
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	live.Find("/locks/solo").Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "latch-0000000001", ID: "host-a"}}}
 	p := plan.Diff(live, tree, plan.Options{Identities: us, Destroy: true})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Len(t, p.InUse(), 1)

@@ -21,14 +21,14 @@ type Tree struct {
 
 	// The rest is set on current trees only.
 
-	// Index is the stack's index, nil when there is none yet.
+	// Index is the stack's record, nil when there is none yet.
 	Index *Index
-	// IndexPin is the path of the index and the version that was read.
+	// IndexPin is the path of the record and the version that was read.
 	IndexPin Pin
-	// IndexTrouble says why the existing index cannot be understood; Index is then nil.
-	// Strays are the parts it had.
+	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
 	IndexTrouble string
-	Strays       []Shard
+	// Parts are the children of the record's node.
+	Parts []FormerPart
 	// Destroys is how often the stack was destroyed before: the data version of its
 	// apply lock, which every destroy raises. Without it, an old plan would fit again
 	// when everything that it found absent is absent again.
@@ -37,7 +37,7 @@ type Tree struct {
 	// not exist are missing. nil in a tree that was not read.
 	Frame []Framed
 	// Contenders is the access list of the apply lock's contenders.
-	Contenders []kind.ACL
+	Contenders kind.List
 	// RootOwner is the owner of the root's data: a stack, or "another program".
 	RootOwner string
 	// Others are the other stacks below the root; read only if it matters what they need there.
@@ -49,7 +49,7 @@ type Tree struct {
 	// Nested are the paths of this stack's namespaces in which a configuration with the same stack has its root.
 	Nested []string
 	// Unreadable are the paths of nodes that exist and that we may not read, among those that the
-	// configuration or the index names and the children of this stack's namespaces. Those that are
+	// configuration or the record names and the children of this stack's namespaces. Those that are
 	// named are also in Nodes.
 	Unreadable []string
 }
@@ -57,7 +57,7 @@ type Tree struct {
 // Framed is one node of a [Tree]'s frame.
 type Framed struct {
 	Path string
-	ACL  []kind.ACL
+	ACL  kind.List
 	Pin  Pin
 	Data bool // it has data
 	// Closed: it exists, but we may not read its list. The rest is zero.
@@ -67,8 +67,8 @@ type Framed struct {
 // OtherStack is another stack on the same root.
 type OtherStack struct {
 	Stack  string
-	Access []kind.ACL // as in its index; nil if that has none, or cannot be read
-	Closed bool       // we may not read its index
+	Access kind.List // as in its record; nil if that has none, or cannot be read
+	Closed bool      // we may not read its record
 }
 
 // Node is one provisioned znode, declared or found. A semaphore's structural
@@ -86,7 +86,7 @@ type Node struct {
 	// read: Live.Trouble says why. In a desired tree Gen is ignored: [Diff] sets it.
 	Payload *kind.Payload `json:"-"`
 	// ACL is the node's access list: as declared, or as the server answered.
-	ACL []kind.ACL `json:"-"`
+	ACL kind.List `json:"-"`
 	// AllowWorld and AllowLockout are declared in the acl block that applies: the author
 	// wants everybody to write, or to give up our own admin right.
 	AllowWorld   bool `json:"allow_world,omitempty"`
@@ -124,18 +124,18 @@ type Live struct {
 	// kind.Kind.Children, including absent ones.
 	Parts []Part `json:"parts,omitempty"`
 	// Usage is who holds and waits; nil for namespaces and for nodes without contenders.
-	Usage *Usage `json:"usage,omitempty"`
+	Usage *kind.Usage `json:"usage,omitempty"`
 }
 
 // Part is a structural child of a node that was found ("locks", "leases").
 type Part struct {
-	Name     string     `json:"name"`
-	Absent   bool       `json:"absent,omitempty"`
-	Czxid    int64      `json:"czxid"`
-	Version  int32      `json:"data_version"`
-	Aversion int32      `json:"acl_version"`
-	Children int        `json:"children"`
-	ACL      []kind.ACL `json:"-"`
+	Name     string    `json:"name"`
+	Absent   bool      `json:"absent,omitempty"`
+	Czxid    int64     `json:"czxid"`
+	Version  int32     `json:"data_version"`
+	Aversion int32     `json:"acl_version"`
+	Children int       `json:"children"`
+	ACL      kind.List `json:"-"`
 }
 
 // Identity is one of our identities on the servers, as in recipes.Client.Identities.
@@ -144,6 +144,14 @@ type Identity struct{ Scheme, ID string }
 // String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
 func (id Identity) String() string {
 	return strings.TrimSuffix(id.entry().String(), ":")
+}
+
+// us are our identities as in access lists, without rights.
+func (d *sides) us() (list kind.List) {
+	for _, id := range d.opts.Identities {
+		list = append(list, id.entry())
+	}
+	return list
 }
 
 // entry is the identity as in access lists, without rights.
@@ -161,7 +169,7 @@ func (n *Node) Kind() *kind.Kind {
 }
 
 // Find returns the node at path, or nil. Nodes must be sorted. A read calls it once for each
-// node and each entry of the index.
+// node.
 func (t *Tree) Find(path string) *Node {
 	if t == nil {
 		return nil
@@ -187,10 +195,10 @@ func (p Part) pin(path string, addr Addr) Pin {
 	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion}
 }
 
-// Gap is a node of which a read knows only that the stack has it or had it.
+// Gap is a node of which a read knows only that the stack has it, or should have.
 type Gap struct {
 	Path string
-	// Addr and Type are as in the index; "" if it does not know the path.
+	// Addr and Type are as declared; "" if the path is not.
 	Addr Addr
 	Type string
 	// Trouble says why it cannot be read; "" if it is missing, or contains no declaration.
@@ -198,22 +206,16 @@ type Gap struct {
 	Detail  string
 }
 
-// Gaps returns what is missing from a current tree, by path: nodes that cannot be read, and nodes of the index that do
-// not exist. Without them the rest looks complete.
-func (t *Tree) Gaps() []Gap {
+// Gaps returns what is missing from a current tree, by path: nodes that cannot be read, and declared ones that do
+// not exist, if the stack was ever applied. Without them the rest looks complete.
+func (t *Tree) Gaps(desired *Tree) []Gap {
 	var out []Gap
 	known := map[string]Gap{}
-	if t.Index != nil {
-		for key, e := range t.Index.Resources {
-			g := Gap{Path: e.Path, Addr: addrOfKey(key, e.Path), Type: e.Type}
-			known[e.Path] = g
-			n := t.Find(e.Path)
-			if strings.HasSuffix(key, movedFrom+e.Path) { // a tombstone that somebody deleted
-				continue
-			}
-			if n == nil || n.Live != nil && n.Live.Trouble == TroubleForeign {
-				out = append(out, g)
-			}
+	for _, want := range desired.Nodes {
+		g := Gap{Path: want.Path, Addr: want.Addr, Type: want.Kind().Name}
+		known[want.Path] = g
+		if n := t.Find(want.Path); t.Index != nil && (n == nil || n.Live != nil && n.Live.Trouble == TroubleForeign) {
+			out = append(out, g)
 		}
 	}
 	for _, n := range t.Nodes {

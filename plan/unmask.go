@@ -12,25 +12,25 @@ import (
 // Servers show the hashes of digests in an access list only to its administrators
 // (FinalRequestProcessor, getACL). A reader has to plan the same changes, and a user's new password is
 // a change. The lists that the last apply left can be found nevertheless: the data of locks and of the
-// index contains hashes, and the sum of each node proves which are the right ones.
+// record contains hashes, and the sum of each node proves which are the right ones.
 
 // digests are ids of the scheme digest, by user.
 type digests map[string][]string
 
-func (ds digests) add(list []kind.ACL) {
+func (ds digests) add(list kind.List) {
 	for _, a := range list {
 		user, _, _ := strings.Cut(a.ID, ":")
-		if a.Scheme == "digest" && !a.Masked() && !slices.Contains(ds[user], a.ID) {
+		if a.Scheme == "digest" && !masked(a) && !slices.Contains(ds[user], a.ID) {
 			ds[user] = append(ds[user], a.ID)
 		}
 	}
 }
 
 // reveal replaces hidden ids in a list by known ones: for each user, from the first source that knows as many as are hidden.
-func reveal(list []kind.ACL, known ...digests) []kind.ACL {
+func reveal(list kind.List, known ...digests) kind.List {
 	hidden := map[string]int{}
 	for _, a := range list {
-		if a.Masked() {
+		if masked(a) {
 			hidden[a.ID]++
 		}
 	}
@@ -41,7 +41,7 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	for i, a := range out {
 		user, _, _ := strings.Cut(a.ID, ":")
 		at := slices.IndexFunc(known, func(ds digests) bool { return len(ds[user]) == hidden[a.ID] })
-		if a.Masked() && at >= 0 {
+		if masked(a) && at >= 0 {
 			out[i].ID = known[at][user][next[user]]
 			next[user]++
 		}
@@ -51,11 +51,11 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 
 // revealAs replaces hidden ids in a list without proof: for a user of whom another list has the same number of entries with
 // the same rights. The rights decide which entry has which id, or it makes no difference.
-func revealAs(list, as []kind.ACL) []kind.ACL {
+func revealAs(list, as kind.List) kind.List {
 	byRights := func(a, b *kind.ACL) int { return cmp.Compare(a.Perms, b.Perms) }
-	out, known := slices.Clone(list), kind.NormalizeACL(as)
+	out, known := slices.Clone(list), as.Normalize()
 	for _, a := range list {
-		if !a.Masked() {
+		if !masked(a) {
 			continue
 		}
 		user := strings.TrimSuffix(a.ID, "x") // with the colon
@@ -74,7 +74,7 @@ func revealAs(list, as []kind.ACL) []kind.ACL {
 }
 
 // entriesOf returns the entries of a user, "name:".
-func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
+func entriesOf(list kind.List, user string) (out []*kind.ACL) {
 	for i := range list {
 		if list[i].Scheme == "digest" && strings.HasPrefix(list[i].ID, user) {
 			out = append(out, &list[i])
@@ -84,12 +84,11 @@ func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 }
 
 // unmask completes the current access lists: those of the stack's nodes if their sums prove them, those
-// of the tool's own nodes as the index says.
+// of the tool's own nodes as the record says.
 func (d *sides) unmask() {
 	x := d.current.Index
-	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
-	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return hidden(n.ACL) }) &&
-		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return hidden(f.ACL) }) {
+	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return n.ACL.Masked() }) &&
+		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return f.ACL.Masked() }) {
 		return
 	}
 	had, noted, declared := digests{}, digests{}, digests{}
@@ -114,11 +113,11 @@ func (d *sides) unmask() {
 	}
 	var doubtful []*Node
 	for i, n := range current.Nodes {
-		if !d.ours(n) || !hidden(n.ACL) {
+		if !d.ours(n) || !n.ACL.Masked() {
 			continue
 		}
 		list := reveal(n.ACL, had, declared, noted)
-		if want := d.want[n.Path]; want != nil && kind.EqualACL(n.ACL, want.ACL) && !d.proven(n, list) {
+		if want := d.want[n.Path]; want != nil && n.ACL.Equal(want.ACL) && !d.proven(n, list) {
 			if list = want.ACL; !d.proven(n, list) {
 				doubtful = append(doubtful, n)
 			}
@@ -131,7 +130,7 @@ func (d *sides) unmask() {
 	if len(doubtful) > 0 {
 		d.problem(Warning, ProblemAccess, &Node{Addr: doubtful[0].Addr, Path: doubtful[0].Path}, "Access lists cannot be compared",
 			fmt.Sprintf("The servers show the hashes of digests only to administrators, so it is not known whether the access lists of %s%s are as declared: "+
-				"they differ from what the last apply left. Plan as an administrator.", doubtful[0].Addr, andMore(len(doubtful)-1)))
+				"they differ from what the last apply left. Run the plan with the credentials of an administrator.", doubtful[0].Addr, andMore(len(doubtful)-1)))
 	}
 }
 
@@ -143,12 +142,12 @@ func andMore(n int) string {
 }
 
 // proven reports whether the last apply left the node with this list.
-func (d *sides) proven(n *Node, list []kind.ACL) bool {
-	return len(d.awaited(n.Path)) == 0 && (&Node{Path: n.Path, Payload: n.Payload, ACL: list}).fits(d.p.prior.Key)
+func (d *sides) proven(n *Node, list kind.List) bool {
+	return len(d.awaited(n)) == 0 && (&Node{Path: n.Path, Payload: n.Payload, ACL: list}).fits(d.p.prior.Key)
 }
 
 // withList returns a copy of the node with another access list, also for those of its parts that had the same.
-func withList(n *Node, list []kind.ACL) *Node {
+func withList(n *Node, list kind.List) *Node {
 	c := *n
 	if c.ACL = list; n.Live == nil {
 		return &c

@@ -11,7 +11,7 @@ import (
 )
 
 func TestHiddenHashesAreRevealedWhereTheyAreKnown(t *testing.T) {
-	list := func(ids ...string) (out []kind.ACL) {
+	list := func(ids ...string) (out kind.List) {
 		for _, id := range ids {
 			out = append(out, kind.ACL{Scheme: "digest", ID: id, Perms: kind.PermRead})
 		}
@@ -20,7 +20,7 @@ func TestHiddenHashesAreRevealedWhereTheyAreKnown(t *testing.T) {
 	first, second := plan.Digests{}, plan.Digests{}
 	first.Add(list("a:1", "b:1", "b:2", "b:2", "c:x"))
 	second.Add(append(list("a:3", "c:1", "d:1", "d:2"), kind.ACL{Scheme: "ip", ID: "e:1"}))
-	for _, c := range []struct{ hidden, want []kind.ACL }{
+	for _, c := range []struct{ hidden, want kind.List }{
 		{list("a:9", "z:9"), list("a:9", "z:9")},               // nothing is hidden
 		{list("a:x"), list("a:1")},                             // the first that knows
 		{list("b:x", "a:x", "b:x"), list("b:1", "a:1", "b:2")}, // as many as there are

@@ -9,7 +9,7 @@ import (
 // safe to print.
 
 // String writes "digest:payments:crd -> digest:payments:cdrwa".
-func (d ACLDiff) String() string { return aclText(d.Before) + " -> " + aclText(d.After) }
+func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
 
 // String writes "mutex namespace.payments.mutex.ledger at /locks/payments/ledger".
 func (n *Node) String() string { return fmt.Sprintf("%s %s at %s", n.Kind(), n.Addr, n.Path) }

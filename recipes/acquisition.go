@@ -17,7 +17,7 @@ type member struct {
 	n int // permits wanted; 0 where the kind has none
 }
 
-// acquisition is one call that takes a lock, or several in one transaction: a place for each.
+// acquisition is one call that takes a lock, or several in one transaction: an entry for each.
 type acquisition struct {
 	c       *Client
 	path    string // of the lock; of a set, of all its members
@@ -30,10 +30,10 @@ type acquisition struct {
 	done    context.CancelFunc // of the bound; nil if there is none
 
 	tickets []string          // of the local queues, by key
-	places  []*place          // whose nodes exist, or may
+	entries []*entry          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	tenure  *tenure           // ours, of a holding that was shared
-	asking  chan struct{}     // of the crowd that it is one of; see place.ask
+	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
@@ -47,7 +47,7 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	if err := a.begun(ctx); err != nil {
 		return a.conclude(ctx, nil, err)
 	}
-	l, err := a.take(a.wait, q, n)
+	l, err := a.follow(a.wait, a.take)
 	return a.conclude(ctx, l, err)
 }
 
@@ -100,13 +100,15 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 	return err
 }
 
-func (a *acquisition) take(ctx context.Context, q *queue, n int) (*Lease, error) {
+func (a *acquisition) take(ctx context.Context) (*Lease, error) {
+	q, n := a.members[0].q, a.members[0].n
+	if err := a.c.state.moved(q.path); err != nil {
+		return nil, err
+	}
 	// Before the local queue, in which the caller's own lease is ahead.
 	if l, err := q.reenter(ctx, n); l != nil || err != nil {
 		return l, err
 	}
-	q.c.state.pin(q.path)
-	defer q.c.state.unpin(q.path)
 	if q.shared {
 		if _, err := a.yield(ctx, q); err != nil {
 			return nil, err
@@ -196,11 +198,10 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
 	for try := (tries{}); ; t = (ticket{}) { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
-		a.unwatch()
 		switch {
 		case err == nil:
 			return h, nil
-		case len(a.places) > 0 || try.over(ctx, nil, didNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+		case len(a.entries)+len(a.left) > 0 || try.over(ctx, nil, didNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
 			return nil, a.giveUp(ctx, err)
 		}
 	}
@@ -208,111 +209,119 @@ func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err er
 
 // once is one try, in one session. It is for acquisitions of one lock.
 func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
-	p, h, err := a.arrive(ctx, t)
+	arrived, h, err := a.arrive(ctx, t)
 	if h != nil || err != nil {
 		return h, err
 	}
-	if err := p.reach(ctx); err != nil {
+	w := arrived.waiter()
+	defer w.end()
+	g, err := w.reach(ctx, arrived.lists)
+	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx)
+	return a.hold(ctx, g)
 }
 
 // arrive queues, or takes over the place that came with the ticket, or a share of what this client reads.
-func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, error) {
-	places, err := a.open(ctx, t.k)
+func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, *holding, error) {
+	all, err := a.open(ctx, t.k)
 	if err != nil {
-		return nil, nil, err
+		return arrival{}, nil, err
 	}
-	p := places[0]
-	if len(p.nodes) == 0 && p.q.shared {
-		if h, err := p.share(ctx); h != nil || err != nil {
-			return nil, h, notQueued(err)
+	if len(a.entries) > 0 { // inherited
+		e := a.entries[0]
+		e.relabel(ctx)
+		if t.children == nil {
+			return arrival{entry: e}, nil, e.exhausted()
+		}
+		return arrival{e, [][]string{t.children}}, nil, e.exhausted() // it was listed behind a create of this session
+	}
+	own := &all[0]
+	if own.q.shared {
+		if h, err := own.share(ctx); h != nil || err != nil {
+			return arrival{}, h, notQueued(err)
 		}
 	}
-	switch {
-	case len(p.nodes) == 0:
-		if err := p.prepare(p.q.entrance()); err != nil {
-			return nil, nil, err
-		}
-		if err := a.join(ctx, places); err != nil {
-			return nil, nil, err
-		}
-	default:
-		p.relabel(ctx)
-		if t.children != nil { // it was listed behind a create of this session
-			p.lists = [][]string{t.children}
-		}
-		p.proven = p.lists != nil && p.named()
+	e, err := own.entry(own.q.entrance())
+	if err != nil {
+		return arrival{}, nil, err
 	}
-	return p, nil, p.exhausted()
+	arrived, err := a.join(ctx, e)
+	if err != nil {
+		return arrival{}, nil, err
+	}
+	return arrived[0], nil, e.exhausted()
 }
 
-// open finds the session, and for each member the declaration and a place. Only a place that is inherited has a node yet.
-func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place, error) {
-	a.places = nil
-	places := make([]*place, len(a.members))
+// open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
+func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, error) {
+	a.entries = nil
+	all := make([]terms, len(a.members))
 	for i, m := range a.members {
-		places[i] = &place{a: a, member: m, in: m.q.entrance()}
+		all[i] = terms{member: m, a: a}
 	}
 	if inherited != nil {
-		places[0].s, places[0].nodes, a.places = inherited.s, []*contender{inherited}, places
+		all[0].e = inherited.e
+		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*contender{inherited}}}
 	}
 	if ctx.Err() != nil {
 		return nil, a.ended(ctx)
 	}
-	s, err := a.c.Session(ctx)
+	e, err := a.c.epoch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if inherited != nil && inherited.s != s { // it went with its session
-		places[0].nodes, a.places = nil, nil
+	if inherited != nil && inherited.e != e { // it went with its session
+		a.entries = nil
 	}
-	for _, p := range places {
-		p.s = s
-		if p.d, err = a.c.declared(ctx, s, p.q); err != nil {
-			if len(a.places) == 0 {
+	for i := range all {
+		t := &all[i]
+		t.e = e
+		if t.d, err = e.declared(ctx, t.q); err != nil {
+			if len(a.entries) == 0 {
 				err = notQueued(err) // reads are all there was so far
 			}
 			return nil, err
 		}
-		if err := p.possible(); err != nil {
+		if err := t.possible(); err != nil {
 			return nil, err
 		}
 	}
-	return places, nil
+	return all, nil
 }
 
-// join creates the nodes of the places in one transaction, and lists the queues behind it: one round trip. When it succeeds the
-// places are the acquisition's.
-func (a *acquisition) join(ctx context.Context, places []*place) error {
-	t := &txn{c: a.c, s: places[0].s, born: places[0].nodes}
+// join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
+// are the acquisition's.
+func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, error) {
+	t := &txn{e: entries[0].e, born: entries[0].nodes}
 	var dirs []string
-	for i, p := range places {
+	for i, e := range entries {
 		if i > 0 {
-			t.born = append(slices.Clip(t.born), p.nodes...)
+			t.born = append(slices.Clip(t.born), e.nodes...)
 		}
-		if !p.crowded() {
-			dirs = append(dirs, p.dirs()...)
+		if !e.crowded() {
+			dirs = append(dirs, e.dirs()...)
 		}
 	}
 	lists, err := t.run(ctx, dirs...)
 	if t.left != nil {
 		a.left = append(a.left, t.left)
 	}
-	for _, p := range places {
-		err = p.q.complete(ctx, p.s, err) // the first that may be completed; the next try finds what else is missing
+	for _, e := range entries {
+		err = e.q.complete(ctx, e.e.s, err) // the first that may be completed; the next try finds what else is missing
 	}
-	if err != nil {
-		return a.halfMade(err)
+	if err = a.reread(ctx, entries, err); err != nil {
+		return nil, a.halfMade(err)
 	}
-	a.places = places
-	for _, p := range places {
-		if n := len(p.dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
-			p.lists, lists, p.proven = lists[:n], lists[n:], true
+	a.entries = entries
+	arrived := make([]arrival, len(entries))
+	for i, e := range entries {
+		arrived[i].entry = e
+		if n := len(e.dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
+			arrived[i].lists, lists = lists[:n], lists[n:]
 		}
 	}
-	return nil
+	return arrived, nil
 }
 
 // halfMade says what a NoNode for a queue means.
@@ -325,18 +334,17 @@ func (a *acquisition) halfMade(err error) error {
 
 // nodes are our contenders.
 func (a *acquisition) nodes() (ks []*contender) {
-	for _, p := range a.places {
-		ks = append(ks, p.nodes...)
+	for _, e := range a.entries {
+		ks = append(ks, e.nodes...)
 	}
 	return ks
 }
 
 // hold makes a holding of what is granted: the session heartbeats from here on.
-func (a *acquisition) hold(ctx context.Context) (*holding, error) {
-	first := a.places[0]
-	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}
-	switch {
-	case a.set:
+func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
+	first := g.entries[0]
+	h := &holding{czxid: g.czxid, place: place{q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	if a.set {
 		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.
 		all := *first.q
 		all.path = a.path
@@ -344,15 +352,13 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)
 		}
-	case first.n == 0:
-		h.czxid = first.czxid
 	}
 	if a.set || first.n == 0 && !first.q.shared { // others may join readers, and hold permits too
 		h.tickets = a.tickets
 	}
 	// Not where others want it as well: to find out whether one of them waits would cost a look at the queue for each grant.
-	if first.q.opts.retention > 0 && !a.set && !first.queued {
-		h.keep = &retention{listed: time.Now(), silence: first.s.Timeout()}
+	if first.q.opts.retention > 0 && !a.set && !g.queued {
+		h.keep = &retention{listed: time.Now(), silence: first.e.s.Timeout()}
 	}
 	return hold(ctx, h)
 }
@@ -365,14 +371,9 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 // would meet it again.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
-	for _, p := range a.places {
-		if p.left != nil {
-			left = append(left, p.left)
-		}
-	}
 	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
-		!a.places[0].permits() && nodes[0].s.State() != session.StateLost
-	a.tickets, a.places, a.left = nil, nil, nil
+		!a.entries[0].permits() && nodes[0].e.s.State() != session.StateLost
+	a.tickets, a.entries, a.left = nil, nil, nil
 	if heritable && st.handOver(tickets[0], ticket{k: nodes[0]}) {
 		return err
 	}
@@ -390,10 +391,4 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 		})
 	})
 	return err
-}
-
-func (a *acquisition) unwatch() {
-	for _, p := range a.places {
-		p.unwatch()
-	}
 }

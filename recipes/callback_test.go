@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // handler is a slog.Handler that is a function.
@@ -108,7 +109,7 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 				u.mu.Lock()
 				defer u.mu.Unlock()
 				for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventReleased, recipes.EventLost,
-					recipes.EventHeartbeat, recipes.EventSessionSuspected, recipes.EventSessionConnected, recipes.EventSessionLost} {
+					recipes.EventHeartbeat, session.EventSuspected, session.EventConnected, recipes.EventSessionLost} {
 					assert.NotZero(t, u.seen[string(what)], what)
 				}
 				assert.NotZero(t, u.seen["log: session lost"], "the log line")

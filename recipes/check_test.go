@@ -81,7 +81,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		app := kind.ACL{Scheme: "digest", ID: zktest.DigestID("app:x1"), Perms: kind.PermAll}
 		l.declare("/open", kind.Mutex.New())
-		l.declare("/theirs", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = []kind.ACL{app} })
+		l.declare("/theirs", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.List{app} })
 		require.NoError(t, l.srv.Create("/foreign", []byte("10.0.0.1")))
 		admin, err := l.client("admin").Session(t.Context())
 		require.NoError(t, err)

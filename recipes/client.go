@@ -42,7 +42,7 @@ type Config struct {
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
 	ID string
-	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
+	// Logger receives the log lines of this package; nil = none.
 	// No lock depends on its handler, which may be slow or use the Client.
 	Logger *slog.Logger
 	// Observer receives an event for everything the recipes do, for metrics, traces and logs; nil = none.
@@ -108,21 +108,11 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
 // uses that any more.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	for {
-		s, err := c.conn.Session(ctx)
-		if err != nil {
-			return nil, err
-		}
-		cleared := c.state.clearing(s)
-		if cleared == nil {
-			return s, nil
-		}
-		select {
-		case <-cleared:
-		case <-ctx.Done():
-			return s, nil // whatever is asked of it ends at once
-		}
+	e, err := c.epoch(ctx)
+	if err != nil {
+		return nil, err
 	}
+	return e.s, nil
 }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
@@ -156,7 +146,7 @@ func (c *Client) State() session.State { return c.conn.Newest().State() }
 // clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
-		return fmt.Errorf("recipes: revoke %s: that is nobody's contender; take the path from package inspect", node)
+		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)
 	}
 	s, err := c.Session(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ const lastSequence = math.MaxInt32 - 1<<20
 // contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
 // we know it again whatever happened to the reply of its create.
 type contender struct {
-	s      *Session
+	e      *epoch
 	dir    string // the queue it is in
 	prefix string // unique part of its name, up to the sequence number
 	digits string // the number, where the server is not to choose it
@@ -37,7 +37,6 @@ type contender struct {
 	id     string // whom data names; "" while a write that changes that is under way
 	acl    []zk.ACL
 	flags  int32
-	home   *janitor // of its session, which knows of every node that exists
 	freed  atomic.Bool
 	work   atomic.Pointer[holding] // what it was granted for, or is about to be
 	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
@@ -86,21 +85,21 @@ func newUUID() (u [16]byte) {
 // eleven characters, and is given back at once (exhausted).
 func (k *contender) reserve() error {
 	size := int64(len(k.dir) + 1 + len(k.prefix) + 10)
-	if k.home.bytes.Add(size) > maxEphemeralBytes {
-		k.home.bytes.Add(-size)
+	if k.e.bytes.Add(size) > maxEphemeralBytes {
+		k.e.bytes.Add(-size)
 		k.freed.Store(true) // nothing is booked, so there is nothing to give back
-		return fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d; open another Client", ErrSessionFull,
-			k.home.bytes.Load()+size, maxEphemeralBytes)
+		return &session.OpError{Op: "create", Path: k.dir, Outcome: session.OutcomeNotSent, Hint: "open another Client",
+			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", errSessionFull, k.e.bytes.Load()+size, maxEphemeralBytes)}
 	}
-	k.home.exists(k)
+	k.e.exists(k)
 	return nil
 }
 
 // free gives the bytes back, once, when the node is known not to exist (any more).
 func (k *contender) free() {
 	if k.freed.CompareAndSwap(false, true) {
-		k.home.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
-		k.home.forget(k)
+		k.e.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
+		k.e.forget(k)
 	}
 }
 
@@ -135,7 +134,7 @@ func (k *contender) found(path string) error {
 		return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, path)
 	}
 	k.path, k.name, k.seq = path, name, p.Seq
-	k.home.exists(k)
+	k.e.exists(k)
 	return nil
 }
 
@@ -144,7 +143,7 @@ func (k *contender) exhausted() error {
 	if k.seq >= 0 && k.seq <= lastSequence {
 		return nil
 	}
-	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", ErrSequenceExhausted, k.dir, k.seq)
+	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", errSequenceExhausted, k.dir, k.seq)
 }
 
 // pick returns the child that is this contender, or "". The prefix has 122 random bits and ends in the marker, so no other
@@ -207,7 +206,7 @@ func readable(acl []zk.ACL) bool {
 }
 
 // toZK converts an access list.
-func toZK(acl []kind.ACL) []zk.ACL {
+func toZK(acl kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
 		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}

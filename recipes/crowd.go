@@ -33,7 +33,6 @@ func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
 // listing is one reading of a semaphore's permits and of its gate, in this order.
 type listing struct {
-	s     *Session
 	done  chan struct{}
 	lists [][]string
 	err   error
@@ -41,27 +40,27 @@ type listing struct {
 
 // ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
 // by then: an Acquire joins them.
-func (p *place) ask(ctx context.Context) error {
-	if p.a.asking != nil { // by an earlier try
+func (t *terms) ask(ctx context.Context) error {
+	if t.a.asking != nil { // by an earlier try
 		return nil
 	}
-	asking := p.d.crowd.asking
+	asking := t.d.crowd.asking
 	select {
 	case asking <- struct{}{}:
-		p.a.asking = asking
+		t.a.asking = asking
 		return nil
 	default:
 	}
 	select {
 	case asking <- struct{}{}:
-		p.a.asking = asking
+		t.a.asking = asking
 	case <-ctx.Done():
-		return p.a.ended(ctx)
+		return t.a.ended(ctx)
 	}
-	if held := p.q.c.state.ticketOwner(ctx, p.q.localKey()); held != nil {
-		return p.a.heldLocally(p.q, held)
+	if held := t.q.c.state.ticketOwner(ctx, t.q.localKey()); held != nil {
+		return t.a.heldLocally(t.q, held)
 	}
-	return obey(ctx, p) // the wait may have been long
+	return obey(ctx, t) // the wait may have been long
 }
 
 // asked ends what ask began.
@@ -73,18 +72,18 @@ func (a *acquisition) asked() {
 }
 
 // crowded reports whether so many calls ask for permits that this one shares a listing.
-func (p *place) crowded() bool { return p.permits() && len(p.a.asking) > ownListings }
+func (e *entry) crowded() bool { return e.permits() && len(e.a.asking) > ownListings }
 
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
-func (p *place) listed(ctx context.Context) ([][]string, error) {
-	return p.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], p.node().name) })
+func (e *entry) listed(ctx context.Context) ([][]string, error) {
+	return e.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().name) })
 }
 
-// listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one of each session is under way.
-func (p *place) listWithOthers(ctx context.Context, willDo func(*listing) bool) ([][]string, error) {
+// listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
+func (t *terms) listWithOthers(ctx context.Context, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
-		l, begun := p.d.crowd.join(p)
+		l, begun := t.d.crowd.join(t)
 		select {
 		case <-l.done:
 		case <-ctx.Done():
@@ -106,26 +105,24 @@ func inOrder(children []string) []string {
 	return names
 }
 
-// join returns the listing of the place's session that is under way, or begins one. It goes on without its callers, because they
+// join returns the listing that is under way, or begins one. It goes on without its callers, because they
 // may have ended when others wait for it.
-func (c *crowd) join(p *place) (l *listing, begun bool) {
+func (c *crowd) join(t *terms) (l *listing, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.listing; l != nil && l.s == p.s {
-		return l, false
+	if c.listing != nil {
+		return c.listing, false
 	}
-	l = &listing{s: p.s, done: make(chan struct{})}
+	l = &listing{done: make(chan struct{})}
 	c.listing = l
-	dirs := []string{p.q.decides().Dir(p.q.path), p.q.entrance().Dir(p.q.path)}
-	p.q.c.state.spawn(func() {
-		l.lists, l.err = listAll(context.Background(), l.s, dirs)
+	dirs := []string{t.q.decides().Dir(t.q.path), t.q.entrance().Dir(t.q.path)}
+	t.q.c.state.spawn(func() {
+		l.lists, l.err = listAll(context.Background(), t.e.s, dirs)
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}
 		c.mu.Lock()
-		if c.listing == l {
-			c.listing = nil
-		}
+		c.listing = nil
 		c.mu.Unlock()
 		close(l.done)
 	})

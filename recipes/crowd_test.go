@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // Heartbeats and releases waited for a slot behind all other requests of their client, first come first served: a crowd of
@@ -42,10 +43,7 @@ func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
 				require.NoError(t, err)
 				ctx, end := context.WithCancel(t.Context())
 				var crowd sync.WaitGroup
-				callers := 5 << 10
-				if raceEnabled { // which keeps memory for each goroutine there ever was at once
-					callers = 2 << 10
-				}
+				callers := effort.Of(5<<10, 2<<10)
 				for range callers {
 					crowd.Go(func() {
 						for read(ctx, s) == nil {
@@ -87,10 +85,7 @@ func (r received) Read(b []byte) (int, error) {
 func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 	const clients, asking, own = 10, 64, 8
 	sizes := []int{250, 500, 1000, 2000, 4000}
-	if raceEnabled {
-		sizes = sizes[:3]
-	}
-	for _, permits := range sizes {
+	for _, permits := range effort.Of(sizes, sizes[:3]) {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.semaphore(permits)

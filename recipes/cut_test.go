@@ -12,12 +12,14 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // longestReply is more than any reply of these scenarios is long: beyond it CutAt cuts behind the reply.
 const longestReply = 260
 
 func TestAConnectionCutAtAnyByteOfAnyReplyLeavesOneHolderAndNoGhost(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	for _, name := range []string{"create", "getChildren2", "getData", "setData", "multi", "delete", "multi of a search", "exists of a search"} {
 		t.Run(name, func(t *testing.T) {
 			op, _, search := strings.Cut(name, " of a ")

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The connection of one client is cut behind every byte, in both directions, of everything it says and hears while it
@@ -168,11 +169,7 @@ func sweep(t *testing.T, sc scene, dir direction, stride int) (offsets int) {
 // cutStride is the distance of the offsets of one recipe. The longest scenes say little that the others do not say: they
 // are swept in steps, and whole (two minutes more) with CUTS_STRIDE=1.
 func cutStride(recipe string) int {
-	stride := max(1, map[string]int{ofAllKinds: 11, ordersObeyed: 7, someOfSeveral: 3}[recipe])
-	if raceEnabled {
-		stride *= 20
-	}
-	return envInt("CUTS_STRIDE", stride)
+	return max(1, map[string]int{ofAllKinds: 11, ordersObeyed: 7, someOfSeveral: 3}[recipe])
 }
 
 const (
@@ -182,6 +179,7 @@ const (
 )
 
 func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
+	effort.Proof(t)
 	counts := make(chan string, 100)
 	start := time.Now()
 	t.Run("sweep", func(t *testing.T) {
@@ -189,7 +187,7 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 			for _, dir := range []direction{toServer, toClient} {
 				t.Run(fmt.Sprintf("%s %v", sc.name, dir), func(t *testing.T) {
 					t.Parallel()
-					stride := cutStride(sc.name)
+					stride := envInt("CUTS_STRIDE", effort.Of(1, 20)*cutStride(sc.name))
 					n := sweep(t, sc, dir, stride)
 					require.Greater(t, n, 500/stride, "the cuts did not reach what they should")
 					counts <- fmt.Sprintf("%5d offsets %v, one in %d: %s", n, dir, stride, sc.name)
@@ -206,10 +204,8 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 
 // The search for what a cut left unknown is cut as well: up to four times more, at bytes the seed decides.
 func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
-	rounds := 150
-	if raceEnabled {
-		rounds = 8
-	}
+	effort.Proof(t)
+	rounds := effort.Of(150, 8)
 	t.Run("sweep", func(t *testing.T) {
 		for i, sc := range scenes() {
 			t.Run(sc.name, func(t *testing.T) {

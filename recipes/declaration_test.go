@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A declaration that changes while its waiter reads something else, and is read again by somebody else first.
@@ -43,22 +44,13 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	}
 }
 
-// manyDeclarations is how many declarations the client keeps. The race detector needs 256 KiB for each goroutine, and each
-// of these tests has a goroutine a lock: under it the client keeps fewer.
-func manyDeclarations(c *recipes.Client) int {
-	if raceEnabled {
-		const some = 256
-		c.KeepDeclarations(some)
-		return some
-	}
-	return recipes.MaxDeclarations
-}
-
 // More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
 func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
-		n := manyDeclarations(c) + 50
+		kept := effort.Of(recipes.MaxDeclarations, 256) // a goroutine for each
+		c.KeepDeclarations(kept)
+		n := kept + 50
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for i := range n {

@@ -34,7 +34,7 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lo
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
 // returned. If fn returns while it still leads, Lead gives the leadership up, returns fn's error, and does not
 // campaign again. Lead returns ctx's error when ctx ends, and that of a campaign that is not worth another one: the last
-// column of the table "What an error means" in the package documentation says no. WithMaxWait bounds each campaign.
+// column of the table "What an error means" in docs/library.md says no. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -72,20 +72,27 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 // Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers'
 // own lag: the candidate it names may not know yet that it leads. inspect.Lock also returns the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
-	s, err := e.q.c.Session(ctx)
+	if e.q.wrong != nil {
+		return Contender{}, false, e.q.wrong
+	}
+	at, err := e.q.c.epoch(ctx)
 	if err != nil {
 		return Contender{}, false, err
 	}
-	for {
-		children, _, err := s.Children(ctx, e.q.dir())
+	q, err := e.q.present(ctx, at)
+	if errors.Is(err, ErrMoved) {
+		return Contender{}, false, err
+	}
+	for { // also where nothing is declared: nothing is written
+		children, _, err := at.s.Children(ctx, q.dir())
 		if isNoNode(err) {
-			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, e.q.path, err)
+			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.path, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if err != nil || len(line) == 0 {
 			return Contender{}, false, err
 		}
-		leader, err := inspect.ReadContender(ctx, s, e.q.dir(), line[0])
+		leader, err := inspect.ReadContender(ctx, at.s, q.dir(), line[0])
 		if err != nil {
 			return Contender{}, false, err
 		}
@@ -102,9 +109,8 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
 		var last *Contender // nil until something is yielded: "nobody" is, too
-		p := &place{member: member{q: e.q}}
 		for ctx.Err() == nil {
-			leader, w, err := p.leader(ctx)
+			leader, s, w, err := e.leader(ctx)
 			if err != nil {
 				if ctx.Err() != nil || !yield(Contender{}, err) {
 					return
@@ -123,49 +129,51 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			_, _ = p.next(ctx, w) // what goes wrong, the next look tells
-			w.Stop()
+			awaitLook(ctx, s, w, nil) // what goes wrong, the next look tells
 		}
 	}
 }
 
-// leader finds the leader of an election and watches it.
-func (p *place) leader(ctx context.Context) (leader Contender, w *session.Watch, err error) {
-	if p.s, err = p.q.c.Session(ctx); err != nil {
-		return Contender{}, nil, err
+// leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
+// be watched to its end.
+func (e *Election) leader(ctx context.Context) (leader Contender, s *Session, w *session.Watch, err error) {
+	now, err := e.q.c.epoch(ctx)
+	if err != nil {
+		return Contender{}, nil, nil, err
 	}
-	if err := p.observable(ctx); err != nil {
-		return Contender{}, nil, err
+	at, err := e.q.present(ctx, now)
+	if err != nil && !errors.Is(err, ErrDraining) {
+		return Contender{}, nil, nil, err
 	}
 	for {
-		children, err := listChildren(ctx, p.s, p.q.dir())
+		children, err := listChildren(ctx, now.s, at.dir())
 		if err != nil {
-			return Contender{}, nil, err
+			return Contender{}, nil, nil, err
 		}
-		leader, w, err := p.follow(ctx, children)
+		leader, w, err := (&Election{at}).follow(ctx, now.s, children)
 		if w != nil || err != nil {
-			return leader, w, err
+			return leader, now.s, w, err
 		}
 	}
 }
 
 // follow watches the first of the candidates listed, or their list where there is none or we may not read the first, of which
 // we then know the name alone. A nil watch without an error says that the list has changed.
-func (p *place) follow(ctx context.Context, children []string) (Contender, *session.Watch, error) {
+func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
-		leader = inspect.NewContender(p.q.dir(), line[0], nil, nil)
-		data, stat, w, err := getCalledPersistent(ctx, p.s, leader.Path, p.waker())
+		leader = inspect.NewContender(e.q.dir(), line[0], nil, nil)
+		data, stat, w, err := getCalledPersistent(ctx, s, leader.Path, nil)
 		switch {
 		case err == nil:
-			return inspect.NewContender(p.q.dir(), line[0], data, stat), w, nil
+			return inspect.NewContender(e.q.dir(), line[0], data, stat), w, nil
 		case isNoNode(err):
 			return Contender{}, nil, nil
 		case !errors.Is(err, zk.ErrNoAuth):
 			return Contender{}, nil, err
 		}
 	}
-	now, w, err := childrenCalledPersistent(ctx, p.s, p.q.dir(), p.waker())
+	now, w, err := childrenCalledPersistent(ctx, s, e.q.dir(), nil)
 	if err != nil {
 		return Contender{}, nil, err
 	}
@@ -178,13 +186,4 @@ func (p *place) follow(ctx context.Context, children []string) (Contender, *sess
 		return Contender{}, nil, nil
 	}
 	return leader, w, nil
-}
-
-// observable refuses what is no election. Elections that are drained or moved may be watched to their end.
-func (p *place) observable(ctx context.Context) error {
-	_, err := p.q.c.declared(ctx, p.s, p.q)
-	if errors.Is(err, ErrDraining) || errors.Is(err, ErrMoved) {
-		return nil
-	}
-	return err
 }

@@ -26,9 +26,11 @@ var (
 	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = errors.New("recipes: lock is of another kind")
-	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
+	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have. If it names the path to which the
+	// lock is about to move, only a Try returns this, and a call whose context ends before the lock has gone.
 	ErrDraining = errors.New("recipes: lock is draining")
-	// ErrMoved: the declaration says that the lock has another path now; the error's text names it.
+	// ErrMoved: the lock has another path now, and the mark at the old one cannot be followed: to a lock of another stack, address or
+	// kind, in a circle, or over more than eight marks. The text says which. Use the present path.
 	ErrMoved = errors.New("recipes: lock has moved")
 	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
 	ErrLost = errors.New("recipes: lock lost")
@@ -38,7 +40,7 @@ var (
 	ErrRevoked = errors.New("recipes: revocation requested")
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
-	ErrWouldDeadlock = errors.New("recipes: would wait for itself")
+	ErrWouldDeadlock = errors.New("recipes: would deadlock")
 	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
 	// it in the background until that succeeds or the session is over; others may have to wait until then.
 	ErrReleasePending = errors.New("recipes: release pending")
@@ -46,25 +48,28 @@ var (
 	ErrQueueFull = errors.New("recipes: queue full")
 	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
-	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
-	// duplicates. Delete the node and apply it again while nobody queues.
-	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
-	// ErrSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
-	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
-	// use another Client.
-	ErrSessionFull = errors.New("recipes: too many contenders in one session")
 
 	// Of package session, which says more of them.
 
-	ErrClosed          = session.ErrClosed          // Client.Close was called
-	ErrSessionLost     = session.ErrLost            // the session is over, or must be assumed to be: ask Client.Session for the next
-	ErrUnreachable     = session.ErrUnreachable     // no server could be reached, or none granted a session, in the time allowed
-	ErrAuth            = session.ErrAuth            // the servers refused an authentication, or do not know its scheme
-	ErrCannotHeartbeat = session.ErrCannotHeartbeat // the contender's ACL does not let us read it, so it cannot carry heartbeats
+	ErrClosed      = session.ErrClosed      // Client.Close was called
+	ErrSessionLost = session.ErrLost        // the session is over, or must be assumed to be: ask Client.Session for the next
+	ErrUnreachable = session.ErrUnreachable // no server could be reached, or none granted a session, in the time allowed
+	ErrAuth        = session.ErrAuth        // the servers refused an authentication, or do not know its scheme
+)
+
+// Limits that a program cannot do anything about while it runs; [ResultOf] calls the second one a quota.
+var (
+	// errSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
+	// duplicates. Delete the node and apply it again while nobody queues.
+	errSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
+	// errSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
+	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
+	// use another Client.
+	errSessionFull = errors.New("recipes: too many contenders in one session")
 )
 
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
-// table "What an error means" of the package documentation says for which errors that is so. It is never so once the lock was
+// table "What an error means" in docs/library.md says for which errors that is so. It is never so once the lock was
 // granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the
 // cause of its Context, says. Work may have been done by then, and whether to do it again is for the program to decide. It is
 // not so either for a context that has ended, a lock that somebody holds, and calls that the declaration or the ACL forbids.
@@ -142,11 +147,13 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Is makes every HeldError an ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
-// Unwrap returns why the wait ended.
-func (e *HeldError) Unwrap() error { return e.Cause }
+// Unwrap returns ErrHeld, and why the wait ended.
+func (e *HeldError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrHeld}
+	}
+	return []error{ErrHeld, e.Cause}
+}
 
 // whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
 func whyEnded(ctx context.Context) error {

@@ -27,23 +27,32 @@ func campaign(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 }
 
 func draws(n int) func(*recipes.Client) func(context.Context) (*recipes.Lease, error) {
+	return drawsAt("/s", n)
+}
+
+func drawsAt(path string, n int) func(*recipes.Client) func(context.Context) (*recipes.Lease, error) {
 	return func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) }
+		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore(path).Acquire(ctx, n) }
 	}
 }
 
-func everyRecipe() map[string]recipeWay {
-	mutex := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock }
-	write := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").Lock }
-	read := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").RLock }
+func everyRecipe() map[string]recipeWay { return everyRecipeAt("") }
+
+// everyRecipeAt is everyRecipe for locks whose paths end so.
+func everyRecipeAt(suffix string) map[string]recipeWay {
+	m, rw, s, e := "/m"+suffix, "/rw"+suffix, "/s"+suffix, "/e"+suffix
+	mutex := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex(m).Lock }
+	write := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex(rw).Lock }
+	read := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex(rw).RLock }
+	campaign := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Election(e).Campaign }
 	return map[string]recipeWay{
-		"mutex":     {"/m", kind.Mutex, "/m", mutex, mutex},
-		"writer":    {"/rw", kind.RWLock, "/rw", read, write},
-		"reader":    {"/rw", kind.RWLock, "/rw", write, read},
-		"semaphore": {"/s", kind.Semaphore, "/s/locks", draws(1), draws(3)},
-		"election":  {"/e", kind.Election, "/e", campaign, campaign},
-		"set": {"/m", kind.Mutex, "/m", mutex, func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return mixed(c).Lock
+		"mutex":     {m, kind.Mutex, m, mutex, mutex},
+		"writer":    {rw, kind.RWLock, rw, read, write},
+		"reader":    {rw, kind.RWLock, rw, write, read},
+		"semaphore": {s, kind.Semaphore, s + "/locks", drawsAt(s, 1), drawsAt(s, 3)},
+		"election":  {e, kind.Election, e, campaign, campaign},
+		"set": {m, kind.Mutex, m, mutex, func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.MultiLock(c.Mutex(m), c.RWMutex("/rw").Reader(), c.Election("/e")).Lock
 		}},
 	}
 }

@@ -23,15 +23,17 @@ const (
 )
 
 var (
-	ContendersACL = contendersACL
-	CreateNode    = createNode
-	ErrNotApplied = errNotApplied
-	ErrNotListed  = errNotListed
-	Find          = find
-	HeldData      = heldData
-	HolderSelf    = holderSelf
-	Hostname      = hostname
-	Pause         = pause
+	ContendersACL        = contendersACL
+	CreateNode           = createNode
+	ErrNotApplied        = errNotApplied
+	ErrSessionFull       = errSessionFull
+	ErrSequenceExhausted = errSequenceExhausted
+	ErrNotListed         = errNotListed
+	Find                 = find
+	HeldData             = heldData
+	HolderSelf           = holderSelf
+	Hostname             = hostname
+	Pause                = pause
 )
 
 // Decide says whether a contender is admitted, or which one it waits for.
@@ -54,7 +56,10 @@ func (c *Client) KeepDeclarations(n int) { c.state.maxDecls = n }
 func (c *Client) Declarations() int {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	return len(c.state.decls)
+	if c.state.epoch == nil {
+		return 0
+	}
+	return len(c.state.epoch.decls)
 }
 
 // Pinned are the paths whose declarations must be kept.
@@ -68,11 +73,11 @@ func (c *Client) Pinned() []string {
 func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *Session) *atomic.Int64 { return &c.state.janitor(s).bytes }
+func (c *Client) PathBytes(s *Session) *atomic.Int64 { return &c.epochOf(s).bytes }
 
 // Remove leaves contenders to the janitor.
 func (c *Client) Remove(s *Session, ks ...*contender) *sync.WaitGroup {
-	return c.state.janitor(s).remove(ks...)
+	return c.epochOf(s).janitor.remove(ks...)
 }
 
 // Leftovers says what a client still keeps although nothing of it holds or waits.
@@ -82,22 +87,21 @@ func (c *Client) Leftovers() (left []string) {
 	if len(c.state.local) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
 	}
-	for of, j := range c.state.janitors {
-		if n := j.bytes.Load(); n != 0 && of.State() != session.StateLost {
+	if n := len(c.state.lost); n > 0 && s.State() != session.StateLost { // they stay until the next session
+		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
+	}
+	declared := 0
+	if e := c.state.epoch; e != nil {
+		if n := e.bytes.Load(); n != 0 && e.s.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
-	}
-	if n := len(c.state.janitors); n > 1 && s.State() != session.StateLost { // those of lost sessions stay until the next one
-		left = append(left, fmt.Sprintf("janitors of %d sessions", n))
-	}
-	if j := c.state.janitors[s]; j != nil {
-		j.mu.Lock()
-		if j.running || len(j.chores) > 0 {
-			left = append(left, fmt.Sprintf("%d chores", len(j.chores)))
+		e.janitor.mu.Lock()
+		if e.janitor.running || len(e.janitor.chores) > 0 {
+			left = append(left, fmt.Sprintf("%d chores", len(e.janitor.chores)))
 		}
-		j.mu.Unlock()
+		e.janitor.mu.Unlock()
+		declared = len(e.decls)
 	}
-	declared := len(c.state.decls)
 	c.state.mu.Unlock()
 
 	if s.State() == session.StateLost {
@@ -127,22 +131,23 @@ func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclare
 func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
 
 func (q *queue) readDeclared(ctx context.Context) error {
-	s, err := q.c.Session(ctx)
+	e, err := q.c.epoch(ctx)
 	if err == nil {
-		_, err = q.c.declared(ctx, s, q)
+		_, err = e.declared(ctx, q)
 	}
 	return err
 }
 
 // Contenders are n that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *Session, n int) (ks []*contender, err error) {
-	d, err := m.q.c.declared(ctx, s, m.q)
+	e := m.q.c.epochOf(s)
+	d, err := e.declared(ctx, m.q)
 	for range n {
 		if err != nil {
 			break
 		}
 		var k *contender
-		k, err = m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
+		k, err = m.q.contender(e, d, kind.Mutex.Queues[0], holderSelf("a"))
 		ks = append(ks, k)
 	}
 	return ks, err
@@ -155,8 +160,8 @@ func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
 func (l *Lease) Client() *Client   { return l.h.q.c }
-func (l *Lease) Session() *Session { return l.h.s }
-func (l *Lease) SessionID() int64  { return l.h.s.ID() }
+func (l *Lease) Session() *Session { return l.h.e.s }
+func (l *Lease) SessionID() int64  { return l.h.e.s.ID() }
 func (l *Lease) HandOffs() int     { return l.g.passed }
 func (l *Lease) Reads() bool       { return l.h.q.shared }
 func (l *Lease) Ended() error      { return l.ended() }
@@ -196,8 +201,11 @@ func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *He
 	return held
 }
 
-func (t *Turns) Heir(key string) string { return t.st.heir(key).id }
-func (t *Turns) Leave(key string)       { t.st.leave(key) }
+func (t *Turns) Heir(key string) string {
+	next, _ := t.st.heir(key)
+	return next.id
+}
+func (t *Turns) Leave(key string) { t.st.leave(key) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
 	t.st.waitsFor(key, &rival{Contender: kind.Contender{Name: holder.Holder.Name}}, holder.Position)
 }

@@ -262,7 +262,7 @@ func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 1
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) {
-			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
+			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
 		})
 		x, err := l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
 		require.NoError(t, err)

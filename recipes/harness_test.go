@@ -42,9 +42,6 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	})
 }
 
-// leftOut says whether a sweep leaves out its i-th point: under the race detector it takes one of n.
-func leftOut(i, n int) bool { return raceEnabled && i%n != 0 }
-
 // declare provisions a node.
 func (l *lab) declare(path string, p kind.Params, change ...func(*kind.Payload)) {
 	l.t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix, row 43
@@ -17,10 +18,7 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix
 		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		sessions, each := 100, 100
-		if raceEnabled { // which keeps 256 KiB for each goroutine there ever was at once
-			each = 10
-		}
+		sessions, each := 100, effort.Of(100, 10)
 		var ids []int64
 		granted, done := make(chan int, 1), make(chan error, sessions*each)
 		for i := range sessions {

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -59,7 +60,7 @@ func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
 		}), zktest.DropReply)
 		_, err := c.Mutex("/m").Lock(context.Background())
-		require.ErrorIs(t, err, recipes.ErrCannotHeartbeat)
+		require.ErrorIs(t, err, session.ErrCannotHeartbeat)
 		require.Equal(t, 1, lost.Hits())
 		time.Sleep(time.Second) // it is taken away in the background
 		require.Empty(t, l.children("/m"))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A checker that accepts everything is no checker: the models are shown histories that no lock may produce.
@@ -124,10 +126,8 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 
 // Histories the simulation recorded are legal, and no longer are with one forged grant in them, wherever it is put.
 func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
-	seeds, forged := uint64(40), 0
-	if raceEnabled {
-		seeds = 10
-	}
+	effort.Proof(t)
+	seeds, forged := effort.Of[uint64](40, 10), 0
 	for seed := range seeds {
 		plan := newSchedule(seed)
 		w := simulate(t, plan)

@@ -20,37 +20,56 @@ import (
 // cancels its leases' contexts. The call that ended it deletes the nodes or hands them over, and after that passes on the
 // tickets (close), so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
+	place
+	keep  *retention    // nil without WithRetention
+	drop  func()        // the session's hold
+	first *tenure       // of the caller it was made for
+	was   *holding      // which Downgrade has exchanged for this one; else nil
+	known chan struct{} // closed: czxid is known; nil if it was known from the start
+	runs  atomic.Int32  // calls of Do and Lead whose function has not returned
+
+	mu      sync.Mutex
+	state   holdState
+	revoked bool
+	czxid   int64
+	use
+	ending
+	guard
+}
+
+// place is what is held: our nodes, of one or several locks. It does not change.
+type place struct {
 	q       *queue
-	s       *Session
+	e       *epoch
 	d       *declaration
 	ks      []*contender // one; a semaphore has one for each permit
 	tickets []string     // of the local queues that wait for its end; readers and permits have none
 	members []*queue     // of a multi-lock; nil otherwise
 	call    *call
 	wait    time.Duration
+}
 
-	keep  *retention // nil without WithRetention
-	drop  func()     // the session's hold
-	first *tenure    // of the caller it was made for
-	was   *holding   // which Downgrade has exchanged for this one; else nil
+// use is who uses a holding.
+type use struct {
+	leases  int
+	tenures []*tenure // that have begun and not ended
+	passed  int       // holders so far that handed it on
+	writes  int       // of Lease.Multi that may still be applied
+}
 
-	mu       sync.Mutex
+// ending is how it ends.
+type ending struct {
 	contexts map[*Lease]struct{} // the leases whose contexts end with it
 	cause    error               // what they end with
-	known    chan struct{}       // closed: czxid is known; nil if it was known from the start
-	passed   int                 // holders so far that handed it on
-	timer    *time.Timer         // after which the nodes are watched, or looked at again
-	watch    int                 // how often the watching was ended
-	own      []*session.Watch    // on each of them
-	leases   int
-	runs     atomic.Int32 // calls of Do and Lead whose function has not returned
-	tenures  []*tenure    // that have begun and not ended
-	czxid    int64
-	state    holdState
-	why      error // it is over
+	why      error               // it is over
 	ended    time.Time
-	writes   int // of Lease.Multi that may still be applied
-	revoked  bool
+}
+
+// guard watches the nodes.
+type guard struct {
+	timer *time.Timer      // after which they are watched, or looked at again
+	watch int              // how often the watching was ended
+	own   []*session.Watch // on each of them
 }
 
 // hold starts the holding. When it fails the contenders are still the caller's.
@@ -62,15 +81,15 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
-	err := retry(ctx, h.s, unanswered, func() (err error) {
-		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
+	err := retry(ctx, h.e.s, unanswered, func() (err error) {
+		h.drop, err = h.e.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
 	if err != nil {
 		h.unused()
 	}
 	switch {
-	case isNoNode(err), err != nil && h.s.State() == session.StateLost:
+	case isNoNode(err), err != nil && h.e.s.State() == session.StateLost:
 		return nil, lostError(h.ks[0].path, err)
 	case err != nil:
 		return nil, err
@@ -122,7 +141,7 @@ func (h *holding) abandon() {
 	h.leaving()
 	h.q.c.state.spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
-		if h.s.State() != session.StateLost {
+		if h.e.s.State() != session.StateLost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(ticket{})
@@ -195,12 +214,13 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
-	h.drop()         // nothing is believed to be held any more: the session need not die of a release that takes long
-	heir := waiter{} // a set has none
+	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
+	var heir caller
+	waits := false // a set has no heir
 	if h.members == nil && len(h.tickets) > 0 {
-		heir = h.q.c.state.heir(h.tickets[0])
+		heir, waits = h.q.c.state.heir(h.tickets[0])
 	}
-	if heir.id == "" || h.s.State() == session.StateLost {
+	if !waits || h.e.s.State() == session.StateLost {
 		h.leaving()
 		if deleteAll(ctx, h.ks) == nil {
 			h.close(ticket{})
@@ -210,7 +230,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	}
 	var p *passing
 	answered := false
-	if ctx.Err() == nil && h.s.State() == session.StateActive { // else the caller may leave before anything is sent
+	if ctx.Err() == nil && h.e.s.State() == session.StateActive { // else the caller may leave before anything is sent
 		p = h.pass(ctx, heir)
 		answered = p.sent() && p.t.sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
@@ -249,17 +269,17 @@ type passing struct {
 }
 
 // pass sends the transaction.
-func (h *holding) pass(ctx context.Context, heir waiter) *passing {
+func (h *holding) pass(ctx context.Context, heir caller) *passing {
 	about := holderSelf(heir.id)
 	if heir.q != nil {
 		about.RetainMs = heir.q.opts.retention.Milliseconds()
 	}
 	p := &passing{h: h}
-	k, err := h.q.contender(h.s, h.d, h.q.decides(), about)
+	k, err := h.q.contender(h.e, h.d, h.q.decides(), about)
 	if err != nil {
 		return p
 	}
-	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{k}, gone: h.ks}
+	p.t = &txn{e: h.e, born: []*contender{k}, gone: h.ks}
 	_ = p.t.begin(ctx, k.dir) // see sent
 	return p
 }
@@ -295,11 +315,11 @@ func (h *holding) close(t ticket) {
 	h.stopWatching()
 	h.drop()
 	st := &h.q.c.state
-	st.unshare(h)
+	h.e.unshare(h)
 	switch {
 	case t.k == nil:
 		h.left()
-	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestTryMeetsThePlaceNobodyInherited)
+	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.leaving()
 		st.spawn(func() {
 			_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
@@ -332,7 +352,7 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 			ErrWouldDeadlock, q.path)
 	}
 	if !q.opts.reentrant {
-		return nil, fmt.Errorf("%w: the context comes from a lease of %s; a nested call needs WithReentrancy, a goroutine that is to queue a context of its own",
+		return nil, fmt.Errorf("%w: the context comes from a lease of %s; to nest, open the handle WithReentrancy; to wait in another goroutine, use a context that is not derived from the lease",
 			ErrWouldDeadlock, q.path)
 	}
 	if have := len(h.ks); permits > have {

@@ -20,7 +20,7 @@ const moment = 100 * time.Millisecond
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *holding) startWatching() {
 	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		h.q.c.state.janitor(h.s).doubts(h)
+		h.e.doubts(h)
 	}
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 || h.keep != nil // it may have been given back while an exchange failed
@@ -58,7 +58,7 @@ func (h *holding) stopWatching() {
 		}
 	}
 	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		h.q.c.state.janitor(h.s).doubtless(h)
+		h.e.doubtless(h)
 	}
 }
 
@@ -117,20 +117,23 @@ func (h *holding) look(watch, i int) {
 	if say := h.ks[i].mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
 		(*say)()
 	}
-	p := &place{member: member{q: h.q}, s: h.s, nodes: h.ks[i : i+1], call: news}
+	o := &own{k: h.ks[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := retry(context.Background(), h.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
-			p.unwatch()
-			return p.readOwn(context.Background())
+		err := retry(context.Background(), h.e.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
+			o.unwatch()
+			if err := o.read(context.Background(), news); err != nil || !o.hidden {
+				return err
+			}
+			return o.exists(context.Background())
 		})
-		if !h.watching(watch, i, p) {
-			p.unwatch()
+		if !h.watching(watch, i, o, news) {
+			o.unwatch()
 			return
 		}
 		revoked := errors.Is(err, ErrRevoked)
 		if i == 0 && (err == nil || revoked) {
-			h.tokenIs(p.czxid)
+			h.tokenIs(o.czxid)
 		}
 		switch {
 		case err == nil:
@@ -145,16 +148,16 @@ func (h *holding) look(watch, i int) {
 
 // watching keeps the watch on a node, to be stopped; the one before it has called. Of a node that is hidden from us there is
 // none: it is looked at again after a session timeout.
-func (h *holding) watching(watch, i int, p *place) bool {
+func (h *holding) watching(watch, i int, o *own, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !h.watched() || h.watch != watch:
 		return false
-	case p.own != nil:
-		h.own[i] = p.own
-	case p.hidden:
-		h.timer = time.AfterFunc(h.s.Timeout(), p.call)
+	case o.w != nil:
+		h.own[i] = o.w
+	case o.hidden:
+		h.timer = time.AfterFunc(h.e.s.Timeout(), again)
 	}
 	return true
 }
@@ -175,7 +178,7 @@ func (h *holding) tokenIs(czxid int64) {
 	}
 }
 
-// doubt is told the session's state by those that follow it: see janitor.follow.
+// doubt is told the session's state by those that follow it: see epoch.follow.
 func (h *holding) doubt(state session.State) {
 	if state != session.StateLost {
 		h.inDoubt(state == session.StateSuspect)

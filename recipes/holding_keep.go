@@ -53,7 +53,7 @@ func (k *retention) end() []*session.Watch {
 func (h *holding) listen() {
 	h.listens(h.d.w.Beside(h.asked))
 	h.q.c.state.spawn(func() {
-		children, w, err := childrenCalledPersistent(context.Background(), h.s, h.ks[0].dir, h.asked)
+		children, w, err := childrenCalledPersistent(context.Background(), h.e.s, h.ks[0].dir, h.asked)
 		h.others(children, err)
 		if err == nil {
 			h.listens(w)
@@ -67,7 +67,7 @@ func (h *holding) listenAgain() {
 		return
 	}
 	h.keep.listed = time.Now()
-	h.q.c.state.spawn(func() { h.others(listChildren(context.Background(), h.s, h.ks[0].dir)) })
+	h.q.c.state.spawn(func() { h.others(listChildren(context.Background(), h.e.s, h.ks[0].dir)) })
 }
 
 // others checks whether a list of the queue shows anybody else.
@@ -145,7 +145,7 @@ func (h *holding) quit() {
 // resume takes a kept place into use for a caller of the handle q; the queue's mutex is held. It checks the time itself, because in
 // a process that was suspended the timer is late.
 func (h *holding) resume(q *queue) bool {
-	if q == nil || q.opts.retention == 0 || !h.fits(q) || !h.s.Sure() {
+	if q == nil || q.opts.retention == 0 || !h.fits(q) || !h.e.s.Sure() {
 		return false
 	}
 	h.mu.Lock()

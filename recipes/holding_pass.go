@@ -11,7 +11,7 @@ func (h *holding) passOn(l *Lease) bool {
 	st := &h.q.c.state
 	st.mu.Lock()
 	s := st.local[h.tickets[0]]
-	var heir waiter
+	var heir caller
 	switch {
 	case s == nil:
 	case len(s.waiters) > 0 && h.fits(s.waiters[0].q) && h.release(l, s.waiters[0].q):
@@ -43,12 +43,12 @@ func (h *holding) fits(q *queue) bool {
 // release ends the last lease. If there is an heir, it begins the heir's lease, whose tenure begins with acquired; otherwise the
 // place is kept. The queue's mutex is held.
 func (h *holding) release(l *Lease, heir *queue) bool {
-	sure, opts := h.s.Sure(), &l.g.q.opts
+	sure, opts := h.e.s.Sure(), &l.g.q.opts
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// A place that nobody else waits for is passed on any number of times, between handles with the option.
 	alone := h.keep != nil && !h.keep.asked && opts.retention > 0 && (heir == nil || heir.opts.retention > 0)
-	if heir == nil && h.ks[0].home.bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
+	if heir == nil && h.ks[0].e.bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
 		return false
 	}
 	if !sure || h.leases != 1 || !h.free() || !alone && (heir == nil || h.passed >= opts.maxHandoffs) {

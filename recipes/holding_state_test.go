@@ -1,6 +1,9 @@
 package recipes_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,4 +58,25 @@ func TestALeaseIsDowngradedOnce(t *testing.T) {
 		require.NoError(t, r.v.Verify(t.Context()))
 		l.unlock(r.v)
 	})
+}
+
+// A struct that knows everything has states that nobody has named.
+func TestNoStructHasMoreThanFifteenFields(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			if s, ok := n.(*ast.TypeSpec); ok {
+				if fields, ok := s.Type.(*ast.StructType); ok {
+					require.LessOrEqual(t, fields.Fields.NumFields(), 15, "%s in %s", s.Name, file)
+				}
+			}
+			return true
+		})
+	}
 }

@@ -29,7 +29,6 @@ func TestInterop(t *testing.T) {
 	t.Run("downgrade", l.downgrades)
 	t.Run("access", l.access)
 	t.Run("killed", l.killed)
-	t.Run("soak", l.soak)
 }
 
 func (l *realLab) matrix(t *testing.T, g grid) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The soak: so many grants of one mutex, by these programs. A share of a program that is killed is finished by the one
@@ -92,10 +93,12 @@ func (b *ledger) books(who string) func(string) {
 	}
 }
 
-// soak lets Go, Java and Python programs take one mutex that guards a counter. It kills a Java and a Go process in the
-// worst place, between its write and its acknowledgement, and a Python process wherever it happens to be, and starts
-// others in their place.
-func (l *realLab) soak(t *testing.T) {
+// Go, Java and Python programs take one mutex that guards a counter. A Java and a Go process are killed in the worst place,
+// between the write and its acknowledgement, a Python process wherever it happens to be, and others are started in their place.
+func TestInteropSoak(t *testing.T) {
+	effort.Proof(t, effort.Raced)
+	t.Parallel()
+	l := newLab(t)
 	require.NoError(t, l.build(t))
 	s := &soak{realLab: l, lock: l.provision(t, mutexes.declare(kind.WireCurator)), owner: "/soak-owner", counter: "/soak-counter",
 		ledger: ledger{by: map[string]int{}, waiting: map[string]chan struct{}{}, until: map[string]int{}, stopped: make(chan stop, 2)}}

@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -49,7 +45,7 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 		then()
 		return
 	}
-	b := ks[0].s.Batch()
+	b := ks[0].e.s.Batch()
 	sent := b.Delete(paths(ks)...)
 	_ = b.Offer(ctx) // what was not sent is the janitor's, too
 	c.state.spawn(func() {
@@ -96,8 +92,8 @@ func (c *Client) dropped(ks []*contender, err error) error {
 	if err == nil {
 		return nil
 	}
-	s := ks[0].s
-	gone := c.state.janitor(s).remove(ks...)
+	s := ks[0].e.s
+	gone := ks[0].e.janitor.remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
@@ -111,7 +107,7 @@ func (c *Client) dropped(ks []*contender, err error) error {
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	b := ks[0].s.Batch()
+	b := ks[0].e.s.Batch()
 	b.Delete(paths(ks)...)
 	return deleted(ks, b.Do(ctx))
 }
@@ -127,120 +123,14 @@ func deleted(ks []*contender, err error) error {
 	return err
 }
 
-// janitor removes what a session must not leave behind, and knows how many bytes of paths it has. One goroutine per session
-// works through all chores until none is left or the session is over: ten thousand failed searches are one goroutine.
+// janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
+// or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	s     *Session
-	st    *clientState
-	bytes atomic.Int64 // of the paths of the session's contenders
+	e *epoch
 
 	mu      sync.Mutex
-	nodes   map[*contender]string    // those that exist, or may; with their paths where these are known
-	timers  map[*time.Timer]struct{} // of after
 	chores  []*chore
 	running bool
-	doubted map[*holding]bool // those that want to know of doubts about the session
-	kick    chan struct{}     // one has come while there is a doubt
-
-	// Of a session that is lost, guarded by clientState.mu.
-	cleared *Session  // through which the nodes that nobody works under were deleted last
-	until   time.Time // it is tried to close the session until then; zero before the first try
-}
-
-// doubts has h told of doubts about the session, of one that there is already too.
-func (j *janitor) doubts(h *holding) {
-	j.mu.Lock()
-	if j.doubted == nil {
-		j.doubted = map[*holding]bool{}
-	}
-	j.doubted[h] = true
-	j.mu.Unlock()
-	if j.s.State() != session.StateActive { // looked at behind the entry: a doubt that comes later is told
-		select {
-		case j.kick <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (j *janitor) doubtless(h *holding) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.doubted, h)
-}
-
-// exists notes a contender that exists, or may if its path is not known yet.
-func (j *janitor) exists(k *contender) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.nodes == nil {
-		j.nodes = map[*contender]string{}
-	}
-	j.nodes[k] = k.path
-	if strings.HasPrefix(k.name, k.prefix) { // they are one string from here on
-		k.prefix = k.name[:len(k.prefix)]
-	}
-}
-
-// forget notes that it does not exist any more.
-func (j *janitor) forget(k *contender) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.nodes, k)
-}
-
-// after has f run when d has passed, unless the session is over by then.
-func (j *janitor) after(d time.Duration, f func()) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.s.Err() != nil { // else rest comes later
-		return
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(d, func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if _, runs := j.timers[timer]; runs {
-			delete(j.timers, timer)
-			j.st.spawn(f)
-		}
-	})
-	if j.timers == nil {
-		j.timers = map[*time.Timer]struct{}{}
-	}
-	j.timers[timer] = struct{}{}
-}
-
-// rest stops the timers, which refer to the session and to the client.
-func (j *janitor) rest() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for timer := range j.timers {
-		timer.Stop()
-	}
-	j.timers = nil
-}
-
-// follow tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
-// the state, so it meets a change or a holding that comes in between at the next turn. Two changes in quick succession may look
-// like none.
-func (j *janitor) follow() {
-	for {
-		changed := j.s.Changed()
-		j.mu.Lock()
-		doubted := slices.Collect(maps.Keys(j.doubted))
-		j.mu.Unlock()
-		state := j.s.State()
-		for _, h := range doubted {
-			h.doubt(state)
-		}
-		select {
-		case <-changed:
-		case <-j.kick:
-		case <-j.s.Done():
-			return
-		}
-	}
 }
 
 // chore is a contender to be deleted, under its name if that is known, or found by its prefix.
@@ -260,7 +150,7 @@ func (j *janitor) remove(ks ...*contender) *sync.WaitGroup {
 	}
 	if !j.running && len(j.chores) > 0 {
 		j.running = true
-		j.st.spawn(j.work)
+		j.e.c.state.spawn(j.work)
 	}
 	return &gone
 }
@@ -272,7 +162,7 @@ var errLeft = errors.New("nodes are left to be deleted")
 // for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
-		_ = patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
+		_ = patiently(context.Background(), j.e.s, func(error) bool { return true }, j.sweep)
 	}
 }
 
@@ -337,7 +227,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		switch err := j.try(c.k); {
 		case err == nil:
 			c.finish()
-		case j.s.State() == session.StateLost:
+		case j.e.s.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
@@ -350,17 +240,17 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 
 // try deletes one contender; nil when it is known not to exist. Its deadline keeps the janitor free for the others.
 func (j *janitor) try(k *contender) error {
-	ctx, cancel := detached(context.Background(), j.s)
+	ctx, cancel := detached(context.Background(), j.e.s)
 	defer cancel()
 	path := k.path
 	if path == "" {
-		name, err := find(ctx, j.s, k)
+		name, err := find(ctx, j.e.s, k)
 		if err != nil || name == "" {
 			return err
 		}
 		path = kind.JoinPath(k.dir, name)
 	}
-	if err := j.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
+	if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
 		return err
 	}
 	return nil

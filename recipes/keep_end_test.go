@@ -136,7 +136,7 @@ func TestAKeptPlaceIsNotUsedInDoubt(t *testing.T) {
 }
 
 // A Try that is refused ends the retention: the next one finds the lock free.
-func TestATryThatMeetsAKeptPlaceEndsIt(t *testing.T) {
+func TestARefusedTryEndsARetention(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		_, x := l.keeping()
 		rival := l.client("b").Mutex("/m")

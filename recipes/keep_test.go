@@ -287,7 +287,7 @@ func TestALockThatWasWaitedForIsNotKept(t *testing.T) {
 }
 
 // An Observer is told of each lease, with a call of its own, and of the place by node and token.
-func TestLeasesOfOneRetentionAreToldApart(t *testing.T) {
+func TestEachLeaseOfARetainedPlaceHasEventsOfItsOwn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var mu sync.Mutex
 		var events []recipes.Event

@@ -78,10 +78,10 @@ func (c looking) Err() error {
 
 // overdue looks at the clock; when it reports true the lease is lost.
 func (h *holding) overdue() bool {
-	if time.Now().Before(h.s.Deadline()) || h.s.State() != session.StateLost {
+	if time.Now().Before(h.e.s.Deadline()) || h.e.s.State() != session.StateLost {
 		return false
 	}
-	h.lose(h.s.Err()) // which the session does too, but perhaps it has just begun to
+	h.lose(h.e.s.Err()) // which the session does too, but perhaps it has just begun to
 	return true
 }
 
@@ -130,11 +130,11 @@ func (l *Lease) Node() string { return l.h.ks[0].path }
 // token.
 //
 // The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for
-// it: one round trip at most. Token then returns 0, which is not a valid token, if the lease ended first, or if the
-// lock's access lists do not let the client read its own node, which servers from 3.8.4 and 3.9.2 on hide. Readers of
-// one lock, and permits of one semaphore, have tokens too, but these order grants, not holders: compare them per
-// slot. After a restored backup ZooKeeper counts from an older state again, and tokens may repeat: "locktree help
-// restore-backup" says how to prevent that.
+// it: one round trip at most. Token then returns 0, which is not a valid token, if the lease ended first, or if the ACL
+// denies the client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock, and permits of
+// one semaphore, have tokens too, but these order grants, not holders: compare them per slot. After a restored backup
+// ZooKeeper counts from an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent
+// that.
 func (l *Lease) Token() uint64 {
 	h := l.h
 	if h.known != nil {
@@ -152,7 +152,7 @@ func (l *Lease) Token() uint64 {
 // timeout after the last committed write of its session was sent. It advances while the connection is good. For a
 // lease that has ended it is no later than the end.
 func (l *Lease) Deadline() time.Time {
-	at := l.h.s.Deadline()
+	at := l.h.e.s.Deadline()
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	for _, ended := range []time.Time{l.released, l.h.ended} {
@@ -170,8 +170,8 @@ func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := retry(ctx, l.h.s, func(err error) bool { return unanswered(err) && l.ended() == nil }, func() error {
-		return l.h.s.Confirm(ctx, paths(l.h.ks)...)
+	err := retry(ctx, l.h.e.s, func(err error) bool { return unanswered(err) && l.ended() == nil }, func() error {
+		return l.h.e.s.Confirm(ctx, paths(l.h.ks)...)
 	})
 	if isNoNode(err) {
 		l.h.lose(err)
@@ -211,7 +211,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	for _, k := range l.h.ks {
 		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
 	}
-	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
+	res, err := l.h.e.s.Multi(ctx, append(guarded, ops...)...)
 	l.h.endWrite(err)
 	if len(res) == 0 { // the reply did not come
 		return nil, afterGrant(err)
@@ -279,7 +279,7 @@ func (l *Lease) outlived(ctx context.Context) (context.Context, context.CancelFu
 	if own == nil || own.h != l.h || ctx.Err() != nil {
 		return ctx, func() {}
 	}
-	until := time.Now().Add(l.h.s.Timeout())
+	until := time.Now().Add(l.h.e.s.Timeout())
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until = at
 	}
@@ -342,7 +342,7 @@ func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.h.s.Timeout(), l.g.q.opts.maxRelease
+	most, set := l.h.e.s.Timeout(), l.g.q.opts.maxRelease
 	for _, q := range l.h.members {
 		set = shorter(set, q.opts.maxRelease)
 	}

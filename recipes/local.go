@@ -11,7 +11,7 @@ import (
 type localQueue struct {
 	owner    string        // the ID of the goroutine that has the ticket
 	state    ownerState    // of the owner
-	waiters  []waiter      // in the order of arrival
+	waiters  []caller      // in the order of arrival
 	kept     *holding      // nobody holds, and this is kept for the next one: see WithRetention
 	holder   *rival        // what the owner waits for, if it is known to wait; its data may change, with mu held
 	position int           // how many are ahead of the owner then
@@ -31,8 +31,8 @@ const (
 // String completes the sentence "the lock is ... by this client".
 func (o ownerState) String() string { return [...]string{"asked for", "held", "being given back"}[o] }
 
-// waiter is a goroutine that waits for the ticket.
-type waiter struct {
+// caller is a goroutine that waits for the ticket.
+type caller struct {
 	id   string
 	q    *queue      // by which it can take over what is held; nil where it cannot
 	pass chan ticket // of capacity 1: handing over never blocks
@@ -85,7 +85,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 		waits(s.ahead(len(s.waiters)))
 	}
 	pass := make(chan ticket, 1)
-	s.waiters = append(s.waiters, waiter{id, by, pass})
+	s.waiters = append(s.waiters, caller{id, by, pass})
 	for {
 		var err error
 		var waits <-chan struct{}
@@ -105,7 +105,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			err = whyEnded(ctx)
 		}
 		st.mu.Lock()
-		i := slices.IndexFunc(s.waiters, func(w waiter) bool { return w.pass == pass })
+		i := slices.IndexFunc(s.waiters, func(w caller) bool { return w.pass == pass })
 		switch {
 		case i < 0:
 			st.mu.Unlock()
@@ -235,9 +235,9 @@ func (st *clientState) pass(key string, t ticket) bool {
 
 // next takes out the first who waits, and makes it the owner; mu is held. Under mu a waiter is taken out here, or takes itself
 // out in enter, never both: the ticket goes to exactly one.
-func (s *localQueue) next() waiter {
+func (s *localQueue) next() caller {
 	next := s.waiters[0]
-	s.waiters[0] = waiter{}
+	s.waiters[0] = caller{}
 	s.waiters = s.waiters[1:] // not moved up: a thousand wait
 	s.owner, s.state = next.id, asks
 	s.waitsForNobody()
@@ -248,15 +248,15 @@ func (s *localQueue) next() waiter {
 	return next
 }
 
-// heir is the goroutine that is next; without one its id is "". It may give up at any moment, so who prepares a place for it
-// must be able to delete it (see holding.close), and who inherits one looks whose name it has (see place.named).
-func (st *clientState) heir(key string) waiter {
+// heir is the goroutine that is next, if one waits. It may give up at any moment, so who prepares a place for it
+// must be able to delete it (see holding.close), and who inherits one looks whose name it has (see entry.named).
+func (st *clientState) heir(key string) (next caller, waits bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil && len(s.waiters) > 0 {
-		return s.waiters[0]
+		return s.waiters[0], true
 	}
-	return waiter{}
+	return caller{}, false
 }
 
 // ticketOwner returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). It waits for an owner

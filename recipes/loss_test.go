@@ -221,7 +221,7 @@ func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
 		third := l.locking(l.client("c").Mutex("/m"))
 		admin := l.client("admin")
 		require.NoError(t, admin.Revoke(t.Context(), x.Node()))
-		require.ErrorContains(t, admin.Revoke(t.Context(), "/m"), "nobody's contender")
+		require.ErrorContains(t, admin.Revoke(t.Context(), "/m"), "not a contender")
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrRevoked)
 		l.settle()
@@ -385,7 +385,7 @@ func TestClosingTheClientEndsItsLeasesAndFreesItsLocks(t *testing.T) {
 func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
-			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
+			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
 		})
 		x, err := l.client("a").Mutex("/m").Lock(t.Context())
 		if err == nil { // it was created, which proves the grant; nothing proves it for longer than a lease lasts
@@ -393,7 +393,7 @@ func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 			<-x.Context().Done()
 			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		} else {
-			require.ErrorIs(t, err, recipes.ErrCannotHeartbeat)
+			require.ErrorIs(t, err, session.ErrCannotHeartbeat)
 		}
 		l.nextIsServedAfterExpiry()
 	})
@@ -405,7 +405,7 @@ func (l *lab) nextIsServedAfterExpiry() {
 	require.Empty(l.t, l.children("/m"))
 }
 
-func TestTheObserverHearsWhatHappens(t *testing.T) {
+func TestTheObserverIsCalledForEachEvent(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		heard := make(chan string, 100)
 		c := l.client("a", func(cfg *recipes.Config) {

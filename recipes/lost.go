@@ -39,64 +39,60 @@ func (h *holding) unused() {
 
 // workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
 func (h *holding) workEnded() {
-	if h.s.Err() == nil || h.works() {
+	if h.e.s.Err() == nil || h.works() {
 		return
 	}
 	c := h.q.c
 	c.state.mu.Lock()
-	if j := c.state.janitors[h.s]; j != nil {
-		j.cleared = nil
-	}
+	h.e.cleared = nil
+	now := c.state.epoch
 	c.state.mu.Unlock()
-	if s := c.conn.Newest(); s.Err() == nil {
-		c.state.clearing(s)
+	if now.s.Err() == nil {
+		c.state.clearing(now)
 	}
 }
 
-// clearing returns what is closed when the idle contenders of lost sessions have been deleted through s, or s is lost; nil if
+// clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
 // there are none. It begins with that if nobody has.
-func (st *clientState) clearing(s *Session) <-chan struct{} {
+func (st *clientState) clearing(e *epoch) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.cleared == nil && len(st.uncleared(s)) > 0 {
+	if st.cleared == nil && len(st.uncleared(e)) > 0 {
 		done := make(chan struct{})
 		st.cleared = done
 		st.spawn(func() {
 			defer close(done)
-			for todo := st.clears(s); todo != nil; todo = st.clears(s) {
-				st.clear(s, todo)
+			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
+				st.clear(e.s, todo)
 			}
 		})
 	}
 	return st.cleared
 }
 
-// uncleared are the janitors of lost sessions of which contenders may have become idle since they were last cleared, or were
-// never cleared through s; mu is held. It forgets sessions that the servers know to be over.
-func (st *clientState) uncleared(s *Session) (todo []*janitor) {
-	for of, j := range st.janitors {
-		switch {
-		case of == s || j.cleared == s || of.Err() == nil:
-		case of.Gone():
-			delete(st.janitors, of)
-		default:
-			todo = append(todo, j)
+// uncleared are the lost epochs of which contenders may have become idle since they were last cleared, or were never cleared
+// through e; mu is held. It forgets those whose sessions the servers know to be over.
+func (st *clientState) uncleared(e *epoch) (todo []*epoch) {
+	st.lost = slices.DeleteFunc(st.lost, func(lost *epoch) bool { return lost.s.Gone() })
+	for _, lost := range st.lost {
+		if lost.cleared != e {
+			todo = append(todo, lost)
 		}
 	}
 	return todo
 }
 
 // clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
-func (st *clientState) clears(s *Session) []*janitor {
+func (st *clientState) clears(e *epoch) []*epoch {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	todo := st.uncleared(s)
-	if len(todo) == 0 || s.Err() != nil {
+	todo := st.uncleared(e)
+	if len(todo) == 0 || e.s.Err() != nil {
 		st.cleared = nil
 		return nil
 	}
-	for _, j := range todo { // before it is looked who works: whoever ends that later undoes this
-		j.cleared = s
+	for _, lost := range todo { // before it is looked who works: whoever ends that later undoes this
+		lost.cleared = e
 	}
 	return todo
 }
@@ -108,13 +104,13 @@ type ghost struct {
 }
 
 // idle are the contenders that nobody works under; some says that there are others.
-func (j *janitor) idle() (idle []ghost, some bool) {
-	j.mu.Lock()
-	all := make([]ghost, 0, len(j.nodes))
-	for k, path := range j.nodes {
+func (e *epoch) idle() (idle []ghost, some bool) {
+	e.mu.Lock()
+	all := make([]ghost, 0, len(e.nodes))
+	for k, path := range e.nodes {
 		all = append(all, ghost{k, path, k.prefix})
 	}
-	j.mu.Unlock()
+	e.mu.Unlock()
 	for _, g := range all {
 		if h := g.work.Load(); h != nil && h.works() {
 			some = true
@@ -126,10 +122,10 @@ func (j *janitor) idle() (idle []ghost, some bool) {
 }
 
 // clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
-func (st *clientState) clear(s *Session, todo []*janitor) {
+func (st *clientState) clear(s *Session, todo []*epoch) {
 	var named, unnamed []ghost
-	for _, j := range todo {
-		idle, some := j.idle()
+	for _, lost := range todo {
+		idle, some := lost.idle()
 		for _, g := range idle {
 			if g.path != "" {
 				named = append(named, g)
@@ -138,7 +134,7 @@ func (st *clientState) clear(s *Session, todo []*janitor) {
 			}
 		}
 		if !some {
-			st.spawn(func() { st.close(s, j) })
+			st.spawn(func() { st.close(s, lost) })
 		}
 	}
 	exorcise(s, named)
@@ -178,7 +174,7 @@ func exorcise(s *Session, ghosts []ghost) {
 			return false
 		}
 		for _, g := range some {
-			g.home.forget(g.contender)
+			g.e.forget(g.contender)
 		}
 		return true
 	}
@@ -196,7 +192,7 @@ func exorcise(s *Session, ghosts []ghost) {
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
 // session timeout it is left to them to expire it.
-func (st *clientState) close(s *Session, lost *janitor) {
+func (st *clientState) close(s *Session, lost *epoch) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
 		lost.until = time.Now().Add(lost.s.Timeout())
@@ -214,5 +210,5 @@ func (st *clientState) close(s *Session, lost *janitor) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	delete(st.janitors, lost.s)
+	st.lost = slices.DeleteFunc(st.lost, func(e *epoch) bool { return e == lost })
 }

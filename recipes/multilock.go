@@ -77,37 +77,39 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if len(m.members) == 0 {
 		return nil, errors.New("recipes: a multi-lock needs at least one member")
 	}
-	paths := make([]string, len(m.members))
-	for i, each := range m.members {
-		paths[i] = each.q.path
-	}
-	a := &acquisition{c: m.c, path: strings.Join(paths, " + "), members: m.members, set: true, try: try, start: time.Now()}
+	a := &acquisition{c: m.c, set: true, try: try, start: time.Now()}
+	a.want(m.members)
 	a.call = m.c.call(ctx, a.path, m.members...)
 	if err := a.begun(ctx); err != nil {
 		return a.conclude(ctx, nil, err)
 	}
-	l, err := m.take(a.wait, a)
+	l, err := a.follow(a.wait, a.takeAll)
 	return a.conclude(ctx, l, err)
 }
 
-func (m *MultiLock) take(ctx context.Context, a *acquisition) (*Lease, error) {
-	if err := m.check(ctx); err != nil {
-		return nil, err
+func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
+	for _, m := range a.members {
+		if err := a.c.state.moved(m.q.path); err != nil {
+			return nil, err
+		}
 	}
-	for _, each := range m.members {
-		m.c.state.pin(each.q.path)
-		defer m.c.state.unpin(each.q.path)
+	if err := a.check(ctx); err != nil {
+		return nil, err
 	}
 	if err := a.yieldAll(ctx); err != nil {
 		return nil, err
 	}
+	var arrived []arrival
 	err := a.enterAll(ctx)
 	if err == nil {
-		err = retry(ctx, nil, didNothing, func() error { return a.queueAll(ctx) })
+		err = retry(ctx, nil, didNothing, func() (err error) {
+			arrived, err = a.queueAll(ctx)
+			return err
+		})
 	}
 	var h *holding
 	if err == nil {
-		h, err = a.holdAll(ctx)
+		h, err = a.holdAll(ctx, arrived)
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
@@ -116,11 +118,11 @@ func (m *MultiLock) take(ctx context.Context, a *acquisition) (*Lease, error) {
 }
 
 // check refuses sets that cannot be locked together, or not by this caller.
-func (m *MultiLock) check(ctx context.Context) error {
+func (a *acquisition) check(ctx context.Context) error {
 	seen := map[string]bool{}
-	for _, each := range m.members {
+	for _, each := range a.members {
 		switch own, _ := ctx.Value(each.q.key).(*Lease); {
-		case each.q.c != m.c:
+		case each.q.c != a.c:
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.path)
 		case seen[each.q.path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.path)
@@ -186,43 +188,48 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 }
 
 // queueAll takes a place in every queue.
-func (a *acquisition) queueAll(ctx context.Context) error {
-	places, err := a.open(ctx, nil)
+func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
+	all, err := a.open(ctx, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, p := range places {
-		if err := p.prepare(p.q.decides()); err != nil {
-			return err
+	entries := make([]*entry, len(all))
+	for i := range all {
+		if entries[i], err = all[i].entry(all[i].q.decides()); err != nil {
+			return nil, err
 		}
 	}
-	return a.join(ctx, places)
+	return a.join(ctx, entries...)
 }
 
 // holdAll makes a holding of what queueAll has begun, now or after a wait.
-func (a *acquisition) holdAll(ctx context.Context) (*holding, error) {
-	ahead, err := a.atOnce(ctx)
+func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*holding, error) {
+	ahead, err := a.atOnce(ctx, arrived)
 	if err == nil && ahead != nil && a.try {
 		return nil, ahead
 	}
 	if err == nil && ahead != nil {
-		err = a.waitAll(ctx)
+		err = a.waitAll(ctx, arrived)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx)
+	return a.hold(ctx, grant{entries: a.entries})
 }
 
 // waitAll waits for what was not free at once.
-func (a *acquisition) waitAll(ctx context.Context) error {
-	if err := a.reachAll(ctx); err != nil {
+func (a *acquisition) waitAll(ctx context.Context, arrived []arrival) error {
+	if err := a.reachAll(ctx, arrived); err != nil {
 		return err
 	}
 	if err := a.confirm(ctx); err != nil {
 		return err
 	}
-	return obey(ctx, a.places...)
+	opened := make([]*terms, len(a.entries))
+	for i, e := range a.entries {
+		opened[i] = e.terms
+	}
+	return obey(ctx, opened...)
 }
 
 // errAll ends the wait for several places.
@@ -230,21 +237,22 @@ var errAll = errors.New("all members are granted")
 
 // reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
 // are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
-func (a *acquisition) reachAll(ctx context.Context) error {
+func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	errs := make([]error, len(a.places))
+	errs := make([]error, len(arrived))
 	var granted atomic.Int64
 	var all sync.WaitGroup
-	for i, p := range a.places {
+	for i, at := range arrived {
 		all.Go(func() {
-			defer p.unwatch()
-			err := p.reach(inner)
-			if errs[i] = err; err == nil && int(granted.Add(1)) == len(a.places) {
+			w := at.waiter()
+			defer w.end()
+			_, err := w.reach(inner, at.lists)
+			if errs[i] = err; err == nil && int(granted.Add(1)) == len(arrived) {
 				stop(errAll)
 			}
 			for err == nil {
-				_, err = p.next(inner, nil)
+				_, err = w.next(inner, nil)
 			}
 			stop(err) // the first cause counts
 		})

@@ -32,14 +32,11 @@ const (
 	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
 )
 
-// Events of the Client's sessions. The loss of a session comes before the loss of its leases.
+// Events of the Client's sessions; package session has the others, of connections and doubts. The loss of a session comes before
+// the loss of its leases.
 const (
-	EventSessionOpened    = session.EventOpened    // a server granted it
-	EventSessionConnected = session.EventConnected // again, after its connection was lost
-	EventSessionSuspected = session.EventSuspected // see [session.StateSuspect]
-	EventSessionCleared   = session.EventCleared   // that doubt is over
-	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
+	EventSessionLost = session.EventLost      // Cause is ErrClosed when its Client was closed
+	EventHeartbeat   = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
 )
 
 // Event is what Config.Observer receives.
@@ -48,7 +45,7 @@ type Event struct {
 	Time    time.Time       // when it happened
 	Context context.Context // the values of the caller's context; it never ends
 	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
-	Path    string          // the lock node; for a MultiLock all of them, as in [Lease.Path]
+	Path    string          // the lock node, where it is by then; for a MultiLock all of them, as in [Lease.Path]
 	Locks   []EventLock     // what the call is for: one, or the members of a MultiLock; do not change it
 	Node    string          // path of the contender (Queued, unless the call waits in the process; all events of a lease)
 	Token   uint64          // of a lease; 0 while it is not known
@@ -103,7 +100,7 @@ func ResultOf(err error) string {
 	case waited, errors.Is(err, context.Canceled):
 		return resultCancelled
 	}
-	for _, full := range []error{ErrQueueFull, ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
+	for _, full := range []error{ErrQueueFull, errSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
 		if errors.Is(err, full) {
 			return resultQuota
 		}
@@ -124,11 +121,15 @@ func (c *Client) call(ctx context.Context, path string, members ...member) *call
 	if c.cfg.Observer == nil {
 		return nil
 	}
+	return &call{c: c, about: Event{Context: context.WithoutCancel(ctx), Call: calls.Add(1), Path: path, Locks: eventLocks(members)}}
+}
+
+func eventLocks(members []member) []EventLock {
 	locks := make([]EventLock, len(members))
 	for i, m := range members {
 		locks[i] = EventLock{Path: m.q.path, Kind: m.q.kind, Shared: m.q.shared, Permits: m.n}
 	}
-	return &call{c: c, about: Event{Context: context.WithoutCancel(ctx), Call: calls.Add(1), Path: path, Locks: locks}}
+	return locks
 }
 
 func (k *call) tell(e Event) {
@@ -185,7 +186,7 @@ func (h *holding) tell(what EventType, g *tenure, cause error) {
 	if g.call == nil {
 		return
 	}
-	e := Event{Type: what, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: h.s}
+	e := Event{Type: what, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: h.e.s}
 	if what == EventAcquired {
 		e.Result = resultAcquired
 	}

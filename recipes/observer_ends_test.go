@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // tallied is a client with a tally, of which nothing may be left when the client is closed.
@@ -77,7 +78,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		require.Equal(t, 2, b.count(recipes.EventCleared))
-		require.Equal(t, b.count(recipes.EventSuspected), b.count(recipes.EventSessionSuspected))
+		require.Equal(t, b.count(recipes.EventSuspected), b.count(session.EventSuspected))
 		l.srv.Expire(l.session(c))
 		<-ended(x)
 		b.are(l, way.path, 0, 0)

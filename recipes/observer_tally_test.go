@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // tally is an Observer that knows nothing but the events: it keeps gauges, and notes what no sequence of events may hold.
@@ -57,7 +58,8 @@ func (b *tally) ofCall(e recipes.Event) string {
 	switch {
 	case b.over[e.Call]:
 		return "the call has come to its end"
-	case was != nil && (was.Path != e.Path || !reflect.DeepEqual(was.Locks, e.Locks) || was.Context != e.Context):
+	case was != nil && (was.Context != e.Context || len(was.Locks) != len(e.Locks)), // who waits may follow a lock to another path:
+		holds && (was.Path != e.Path || !reflect.DeepEqual(was.Locks, e.Locks)):
 		return "it was another call's"
 	case len(e.Locks) == 0 || slices.ContainsFunc(e.Locks, func(l recipes.EventLock) bool {
 		return l.Kind == nil || (l.Permits > 0) != (l.Kind == kind.Semaphore) && e.Type != recipes.EventRefused
@@ -94,19 +96,19 @@ func (b *tally) ofCall(e recipes.Event) string {
 // ofSession says what is wrong with an event of a session.
 func (b *tally) ofSession(e recipes.Event) string {
 	live, known := b.sessions[e.Session]
-	opened, doubt := e.Type == recipes.EventSessionOpened, e.Type == recipes.EventSessionSuspected
+	opened, doubt := e.Type == session.EventOpened, e.Type == session.EventSuspected
 	switch {
 	case e.Call != 0:
 	case e.Session == nil || opened == known || known && !live:
 		return fmt.Sprintf("known %v, live %v", known, live)
-	case (doubt || e.Type == recipes.EventSessionCleared) && b.doubted[e.Session] == doubt:
+	case (doubt || e.Type == session.EventCleared) && b.doubted[e.Session] == doubt:
 		return "twice"
 	case (e.Type == recipes.EventSessionLost) != errors.Is(e.Cause, recipes.ErrSessionLost) && e.Type != recipes.EventHeartbeat:
 		return fmt.Sprint("because of ", e.Cause)
 	}
 	if e.Call == 0 {
 		b.sessions[e.Session] = e.Type != recipes.EventSessionLost
-		if doubt || e.Type == recipes.EventSessionCleared {
+		if doubt || e.Type == session.EventCleared {
 			b.doubted[e.Session] = doubt
 		}
 	}

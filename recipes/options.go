@@ -80,7 +80,7 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // own.
 //
 // Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
-// contenders of the session take half of the limit (see [ErrSessionFull]). A retention costs two requests, one more for each
+// contenders of the session take half of the limit (512 KiB of paths). A retention costs two requests, one more for each
 // session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
 // with any lock.
 //
@@ -145,7 +145,7 @@ func complete(p kind.Params, k *kind.Kind) (kind.Params, error) {
 		return nil, errors.New("the parameters are nil")
 	}
 	if p.Kind() != k {
-		return nil, fmt.Errorf("%w: parameters of a %s were brought", ErrKindMismatch, p.Kind())
+		return nil, fmt.Errorf("%w: WithParams got %s parameters", ErrKindMismatch, p.Kind())
 	}
 	full := k.New()
 	fields, errs := full.Fields(), []error(nil)
@@ -165,7 +165,7 @@ func isNil(v any) bool {
 func (o options) missing() string {
 	switch {
 	case o.create && o.params == nil:
-		return ", or say with WithParams what WithCreate is to make"
+		return "; WithCreate also needs WithParams"
 	case o.params != nil && !o.create:
 		return ", or let WithCreate make it with those parameters"
 	}

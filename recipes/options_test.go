@@ -73,18 +73,18 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 		c := l.client("c")
 		require.NoError(t, l.srv.Create("/bare", nil))
 		for want, lock := range map[string]func(context.Context) (*recipes.Lease, error){
-			"recipes: mutex /m: an option is nil; leave it out":                                                                 c.Mutex("/m", nil).Lock,
-			"recipes: rwlock /m: an option is nil; leave it out":                                                                c.RWMutex("/m", recipes.WithID("a"), nil).TryRLock,
-			"recipes: mutex /m: the parameters are nil":                                                                         c.Mutex("/m", recipes.WithParams((*kind.MutexParams)(nil))).Lock,
-			"recipes: mutex /: the root of the tree is no lock; name a node below":                                              c.Mutex("/").TryLock,
-			`recipes: rwlock: the path "m" must start with a slash`:                                                             c.RWMutex("m").RLock,
-			`recipes: mutex: the path "/a\nb" is not legal`:                                                                     c.Mutex("/a\nb").Lock,
-			"recipes: multi-lock: a member is nil":                                                                              c.MultiLock(c.Mutex("/m"), nil).Lock,
-			"recipes: multi-lock: a member is nil ":                                                                             c.MultiLock((*recipes.Mutex)(nil)).TryLock,
-			"recipes: mutex /: the root of the tree is no lock; name a node below ":                                             c.MultiLock(c.Mutex("/")).Lock,
-			"run apply, or say with WithParams what WithCreate is to make":                                                      c.Mutex("/m", recipes.WithCreate()).Lock,
-			"run apply, or let WithCreate make it with those parameters":                                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
-			"/bare carries no declaration this program can read; declare it and run apply, or bring parameters with WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
+			"recipes: mutex /m: an option is nil; leave it out":                                                 c.Mutex("/m", nil).Lock,
+			"recipes: rwlock /m: an option is nil; leave it out":                                                c.RWMutex("/m", recipes.WithID("a"), nil).TryRLock,
+			"recipes: mutex /m: the parameters are nil":                                                         c.Mutex("/m", recipes.WithParams((*kind.MutexParams)(nil))).Lock,
+			"recipes: mutex /: the root of the tree is no lock; name a node below":                              c.Mutex("/").TryLock,
+			`recipes: rwlock: the path "m" must start with a slash`:                                             c.RWMutex("m").RLock,
+			`recipes: mutex: the path "/a\nb" is not legal`:                                                     c.Mutex("/a\nb").Lock,
+			"recipes: multi-lock: a member is nil":                                                              c.MultiLock(c.Mutex("/m"), nil).Lock,
+			"recipes: multi-lock: a member is nil ":                                                             c.MultiLock((*recipes.Mutex)(nil)).TryLock,
+			"recipes: mutex /: the root of the tree is no lock; name a node below ":                             c.MultiLock(c.Mutex("/")).Lock,
+			"run apply; WithCreate also needs WithParams":                                                       c.Mutex("/m", recipes.WithCreate()).Lock,
+			"run apply, or let WithCreate make it with those parameters":                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
+			"/bare has no declaration that this program can read; declare it and run apply, or pass WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
 		} {
 			_, err := lock(t.Context())
 			require.ErrorContains(t, err, strings.TrimSpace(want))
@@ -93,5 +93,14 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 			require.ErrorContains(t, err, "the root of the tree is no lock")
 		}
 		require.Zero(t, l.srv.Counts().ByOp["create"])
+		l.srv.ResetCounts()
+		_, _, err := c.Election("/").Leader(t.Context()) // it listed the root, and said that nobody leads
+		require.ErrorContains(t, err, "the root of the tree is no lock")
+		require.Empty(t, l.requests())
+		x, err := c.RWMutex(l.rwlock()).Lock(t.Context())
+		require.NoError(t, err)
+		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // it exchanged the lease
+		require.ErrorContains(t, err, "an option is nil")
+		l.unlock(x)
 	})
 }

@@ -104,7 +104,7 @@ func TestAnUnlockWithoutAConnectionHandsThePlaceOnWhenThereIsOne(t *testing.T) {
 }
 
 // Whatever becomes of a request or its reply, and of the queue while there is no connection, two never believe to hold.
-func TestALostRequestOfAnOwnLockOverlooksNobody(t *testing.T) {
+func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 	type upheaval func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease]
 	queued := func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] { return l.locking(b) }
 	upheavals := map[string]upheaval{

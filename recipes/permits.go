@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,13 +46,17 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 // has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends all.
 func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
 	defer a.asked()
-	err = retry(ctx, nil, didNothing, func() error { return a.create(ctx) })
+	var arrived []arrival
+	err = retry(ctx, nil, didNothing, func() error {
+		arrived, err = a.create(ctx)
+		return err
+	})
 	var ahead error
 	if err == nil {
-		ahead, err = a.atOnce(ctx)
+		ahead, err = a.atOnce(ctx, arrived)
 	}
 	if err = cmp.Or(err, ahead); err == nil {
-		h, err = a.hold(ctx)
+		h, err = a.hold(ctx, grant{entries: a.entries})
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
@@ -62,22 +65,23 @@ func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
 }
 
 // create makes the nodes of the permits, unless they are known not to be free.
-func (a *acquisition) create(ctx context.Context) error {
-	places, err := a.open(ctx, nil)
+func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
+	all, err := a.open(ctx, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := places[0]
-	if err = p.ask(ctx); err == nil {
-		err = p.look(ctx)
+	t := &all[0]
+	if err = t.ask(ctx); err == nil {
+		err = t.look(ctx)
 	}
 	if err != nil {
-		return notQueued(p.timedOut(ctx, err))
+		return nil, notQueued(t.timedOut(ctx, err))
 	}
-	if err := p.prepare(p.q.decides()); err != nil {
-		return err
+	e, err := t.entry(t.q.decides())
+	if err != nil {
+		return nil, err
 	}
-	return a.join(ctx, places)
+	return a.join(ctx, e)
 }
 
 // atOnce says who is ahead of what was just created; nobody if it was granted at once. A listing that was lost with its connection
@@ -87,60 +91,66 @@ func (a *acquisition) create(ctx context.Context) error {
 // fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others are older and
 // were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
 // given up between our create and our listing leaves no trace.
-func (a *acquisition) atOnce(ctx context.Context) (ahead, err error) {
-	for _, p := range a.places {
-		if err := p.exhausted(); err != nil {
+func (a *acquisition) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
+	opened := make([]*terms, len(arrived))
+	for i, at := range arrived {
+		if err := at.exhausted(); err != nil {
 			return nil, err
 		}
+		opened[i] = at.terms
 	}
 	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
-	if err := obey(ctx, a.places...); err != nil {
+	if err := obey(ctx, opened...); err != nil {
 		return nil, err
 	}
-	for _, p := range a.places {
-		if p.lists == nil { // shared in a crowd; lost with its connection, or cut off from the create by it
-			// The gate may be missing: another program makes the layout now, or Curator's, a container, was reaped.
-			err := retry(ctx, p.s, didNothing, func() (err error) {
-				if p.permits() {
-					p.lists, err = p.listed(ctx)
-				} else {
-					p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
-				}
-				return p.q.complete(ctx, p.s, err)
-			})
-			if err != nil {
-				return nil, p.timedOut(ctx, a.halfMade(err))
-			}
-			p.proven = true
+	for i := range arrived {
+		if err := arrived[i].relist(ctx); err != nil {
+			return nil, arrived[i].timedOut(ctx, a.halfMade(err))
 		}
 	}
-	for _, p := range a.places {
-		if ahead := p.granted(); ahead != nil {
+	for _, at := range arrived {
+		if ahead := at.granted(); ahead != nil {
 			return ahead, nil
 		}
 	}
 	return nil, nil
 }
 
+// relist reads listings that were shared in a crowd, lost with their connection, or cut off from the create by it. The gate may be
+// missing: another program makes the layout now, or Curator's, a container, was reaped.
+func (a *arrival) relist(ctx context.Context) error {
+	if a.lists != nil {
+		return nil
+	}
+	return retry(ctx, a.e.s, didNothing, func() (err error) {
+		if a.permits() {
+			a.lists, err = a.listed(ctx)
+		} else {
+			a.lists, err = listAllAgain(ctx, a.e.s, a.dirs()...)
+		}
+		return a.q.complete(ctx, a.e.s, err)
+	})
+}
+
 // granted returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
 // the committed write that proves the grant: see prove.
-func (p *place) granted() error {
+func (a *arrival) granted() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
-	err := v.decide(p.in, p.d.params, p.lists[0], p.node().name)
+	err := v.decide(a.in, a.d.params, a.lists[0], a.node().name)
 	var waiting []kind.Contender
-	if p.permits() {
-		waiting, _ = kind.SortContenders(p.lists[1])
+	if a.permits() {
+		waiting, _ = kind.SortContenders(a.lists[1])
 	}
 	held := err != nil || !v.granted || len(waiting) > 0
-	if p.permits() {
-		p.d.crowd.busy.Store(held)
+	if a.permits() {
+		a.d.crowd.busy.Store(held)
 	}
 	if !held {
 		return nil
 	}
-	line, _ := kind.SortContenders(p.lists[0])
-	return p.heldBy(line[:max(0, v.position+1-len(p.nodes))], waiting)
+	line, _ := kind.SortContenders(a.lists[0])
+	return a.heldBy(line[:max(0, v.position+1-len(a.nodes))], waiting)
 }
 
 // look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls
@@ -150,12 +160,12 @@ func (p *place) granted() error {
 //
 // Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
 // listing of that one shows the place, and so does every later look of that session.
-func (p *place) look(ctx context.Context) error {
-	if !p.d.crowd.busy.Load() {
+func (t *terms) look(ctx context.Context) error {
+	if !t.d.crowd.busy.Load() {
 		return nil
 	}
 	// Not a listing that began before the call: the caller may have released permits meanwhile.
-	lists, err := p.listWithOthers(ctx, func(*listing) bool { return false })
+	lists, err := t.listWithOthers(ctx, func(*listing) bool { return false })
 	if err != nil {
 		if isNoNode(err) { // the create reports what the layout lacks
 			err = nil
@@ -164,56 +174,56 @@ func (p *place) look(ctx context.Context) error {
 	}
 	permits, _ := kind.SortContenders(lists[0])
 	waiting, _ := kind.SortContenders(lists[1])
-	if len(permits)+p.n > p.limit() || len(waiting) > 0 {
-		return p.heldBy(permits, waiting)
+	if len(permits)+t.n > t.limit() || len(waiting) > 0 {
+		return t.heldBy(permits, waiting)
 	}
 	return nil
 }
 
 // heldBy is the error of a try that these contenders and waiters are ahead of.
-func (p *place) heldBy(line, waiting []kind.Contender) error {
-	if err := p.possible(); err != nil { // any more
+func (t *terms) heldBy(line, waiting []kind.Contender) error {
+	if err := t.possible(); err != nil { // any more
 		return err
 	}
-	p.position = len(line) + len(waiting)
+	t.position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		p.holder = &rival{Contender: line[0], dir: p.q.decides().Dir(p.q.path)}
+		t.holder = &rival{Contender: line[0], dir: t.q.decides().Dir(t.q.path)}
 	case len(waiting) > 0:
-		p.holder = &rival{Contender: waiting[0], dir: p.q.entrance().Dir(p.q.path)}
+		t.holder = &rival{Contender: waiting[0], dir: t.q.entrance().Dir(t.q.path)}
 	}
-	return p.held()
+	return t.held()
 }
 
 // possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
 // been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
-func (p *place) possible() error {
-	if p.n == 0 {
+func (t *terms) possible() error {
+	if t.n == 0 {
 		return nil
 	}
-	if most := p.limit(); p.n > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, p.q.path, p.n, most)
+	if most := t.limit(); t.n > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.q.path, t.n, most)
 	}
 	return nil
 }
 
-func (p *place) limit() int { return p.q.kind.Permits(p.d.params) }
+func (t *terms) limit() int { return t.q.kind.Permits(t.d.params) }
 
 // relabel corrects whom an inherited place at a gate names, and for how many permits. That is a label: if it cannot be
 // written, the wait goes on without it. What somebody else wrote, a revocation, stays.
-func (p *place) relabel(ctx context.Context) {
+func (e *entry) relabel(ctx context.Context) {
 	var was kind.Holder
-	k := p.node()
-	if p.n == 0 || json.Unmarshal(k.data, &was) != nil || was.ID == p.q.id() && was.Permits == p.n {
+	k := e.node()
+	if e.n == 0 || json.Unmarshal(k.data, &was) != nil || was.ID == e.q.id() && was.Permits == e.n {
 		return
 	}
-	data, stat, err := p.s.Get(ctx, k.path)
+	data, stat, err := e.e.s.Get(ctx, k.path)
 	if err != nil || string(data) != string(k.data) {
 		return
 	}
-	wish := holderSelf(p.q.id())
-	wish.Permits = p.n
-	if _, err := p.s.Set(ctx, k.path, wish.Encode(), stat.Version); err == nil {
+	wish := holderSelf(e.q.id())
+	wish.Permits = e.n
+	if _, err := e.e.s.Set(ctx, k.path, wish.Encode(), stat.Version); err == nil {
 		k.data = wish.Encode()
 	}
 }
@@ -226,16 +236,16 @@ func (p *place) relabel(ctx context.Context) {
 // being withdrawn. After take it waits for direct permits older than ours. Those are being withdrawn too, unless their listing
 // was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
 // most, and each waiter behind it for that many more. For Curator's clients see look.
-func (p *place) serve(ctx context.Context) error {
-	permits := p.q.decides().Dir(p.q.path)
+func (w *waiter) serve(ctx context.Context) (grant, error) {
+	permits := w.q.decides().Dir(w.q.path)
 	var known map[string]bool
-	for {
-		if err := p.possible(); err != nil {
-			return err
+	for try := (tries{}); ; {
+		if err := w.possible(); err != nil {
+			return grant{}, err
 		}
-		children, w, err := childrenCalledPersistent(ctx, p.s, permits, p.waker())
+		children, change, err := childrenCalledPersistent(ctx, w.e.s, permits, w.waker())
 		if err != nil {
-			return p.timedOut(ctx, err)
+			return grant{}, w.timedOut(ctx, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if known == nil {
@@ -245,57 +255,61 @@ func (p *place) serve(ctx context.Context) error {
 			}
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
-		if len(line)+p.n <= p.limit() {
-			w.Stop()
-			if taken, err := p.take(ctx); taken || err != nil {
-				return err
+		if len(line)+w.n <= w.limit() {
+			change.Stop()
+			if g, taken, err := w.take(ctx, &try); taken || err != nil {
+				return g, err
 			}
 			continue
 		}
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
-		if err = p.ahead(permits, &verdict{position: len(line), first: &line[0]}); err == nil {
-			p.identify(ctx)
-			_, err = p.next(ctx, w)
+		if err = w.behind(permits, &verdict{position: len(line), first: &line[0]}); err == nil {
+			w.identify(ctx)
+			_, err = w.next(ctx, change)
 		}
-		w.Stop()
+		change.Stop()
 		if err != nil {
-			return err
+			return grant{}, err
 		}
 	}
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
-func (p *place) take(ctx context.Context) (taken bool, err error) {
-	next := &place{member: p.member, a: p.a, s: p.s, d: p.d, queued: true, holder: p.holder, position: p.position}
-	if err := next.prepare(p.q.decides()); err != nil {
-		return false, err
+func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err error) {
+	e, err := w.terms.entry(w.q.decides())
+	if err != nil {
+		return grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
-	limit := &zk.CheckVersionRequest{Path: p.q.path, Version: p.d.version}
-	t := &txn{c: p.q.c, s: p.s, born: next.nodes, gone: p.nodes, with: []any{limit}}
-	lists, err := t.run(ctx, next.dirs()[0])
-	path := p.node().path
-	if p.left = t.left; p.left != nil { // abandoned: the background deletes the place and the permits
-		p.nodes = nil // nobody can inherit it
+	limit := &zk.CheckVersionRequest{Path: w.q.path, Version: w.d.version}
+	t := &txn{e: w.e, born: e.nodes, gone: w.nodes, with: []any{limit}}
+	lists, err := t.run(ctx, e.dirs()[0])
+	path := w.node().path
+	if t.left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
+		w.a.left, w.a.entries = append(w.a.left, t.left), nil
 	}
 	switch {
 	case err == nil:
-		p.unwatch() // the place at the gate is gone; from here on the last permit waits
-		next.lists, next.proven = lists, lists != nil
-		*p = *next
-		if err := p.exhausted(); err != nil {
-			return true, err
+		w.own.unwatch() // the place at the gate is gone; from here on the last permit waits
+		w.a.entries = []*entry{e}
+		if err := e.exhausted(); err != nil {
+			return grant{}, true, err
 		}
-		return true, p.wait(ctx)
+		among := e.waiter()
+		among.queued = true
+		defer among.end()
+		g, err := among.wait(ctx, lists)
+		return g, true, err
 	case isNoNode(err):
-		return false, fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(path, err), p.q.path, p.q.kind.Children)
+		return grant{}, false, fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(path, err), w.q.path, w.q.kind.Children)
 	case errors.Is(err, zk.ErrBadVersion):
-		p.q.c.state.outdated(p.d) // its event precedes this answer, unless it was lost
-		return false, p.redeclare(ctx)
-	case (didNothing(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
-		return false, pause(ctx, p.s, 10*time.Millisecond)
-	default:
-		return false, p.timedOut(ctx, err)
+		w.e.outdated(w.d) // its event precedes this answer, unless it was lost
+		return grant{}, false, w.renew(ctx)
 	}
+	worth := func(err error) bool { return didNothing(err) || errors.Is(err, session.ErrThrottled) }
+	if try.over(ctx, w.e.s, worth, &err) {
+		return grant{}, false, w.timedOut(ctx, err)
+	}
+	return grant{}, false, nil
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// grant is what hold makes a holding of: entries that are ours, and proven to be.
+type grant struct {
+	entries []*entry // one, or those of a set
+	czxid   int64    // of the node, where it has been read
+	queued  bool     // others were ahead
+}
+
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the
 // declaration has changed; then the caller asks the queue again, under the new one.
 //
@@ -42,50 +49,57 @@ import (
 // be idle, between the reading of one and the commit of the other. But a server tells a session of a change before anything of
 // a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
 // know was in force when we queued.
-func (p *place) prove(ctx context.Context) (done bool, err error) {
-	if err := p.confirm(ctx); err != nil {
-		return false, err
+func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, err error) {
+	marked, err := w.confirm(ctx, ad)
+	if err != nil {
+		return grant{}, false, err
 	}
-	if !p.d.stale() {
-		p.mark()
-		return true, nil
+	if w.d.stale() {
+		return grant{}, false, w.renew(ctx)
 	}
-	return false, p.redeclare(ctx)
+	if ad.fact != created && !marked {
+		w.mark()
+	}
+	g = grant{entries: []*entry{w.entry}, queued: w.queued}
+	if !w.permits() {
+		g.czxid = w.own.czxid
+	}
+	return g, true, nil
 }
 
 // vouched reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
-func (p *place) vouched() bool {
-	return p.named() && !p.permits() && (p.node().czxid != 0 || p.own != nil) && p.s.Proven()
+func (w *waiter) vouched() bool {
+	return w.named() && !w.permits() && (w.node().czxid != 0 || w.own.w != nil) && w.e.s.Proven()
 }
 
-// confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does.
-func (p *place) confirm(ctx context.Context) error {
-	if p.proven || p.vouched() {
-		return nil
+// confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
+// our node that we hold.
+func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err error) {
+	if ad.written || w.vouched() {
+		return false, nil
 	}
-	k := p.node()
+	k, own := w.node(), &w.own
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
-	mark, named := p.in.Marked && (p.long() || p.permits() || p.hidden) || !p.named(), k.id
-	err := retry(ctx, p.s, unanswered, func() error {
+	mark, named := w.in.Marked && (w.long() || w.permits() || own.hidden) || !w.named(), k.id
+	err = retry(ctx, w.e.s, unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
 				k.id = "" // until we know
-				stat, err = p.s.Set(ctx, k.path, heldData(p.in, k.data, p.q.id(), time.Now()), p.version)
+				stat, err = w.e.s.Set(ctx, k.path, heldData(w.in, k.data, w.q.id(), time.Now()), own.version)
 			} else {
-				err = p.s.Confirm(ctx, k.path)
+				err = w.e.s.Confirm(ctx, k.path)
 			}
 			switch {
+			case err == nil && mark:
+				k.id = w.q.id()
+				return own.ours(stat)
 			case err == nil:
-				if p.proven = true; !mark {
-					return nil
-				}
-				k.id, p.marked = p.q.id(), true
-				return p.ours(stat)
+				return nil
 			case isNoNode(err):
 				return lostError(k.path, err)
 			case errors.Is(err, zk.ErrNoAuth) && mark: // we may not write it: our successor lists
@@ -95,19 +109,19 @@ func (p *place) confirm(ctx context.Context) error {
 				return err
 			}
 			// Somebody else wrote our node, or an earlier try of ours did and its reply was lost.
-			p.unwatch()
-			if err := p.readOwn(ctx); err != nil {
+			own.unwatch()
+			if err := own.read(ctx, w.waker()); err != nil {
 				return err
 			}
-			if p.hidden { // we may read neither its version nor a request to step back
-				p.version = -1
+			if own.hidden { // we may read neither its version nor a request to step back
+				own.version = -1
 			}
 		}
 	})
 	if err == nil || errors.Is(err, ErrLost) {
-		return err
+		return mark, err
 	}
-	return p.timedOut(ctx, err)
+	return false, w.timedOut(ctx, err)
 }
 
 // longQueue is from how many contenders on a queue is long. To list n of them costs a reply of 60 n bytes. A mark costs a
@@ -117,24 +131,23 @@ func (p *place) confirm(ctx context.Context) error {
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.
-func (p *place) long() bool { return p.total > cmp.Or(p.q.c.state.crowd, longQueue) }
+func (w *waiter) long() bool { return w.total > cmp.Or(w.q.c.state.crowd, longQueue) }
 
 // mark says in our node that we hold, and since when, behind the grant: what is sent later is behind it, the release too, and
 // nobody waits for it. In a long queue it goes at once, for our successor. In a short one only who looks wants to know, so it
 // goes with the watch of a lock that is held for a moment (see moment). If it is lost, or somebody else has written our
-// node, the successor lists, and who looks counts from when we queued.
-func (p *place) mark() {
-	if !p.in.Marked || !p.waited || p.marked {
+// node, the successor lists, and who looks counts from when we queued. What was granted on arrival has no mark.
+func (w *waiter) mark() {
+	if !w.in.Marked {
 		return
 	}
-	p.marked = true
-	s, q, k, version, at := p.s, p.q, p.node(), p.version, time.Now()
+	s, q, k, version, at := w.e.s, w.q, w.node(), w.own.version, time.Now()
 	say := func() {
 		b := s.Batch()
 		b.Set(k.path, heldData(q.decides(), k.data, q.id(), at), version)
 		_ = b.Offer(ended) // who holds the lock waits for nothing
 	}
-	if p.long() {
+	if w.long() {
 		say()
 	} else {
 		k.mark.Store(&say)
@@ -157,7 +170,7 @@ func (a *acquisition) confirm(ctx context.Context) error {
 	for _, k := range a.nodes() {
 		paths = append(paths, k.path)
 	}
-	s := a.places[0].s
+	s := a.entries[0].e.s
 	err := retry(ctx, s, unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if isNoNode(err) {
 		return lostError(a.path, err)

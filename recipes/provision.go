@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,7 +24,6 @@ const maxDeclarations = 4096
 // declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
 // a fired watch makes the next use read again, and who waits in a queue waits for the watch too.
 type declaration struct {
-	s       *Session
 	path    string
 	version int32                        // of the node's data
 	mzxid   int64                        // of the write that made it so
@@ -54,22 +54,29 @@ func (d *declaration) stale() bool {
 }
 
 // declared returns the declaration of q's lock, checked against what the program opens, reading it only when it is
-// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, or what reading it gave.
-func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declaration, error) {
+// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved (an elsewhereError, if it can be
+// followed), or what reading it gave.
+func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if q.wrong != nil {
 		return nil, q.wrong
 	}
-	d, err := c.declaration(ctx, s, q.path)
+	d, err := e.declaration(ctx, q.path)
 	// Once: if somebody deletes it again in between, it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
-		if err = c.createTree(ctx, s, q.path, q.kind); err == nil {
-			d, err = c.declaration(ctx, s, q.path)
+		if err = createTree(ctx, e.s, q.path, q.kind); err == nil {
+			d, err = e.declaration(ctx, q.path)
 		}
+	}
+	if isNoNode(err) && len(q.trail) > 0 {
+		return nil, strayed(q.trail[len(q.trail)-1], "which does not exist: %w", err)
 	}
 	if isNoNode(err) {
 		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.path, q.opts.missing(), err)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := q.continues(d); err != nil {
 		return nil, err
 	}
 	return d.open(q.kind, q.opts.params)
@@ -81,7 +88,7 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
 		// that says, others obey.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
-			return nil, fmt.Errorf("%w: %s carries no declaration this program can read; declare it and run apply, or bring parameters with WithParams: %w",
+			return nil, fmt.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
 				ErrNotProvisioned, d.path, d.why)
 		}
 		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
@@ -98,17 +105,17 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		return nil, fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
 			ErrKindMismatch, d.path, got, inspect.Visible(d.payload.Owner.String()), k)
 	}
-	switch d.payload.State {
-	case kind.StateDraining:
-		return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
-	case kind.StateMoved:
-		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, inspect.Visible(d.payload.MovedTo))
+	switch {
+	case d.payload.State == kind.StateActive:
+		return d, nil
+	case d.payload.MovedTo != "", d.payload.State == kind.StateMoved:
+		return nil, &elsewhereError{d}
 	}
-	return d, nil
+	return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
 }
 
 // set takes the parameters every kind has out of p.
-func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
+func (d *declaration) set(p kind.Params, childACL kind.List) {
 	d.params, d.acl, d.wire = p, d.shared, kind.WireCurator
 	if childACL != nil {
 		d.acl = toZK(childACL)
@@ -129,15 +136,15 @@ func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
 }
 
 // declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
-func (c *Client) declaration(ctx context.Context, s *Session, path string) (*declaration, error) {
-	st := &c.state
+func (e *epoch) declaration(ctx context.Context, path string) (*declaration, error) {
+	st := &e.c.state
 	for {
 		st.mu.Lock()
-		if d := st.decls[path]; d != nil && d.s == s && !d.stale() {
+		if d := e.decls[path]; d != nil && !d.stale() {
 			st.mu.Unlock()
 			return d, nil
 		}
-		reading := st.loading[path]
+		reading := e.loading[path]
 		if reading == nil {
 			break // with mu held: what follows is this caller's to read
 		}
@@ -148,69 +155,89 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 			return nil, fmt.Errorf("recipes: lock %s: %w", path, whyEnded(ctx))
 		}
 	}
-	if st.decls == nil {
-		st.decls, st.loading = map[string]*declaration{}, map[string]chan struct{}{}
-	}
 	reading := make(chan struct{})
-	st.loading[path] = reading
+	e.loading[path] = reading
 	st.mu.Unlock()
 
-	st.janitor(s) // forgets the declaration with its session
-	d, err := c.readDeclaration(ctx, s, path)
+	d, err := e.readDeclaration(ctx, path)
 
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	delete(st.loading, path)
+	delete(e.loading, path)
 	close(reading)
-	before := st.decls[path]
-	st.forget(path) // a stale one, or a lost session's
-	switch {
-	case err != nil:
+	before := e.decls[path]
+	e.drop(path) // a stale one
+	if err != nil {
 		return nil, err
-	case s.Err() != nil: // whoever would forget it may have been here
-		return d, nil
 	}
 	if before != nil {
 		d.crowd = before.crowd
 	}
-	st.decls[path] = d
-	st.trim()
+	e.decls[path] = d
+	e.trim()
 	return d, nil
 }
 
-// pin keeps the declaration at path, once it is read, from being pushed out until unpin. If more are pinned than the bound
-// allows, each goes as its last call ends. (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
-func (st *clientState) pin(path string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.pins == nil {
-		st.pins = map[string]int{}
-	}
-	st.pins[path]++
+// needs are the paths whose declarations a call needs, with those of the marks on its way. Once they are read they are not pushed
+// out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
+// (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
+type needs struct {
+	st    *clientState
+	paths []string
 }
 
-func (st *clientState) unpin(path string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.pins[path]--; st.pins[path] > 0 {
+func (n *needs) add(path string) {
+	if slices.Contains(n.paths, path) {
 		return
 	}
-	delete(st.pins, path)
-	if !st.trim() {
-		st.forget(path)
+	n.paths = append(n.paths, path)
+	n.st.mu.Lock()
+	defer n.st.mu.Unlock()
+	if n.st.pins == nil {
+		n.st.pins = map[string]int{}
+	}
+	n.st.pins[path]++
+}
+
+func (n *needs) end() {
+	n.st.mu.Lock()
+	defer n.st.mu.Unlock()
+	for _, path := range n.paths {
+		if n.st.pins[path]--; n.st.pins[path] > 0 {
+			continue
+		}
+		delete(n.st.pins, path)
+		if e := n.st.epoch; e != nil && !e.trim() {
+			e.drop(path)
+		}
 	}
 }
 
-// trim pushes out a declaration that is not pinned if there are too many; st.mu is held. It looks at a few only, which
+// moved is the error of a lock that is known to have moved: its caller needs neither a request nor a place in the local queue.
+func (st *clientState) moved(path string) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.epoch == nil {
+		return nil
+	}
+	d := st.epoch.decls[path]
+	if d == nil || d.payload == nil || d.payload.State != kind.StateMoved || d.stale() {
+		return nil
+	}
+	return &elsewhereError{d}
+}
+
+// trim pushes out a declaration that is not pinned if there are too many; clientState.mu is held. It looks at a few only, which
 // are others each time (a map is walked from a random place), and reports false when all of these are pinned.
-func (st *clientState) trim() bool {
-	if len(st.decls) <= cmp.Or(st.maxDecls, maxDeclarations) {
+func (e *epoch) trim() bool {
+	st := &e.c.state
+	if len(e.decls) <= cmp.Or(st.maxDecls, maxDeclarations) {
 		return true
 	}
 	looked := 0
-	for path := range st.decls {
+	for path := range e.decls {
 		if st.pins[path] == 0 {
-			st.forget(path)
+			e.drop(path)
 			return true
 		}
 		if looked++; looked == 16 {
@@ -221,32 +248,32 @@ func (st *clientState) trim() bool {
 }
 
 // outdated drops d, which a server has said is not what the node holds.
-func (st *clientState) outdated(d *declaration) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if kept := st.decls[d.path]; kept != nil && kept.w == d.w { // d may be a copy: see open
-		st.forget(d.path)
+func (e *epoch) outdated(d *declaration) {
+	e.c.state.mu.Lock()
+	defer e.c.state.mu.Unlock()
+	if kept := e.decls[d.path]; kept != nil && kept.w == d.w { // d may be a copy: see open
+		e.drop(d.path)
 	}
 }
 
-// forget drops a declaration; st.mu is held. Its users hear of that by dropped: their watch is stopped.
-func (st *clientState) forget(path string) {
-	if d := st.decls[path]; d != nil {
+// drop forgets a declaration; clientState.mu is held. Its users hear of that by dropped: their watch is stopped.
+func (e *epoch) drop(path string) {
+	if d := e.decls[path]; d != nil {
 		d.w.Remove()
 		close(d.dropped)
-		delete(st.decls, path)
+		delete(e.decls, path)
 	}
 }
 
 // readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
-func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
+func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration, error) {
 	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { inherited, notInherited = c.inheritedACL(aside, s, path) })
-	data, stat, w, err := getCalledPersistent(ctx, s, path, nil)
+	reading.Go(func() { inherited, notInherited = e.c.inheritedACL(aside, e.s, path) })
+	data, stat, w, err := getCalledPersistent(ctx, e.s, path, nil)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives
 	}
@@ -255,7 +282,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
+	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
 		crowd: newCrowd(), brought: new(atomic.Pointer[declaration])}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
@@ -276,7 +303,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 }
 
 // createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
-func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
+func createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
 	err := createNode(ctx, s, path)
 	for _, child := range k.Children {
 		if err == nil {
@@ -316,7 +343,7 @@ func (q *queue) complete(ctx context.Context, s *Session, err error) error {
 	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err
 	}
-	if err := q.c.createTree(ctx, s, q.path, q.kind); err != nil {
+	if err := createTree(ctx, s, q.path, q.kind); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s lacked a node, which exists now", errNotApplied, q.path)

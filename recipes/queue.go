@@ -19,7 +19,8 @@ type queue struct {
 	key    any    // leaseKey of path
 	shared bool
 	opts   options
-	wrong  error // with how the handle was made; every use of it says so, before it sends anything
+	trail  []*declaration // the marks that led to path from that of the program's handle; see follow.go
+	wrong  error          // with how the handle was made; every use of it says so, before it sends anything
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
@@ -58,14 +59,14 @@ func (q *queue) localKey() string {
 func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
 // contender makes a contender that does not exist yet.
-func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.Holder) (*contender, error) {
+func (q *queue) contender(e *epoch, d *declaration, in kind.Queue, about kind.Holder) (*contender, error) {
 	marker, err := markerOf(in, d.wire, q.shared)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	return &contender{
-		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
-		data: nodeData(in, about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, home: q.c.state.janitor(s),
+		e: e, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
+		data: nodeData(in, about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }
 

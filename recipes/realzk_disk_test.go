@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -61,6 +62,7 @@ func write(t *testing.T, c *recipes.Client) error {
 
 // Row 28 of the failure matrix: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
 func TestRealFullDisks(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	net := realzk.InNetwork(t)
 	if net == nil {

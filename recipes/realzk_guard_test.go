@@ -67,7 +67,7 @@ func TestRealZooKeeper(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Set(t.Context(), "/owned", nil, -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.ErrorContains(t, err, "WRITE on /owned, and we are digest:alice")
+		require.ErrorContains(t, err, "WRITE on /owned; connected as digest:alice")
 		results, err := s.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/owned", Version: -1}, &zk.CreateRequest{Path: "/owned", Acl: openACL})
 		require.ErrorIs(t, err, zk.ErrNodeExists)
 		require.Len(t, results, 2)

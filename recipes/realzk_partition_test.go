@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -43,6 +44,7 @@ func lostInTime(t *testing.T, x *recipes.Lease, since time.Time, timeout time.Du
 
 // Rows 19 to 23, 25, 26 and 29 of the failure matrix (testdata/failure-cases.md), with a network that loses packets.
 func TestRealPartitions(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	net := realzk.InNetwork(t)
 	if net == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -50,6 +51,7 @@ func (w *wallClock) set(off time.Duration) {
 
 // Row 31 of the failure matrix: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	wall := newWallClock(t)
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, []*realzk.Server{srv}}

@@ -33,7 +33,7 @@ func TestGoroutinesThatAHolderStartsAreNotInsideWithIt(t *testing.T) {
 					all.Go(func() {
 						err := do(ctx, func(context.Context, *recipes.Lease) error { inside.Add(1); return nil })
 						require.ErrorIs(t, err, recipes.ErrWouldDeadlock, name)
-						require.ErrorContains(t, err, "a nested call needs WithReentrancy", name)
+						require.ErrorContains(t, err, "to nest, open the handle WithReentrancy", name)
 					})
 				}
 				all.Wait()

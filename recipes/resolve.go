@@ -17,8 +17,7 @@ var errNotApplied = errors.New("the transaction was not applied")
 
 // txn creates contenders and deletes others in one transaction.
 type txn struct {
-	c    *Client
-	s    *Session
+	e    *epoch
 	born []*contender
 	gone []*contender
 	with []any // further operations, after the creates
@@ -60,7 +59,7 @@ func (t *txn) begin(ctx context.Context, lists ...string) error {
 }
 
 func (t *txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
-	b = t.s.Batch()
+	b = t.e.s.Batch()
 	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 { // a plain create: most are, and the pipelining saves most for them
 		sent = b.Create(t.born[0].createRequest())
 	} else {
@@ -124,19 +123,19 @@ func (t *txn) settle(ctx context.Context) (settled bool, err error) {
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *txn) abandon(cause error) error {
 	t.left = make(chan struct{})
-	t.c.state.spawn(func() {
+	t.e.c.state.spawn(func() {
 		defer close(t.left)
 		ks := t.gone
 		switch settled, err := t.settle(context.Background()); {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*contender(nil), t.born...), t.gone...)
-			t.c.state.janitor(t.s).remove(ks...).Wait()
+			t.e.janitor.remove(ks...).Wait()
 			t.recheck(time.Second) // what it did not find may still come: see resolve
 			return
 		case err == nil:
 			ks = t.born
 		}
-		_ = t.c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = t.e.c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
 }
@@ -178,7 +177,7 @@ func (t *txn) name(paths []string) error {
 // searches, and leaves nodes that block a lock for everybody.
 func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
-	err = patiently(ctx, t.s, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
+	err = patiently(ctx, t.e.s, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
 		found, err = t.look(ctx)
 		return err
 	})
@@ -188,7 +187,7 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
 		return false, fmt.Errorf("%w: %w", whyEnded(ctx), cause)
 	case err != nil:
-		return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
+		return false, fmt.Errorf("%w: %w", t.e.s.Err(), cause)
 	case found:
 		freeAll(t.gone)
 		return true, nil
@@ -206,9 +205,9 @@ const recheckUntil = 4096 * time.Second
 // deletes what a slow server has created after all. Otherwise it would block the queue until the session ends. A look that a
 // server did not answer in full is not the last one.
 func (t *txn) recheck(wait time.Duration) {
-	t.c.state.janitor(t.s).after(wait, func() {
+	t.e.after(wait, func() {
 		if late, err := t.late(); late {
-			t.c.state.janitor(t.s).remove(t.born...)
+			t.e.janitor.remove(t.born...)
 		} else if wait < recheckUntil || err != nil {
 			t.recheck(min(2*wait, recheckUntil))
 		}
@@ -220,8 +219,8 @@ func (t *txn) recheck(wait time.Duration) {
 func (t *txn) late() (bool, error) {
 	var unknown error
 	for _, k := range t.born {
-		ctx, cancel := detached(context.Background(), t.s)
-		children, _, err := t.s.Children(ctx, k.dir)
+		ctx, cancel := detached(context.Background(), t.e.s)
+		children, _, err := t.e.s.Children(ctx, k.dir)
 		cancel()
 		switch {
 		case k.pick(children) != "":
@@ -252,7 +251,7 @@ func (t *txn) look(ctx context.Context) (found bool, err error) {
 func (t *txn) count(ctx context.Context) (there int, err error) {
 	// A write for each: one for all would do on one connection, but this need not be quick.
 	for _, k := range t.born {
-		name, err := find(ctx, t.s, k)
+		name, err := find(ctx, t.e.s, k)
 		if err != nil {
 			return 0, err
 		}

@@ -25,17 +25,22 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Confi
 	}
 }
 
+// createLostOn warms a mutex up, loses the reply to its next create, and says where its client connects then: to a replica of which
+// something is wrong.
+func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recipes.Mutex, *atomic.Bool, *zktest.Injection) {
+	r, moved := l.srv.Replica(), new(atomic.Bool)
+	c := l.client("a", l.movedTo(r, moved))
+	m := c.Mutex(l.mutex())
+	l.warm(m)
+	wrong(r)
+	moved.Store(true)
+	return c, m, moved, l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+}
+
 func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follower hides the node, a second one is made
 	inLab(t, func(t *testing.T, l *lab) {
-		follower := l.srv.Replica()
-		var moved atomic.Bool
-		c := l.client("a", l.movedTo(follower, &moved))
-		m := c.Mutex(l.mutex())
-		l.warm(m)
+		_, m, _, lost := l.createLostOn((*zktest.Replica).Lag)
 		before := l.changes("/m")
-		follower.Lag()
-		moved.Store(true)
-		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		x, err := m.Lock(ctx)
@@ -50,15 +55,8 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 // A leader that was cut off answers a sync by itself: the node was taken for absent, and a second one stood behind it.
 func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		old := l.srv.Replica()
-		var moved atomic.Bool
-		c := l.client("a", l.movedTo(old, &moved))
-		m := c.Mutex(l.mutex())
-		l.warm(m)
+		c, m, moved, lost := l.createLostOn((*zktest.Replica).CutOff)
 		before := l.changes("/m")
-		old.CutOff()
-		moved.Store(true)
-		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 		w := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
 		<-lost.Hit()
 		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed

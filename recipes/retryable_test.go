@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 type work = func(context.Context, *recipes.Lease) error
@@ -228,9 +229,9 @@ var errorRows = []errorRow{
 	{"ErrLost", true, []error{recipes.ErrLost}},
 	{"ErrRevoked", true, []error{recipes.ErrRevoked}},
 	{"session.ErrThrottled", true, []error{session.ErrThrottled}},
-	{"ErrQueueFull, ErrSessionFull,", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded}},
+	{"ErrQueueFull, session.ErrQuotaExceeded", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded}},
 	{"ErrNotProvisioned, ErrKindMismatch,", false, []error{recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining,
-		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, recipes.ErrCannotHeartbeat, recipes.ErrSequenceExhausted, recipes.ErrAuth}},
+		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, session.ErrCannotHeartbeat, recipes.ErrSequenceExhausted, recipes.ErrAuth}},
 }
 
 // rowsAfterTheGrant are the others.
@@ -258,16 +259,16 @@ func rowOf(err error, ran bool) (errorRow, bool) {
 }
 
 func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
+	doc, err := os.ReadFile("../docs/library.md")
 	require.NoError(t, err)
-	_, text, _ := strings.Cut(string(doc), "// # What an error means")
-	text, _, _ = strings.Cut(text, "// # ")
-	before, after, found := strings.Cut(text, "// After the grant.")
+	_, text, _ := strings.Cut(string(doc), "## What an error means")
+	text, _, _ = strings.Cut(text, "\n## ")
+	before, after, found := strings.Cut(text, "After the grant.")
 	require.True(t, found)
 	for part, rows := range map[string][]errorRow{before: errorRows, after: rowsAfterTheGrant} {
 		for _, row := range rows {
 			again := map[bool]string{true: "yes", false: "no"}[row.again]
-			require.Regexp(t, `(?m)^//\t`+regexp.QuoteMeta(row.name)+`  .* `+again+`$`, part)
+			require.Regexp(t, `(?m)^    `+regexp.QuoteMeta(row.name)+`  .* `+again+`$`, part)
 		}
 	}
 	sentinels, err := os.ReadFile("errors.go")
@@ -293,7 +294,7 @@ func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {
 				requests := struck(t, name, 0, mishap{then: func(*lab, int64) {}}, contended)
 				for what, m := range mishaps() {
 					for n := 1; n <= requests; n++ {
-						if points++; leftOut(points, 30) { // in no order: others each day
+						if points++; points%effort.Of(1, 30) != 0 { // in no order: others each day
 							continue
 						}
 						struck(t, name, n, m, contended)

@@ -84,42 +84,44 @@ func (a *acquisition) yield(ctx context.Context, q *queue) (waited bool, err err
 // yieldOnce is one look for writers, and the wait for the last of them, if there is one. What is seen may be old by the time
 // the reader queues: a preference, not a promise. What excludes is the order of the queue.
 func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err error) {
-	p := &place{member: member{q: q}, a: a}
-	if p.s, err = a.c.Session(ctx); err != nil {
+	t := &terms{member: member{q: q}, a: a}
+	if t.e, err = a.c.epoch(ctx); err != nil {
 		return false, err
 	}
-	if p.d, err = a.c.declared(ctx, p.s, q); err != nil || !q.kind.Yields(p.d.params) {
+	if t.d, err = t.e.declared(ctx, q); err != nil || !q.kind.Yields(t.d.params) {
 		return false, err
 	}
-	children, err := listChildren(ctx, p.s, q.dir())
-	if err != nil {
+	children, err := listChildren(ctx, t.e.s, q.dir())
+	if err != nil && !isNoNode(err) { // what is not there has no writers, and the create says so
 		return false, err
 	}
 	line, _ := kind.SortContenders(children)
 	for i, k := range line {
 		if !k.Shared {
-			p.holder, p.position = &rival{Contender: k, dir: q.dir()}, i+1
+			t.holder, t.position = &rival{Contender: k, dir: q.dir()}, i+1
 		}
 	}
-	if p.position == 0 {
+	if t.position == 0 {
 		return false, nil
 	}
 	if a.try {
-		return false, p.held()
+		return false, t.held()
 	}
-	a.waits("", p.held)
-	_, _, w, err := getCalledPersistent(ctx, p.s, p.holder.path(), p.waker())
+	a.waits("", t.held)
+	_, _, w, err := getCalledPersistent(ctx, t.e.s, t.holder.path(), nil)
 	if isNoNode(err) { // gone since it was listed
 		return true, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes
-		_, w, err = childrenCalledPersistent(ctx, p.s, q.dir(), p.waker())
+		_, w, err = childrenCalledPersistent(ctx, t.e.s, q.dir(), nil)
 	}
 	if err != nil {
 		return true, err
 	}
-	defer w.Stop()
-	_, err = p.next(ctx, w)
+	awaitLook(ctx, t.e.s, w, t.d.w.C())
+	if ctx.Err() != nil {
+		err = t.timedOut(ctx, whyEnded(ctx))
+	}
 	return true, err
 }
 
@@ -134,7 +136,19 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 // Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
 // a new number at the end of the queue, and does let a writer in between.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
-	if err := m.mine(l); err != nil {
+	l, err := m.downgrade(ctx, l)
+	return l, afterGrant(err)
+}
+
+func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
+	if m.write.wrong != nil {
+		return l, m.write.wrong
+	}
+	m, err := m.at(ctx, l.h)
+	if err == nil {
+		err = m.mine(l)
+	}
+	if err != nil {
 		return l, err
 	}
 	old, start := l.h, time.Now()
@@ -142,8 +156,8 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}, was: old,
-			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)})
+		return m.replace(ctx, l, &holding{was: old, place: place{q: m.read, e: old.e, d: old.d, ks: []*contender{next},
+			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {
 	case isNoNode(err):
@@ -166,15 +180,15 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err error) {
 	q, k := m.read, old.ks[0]
 	var unapplied error // what was said of the first such try
-	err = retry(ctx, old.s, didNothing, func() error {
-		if next, err = q.contender(old.s, old.d, q.decides(), holderSelf(q.id())); err != nil {
+	err = retry(ctx, old.e.s, didNothing, func() error {
+		if next, err = q.contender(old.e, old.d, q.decides(), holderSelf(q.id())); err != nil {
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
 		next.work.Store(old)
-		_, err = (&txn{c: q.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
+		_, err = (&txn{e: old.e, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		if errors.Is(err, errNotApplied) {
 			unapplied = cmp.Or(unapplied, err)
 		}
@@ -195,7 +209,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	if err != nil {
 		l.release()
 	} else {
-		m.read.c.state.reads(h)
+		h.e.reads(h)
 		l.become(h.leaseOf(ctx, h.first))
 	}
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) != over {
@@ -208,12 +222,26 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	return l.turnedInto(), nil
 }
 
+// at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
+func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
+	if h.q.path == m.Path() || h.q.c != m.write.c {
+		return m, nil
+	}
+	write, err := m.write.present(ctx, h.e)
+	if errors.Is(err, ErrDraining) { // who holds it may exchange it
+		err = nil
+	}
+	read := *write
+	read.shared = true
+	return &RWMutex{read: &read, write: write}, err
+}
+
 // mine checks that l is a write lease of this lock, held, and not entered again. Then it is its caller's to exchange, and nobody
 // else's.
 func (m *RWMutex) mine(l *Lease) error {
 	h := l.h
 	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared {
-		return fmt.Errorf("recipes: Downgrade takes a write lease of %s, from the same Client; this is another lease, of %s", m.Path(), h.q.path)
+		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), h.q.path)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -216,3 +216,64 @@ func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 	})
 }
+
+// Nothing was sent, and the lease was given up: "whether it was exchanged for another lease is unknown".
+func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.RWMutex(l.rwlock())
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		full := c.PathBytes(c.Newest())
+		full.Add(recipes.MaxEphemeralBytes)
+		same, err := m.Downgrade(t.Context(), w)
+		full.Add(-recipes.MaxEphemeralBytes)
+		require.Same(t, w, same)
+		require.ErrorIs(t, err, recipes.ErrSessionFull)
+		require.NoError(t, w.Verify(t.Context()))
+		r, err := m.Downgrade(t.Context(), w)
+		require.NoError(t, err)
+		l.unlock(r)
+		l.settle()
+		require.Empty(t, l.children("/rw"))
+	})
+}
+
+// A loop around all calls whose errors are worth another try would have repeated the work of the writer.
+func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
+	for name, fail := range map[string]func(*lab, *recipes.Client, string){
+		"session lost": func(l *lab, c *recipes.Client, _ string) {
+			l.srv.RefuseDials(true)
+			l.srv.Disconnect(0)
+			time.AfterFunc(20*time.Second, func() { l.srv.RefuseDials(false) })
+		},
+		"shed": func(l *lab, _ *recipes.Client, _ string) {
+			l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+		},
+		"deleted": func(l *lab, _ *recipes.Client, node string) { _ = l.srv.Delete(node) },
+		"lost while it is exchanged": func(l *lab, c *recipes.Client, _ string) {
+			l.srv.Inject(func(r zktest.Request) bool {
+				if r.Op == "multi" {
+					time.AfterFunc(time.Second, func() { l.srv.Expire(r.Session) })
+				}
+				return r.Op == "multi"
+			}, zktest.DropReply)
+		},
+	} {
+		for _, by := range []string{"/rw", "/old"} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					c := l.client("a")
+					l.declare("/old", kind.RWLock.New(), movedTo(l.rwlock()))
+					w, err := c.RWMutex("/old").Lock(t.Context())
+					require.NoError(t, err)
+					fail(l, c, w.Node())
+					_, err = c.RWMutex(by).Downgrade(t.Context(), w)
+					require.Error(t, err)
+					require.False(t, recipes.Retryable(err), "%v", err)
+					_ = w.Unlock(t.Context())
+				})
+			})
+		}
+	}
+}

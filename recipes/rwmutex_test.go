@@ -142,7 +142,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NoError(t, r.Context().Err())
 		_, err = m.Downgrade(t.Context(), r)
-		require.ErrorContains(t, err, "Downgrade takes a write lease of /rw")
+		require.ErrorContains(t, err, "Downgrade needs a write lease of /rw")
 		require.Equal(t, w.Node()[len(w.Node())-10:], r.Node()[len(r.Node())-10:], "the reader must stand where the writer stood")
 		l.settle()
 		notYet(t, other, "a writer got in while the lock is read")

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // writersFirst declares a lock that prefers writers, of which one, of nobody's, is queued.
@@ -29,7 +30,8 @@ func (l *lab) writersFirst(path string) (writer string) {
 func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-		kept := manyDeclarations(c)
+		kept := effort.Of(recipes.MaxDeclarations, 256) // a goroutine for each
+		c.KeepDeclarations(kept)
 		n := kept + kept/4
 		var writers []string
 		for i := range n {
@@ -89,5 +91,23 @@ func TestAReaderThatYieldsNoticesAWriterWhoseEndWasNotTold(t *testing.T) { // fa
 		case <-time.After(time.Hour):
 			require.Fail(t, "never")
 		}
+	})
+}
+
+// The declaration is known, and the lock is deleted before its writers are listed: that was the server's bare error.
+func TestAReaderThatYieldsSaysThatTheLockIsNotThereAnyMore(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/rw", &kind.RWLockParams{Preference: "writer"})
+		m := l.client("c").RWMutex("/rw")
+		x, err := m.RLock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		l.settle()
+		rule := l.srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.Hold)
+		w := async(func() (*recipes.Lease, error) { return m.RLock(t.Context()) })
+		<-rule.Hit()
+		require.NoError(t, l.srv.Delete("/rw"))
+		rule.Release()
+		require.ErrorIs(t, (<-w).err, recipes.ErrNotProvisioned)
 	})
 }

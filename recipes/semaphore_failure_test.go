@@ -377,3 +377,23 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 		require.Equal(t, int64(97), refused.Load())
 	})
 }
+
+// It asked again every 10 ms, with a listing each time, of servers that shed what they cannot bear.
+func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		w := async(func() (*recipes.Lease, error) { return l.client("waiter").Semaphore("/s").Acquire(t.Context(), 1) })
+		l.settle()
+		l.unlock(x)
+		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session != l.session(x.Client()) }, zktest.Fail(zktest.CodeThrottled))
+		time.Sleep(time.Minute)
+		require.Less(t, shed.Hits(), 100)
+		shed.Remove()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.nothingLeft()
+	})
+}

@@ -13,7 +13,7 @@ import (
 
 // A limit was lowered below what a waiter wants, and never raised again. A waiter whose permits stood in the order beyond
 // the new limit was neither granted nor told, and they kept everybody else out.
-func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
+func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 	way := draws(3)
 	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
 	places := map[string]func(*lab, func(context.Context) (*recipes.Lease, error)) (waiting <-chan result[*recipes.Lease], end func()){

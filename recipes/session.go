@@ -5,7 +5,7 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// What a program that uses the recipes needs of package session. One that sends operations of its own finds the rest there.
+// Aliases of package session, so that most programs import only recipes.
 type (
 	// Session is one ZooKeeper session; see [Client.Session].
 	Session = session.Session

@@ -18,7 +18,7 @@ import (
 // admit gives every reader that waits for the ticket a share of h, and gives the ticket up. It makes h known first: the next
 // owner of the ticket finds it, so no reader of this client falls between the two moments.
 func (st *clientState) admit(key string, h *holding) {
-	st.reads(h)
+	h.e.reads(h)
 	st.mu.Lock()
 	if s := st.local[key]; s != nil {
 		for len(s.waiters) > 0 && h.share() { // counted first: h is not given back before it is used
@@ -31,23 +31,20 @@ func (st *clientState) admit(key string, h *holding) {
 }
 
 // reads makes h the holding that later readers join.
-func (st *clientState) reads(h *holding) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.readers == nil {
-		st.readers = map[string]*holding{}
-	}
+func (e *epoch) reads(h *holding) {
+	e.c.state.mu.Lock()
+	defer e.c.state.mu.Unlock()
 	if !h.finished() { // close would not come again to take it out
-		st.readers[h.q.path] = h
+		e.readers[h.q.path] = h
 	}
 }
 
-// unshare forgets h, which is over. Another may be in its place already, of the next session.
-func (st *clientState) unshare(h *holding) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.readers[h.q.path] == h {
-		delete(st.readers, h.q.path)
+// unshare forgets h, which is over. Another may be in its place already.
+func (e *epoch) unshare(h *holding) {
+	e.c.state.mu.Lock()
+	defer e.c.state.mu.Unlock()
+	if e.readers[h.q.path] == h {
+		delete(e.readers, h.q.path)
 	}
 }
 
@@ -67,21 +64,21 @@ func (st *clientState) waitsFor(key string, holder *rival, position int) {
 }
 
 // share joins what this client reads already, if no writer is queued. Nil and no error: a contender is needed.
-func (p *place) share(ctx context.Context) (*holding, error) {
-	st := &p.q.c.state
+func (t *terms) share(ctx context.Context) (*holding, error) {
+	st := &t.q.c.state
 	st.mu.Lock()
-	h := st.readers[p.q.path]
+	h := t.e.readers[t.q.path]
 	st.mu.Unlock()
-	if h == nil || h.s != p.s {
+	if h == nil {
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
 	// proof, and a share is as safe as it is.
-	children, err := listChildren(ctx, p.s, p.q.dir())
+	children, err := listChildren(ctx, t.e.s, t.q.dir())
 	if err != nil {
 		return nil, err
 	}
-	if err := obey(ctx, p); err != nil {
+	if err := obey(ctx, t); err != nil {
 		return nil, err
 	}
 	line, _ := kind.SortContenders(children)
@@ -95,14 +92,14 @@ func (p *place) share(ctx context.Context) (*holding, error) {
 	if !mine || !h.share() {
 		return nil, nil
 	}
-	p.a.tenure = h.acquired(p.q, p.a.call, time.Since(p.a.start))
+	t.a.tenure = h.acquired(t.q, t.a.call, time.Since(t.a.start))
 	return h, nil
 }
 
 // share counts one lease more, unless the holding ends, or is asked back. A timer that
 // is late, in a process that was suspended, must not let anybody in: the deadline is looked at.
 func (h *holding) share() bool {
-	alive := time.Now().Before(h.s.Deadline())
+	alive := time.Now().Before(h.e.s.Deadline())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !alive || h.state != held || h.leases == 0 || h.revoked { // without a lease it is about to be given back

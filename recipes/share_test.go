@@ -167,7 +167,7 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 }
 
 // The one that was known to wait gives up between the try's waking and its look: there is no holder to name yet.
-func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
+func TestATryWaitsOnWhenTheNextHolderGivesUpBeforeItLooks(t *testing.T) {
 	inLab(t, func(t *testing.T, _ *lab) {
 		var turns recipes.Turns
 		require.Nil(t, turns.Enter(t.Context(), "k", "a", false, true))

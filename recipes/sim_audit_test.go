@@ -199,6 +199,7 @@ func (w *simWorld) look() {
 		}
 	}
 	w.oneEach()
+	w.unmarked()
 	for g := range w.believed {
 		if g.lease.Context().Err() != nil {
 			delete(w.believed, g)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The schedule is a function of the seed and of nothing else, or a failing seed could not be replayed.
@@ -18,6 +20,7 @@ func TestASeedDecidesItsWholeSchedule(t *testing.T) {
 // Where servers end sessions early and people delete nodes, no client can know in time: the simulation excuses such
 // grants. Without the excuse its invariants must fail, or they would not look.
 func TestTheInvariantsFindWhatIsExcused(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	found := map[string]int{}
 	for seed := uint64(0); seed < 120 && len(found) < 3; seed++ {
 		w := simulateStrictly(t, newSchedule(seed))

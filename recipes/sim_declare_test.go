@@ -49,7 +49,7 @@ func (w *simWorld) publish(lock string, op operation, n int) {
 			p.State = state
 		}
 		if p.State == kind.StateMoved {
-			p.MovedTo = "/elsewhere"
+			p.MovedTo = lock + "-elsewhere" // no two locks go to one path
 		}
 	})
 	w.enter(event{op: op, call: called, ret: w.stamp()}, &simPart{lock: lock, n: n})

@@ -78,6 +78,8 @@ func (w *simWorld) strike(f simFault) {
 		w.meddle(f)
 	case "drain", "move":
 		w.shut(f)
+	case "relocate":
+		w.relocate(f)
 	case "resize", "lower":
 		w.resize(f)
 	case "stall", "stall-look":
@@ -136,7 +138,10 @@ func (w *simWorld) inject(f simFault, id int64) {
 // that a contender has, or one before that.
 func (w *simWorld) recount(n int32) {
 	for _, dir := range w.dirs {
-		queue, _ := w.srv.Get(dir)
+		queue, there := w.srv.Get(dir)
+		if !there { // the mark of a semaphore has no queues
+			continue
+		}
 		count := (queue.Stat.Cversion+int32(len(queue.Children)))/2 - n
 		for _, name := range queue.Children {
 			if k, ok := kind.ParseContender(name); ok {

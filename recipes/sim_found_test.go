@@ -102,7 +102,7 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 	}
 }
 
-func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T) { // simulation, seed 2130: searched for ever
+func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) { // simulation, seed 2130: searched for ever
 	for deleted := range 2 {
 		t.Run(fmt.Sprint("node ", deleted), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {

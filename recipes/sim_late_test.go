@@ -11,17 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // TestSimulationOfLateRequests looks for what single requests do that are executed late: a thread of a server stands still with
 // one, the connection is cut, on the client's side or the server's, and the client goes on before the thread does. All recipes
 // are in one world, with sets, several permits, exchanges, hand-offs and kept places. Callers give up at every moment.
 func TestSimulationOfLateRequests(t *testing.T) {
-	seeds := 1500
-	if raceEnabled {
-		seeds = 20
-	}
-	total := playSeeds(t, seeds, newLate)
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(1500, 20), newLate)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
 		require.Greater(t, total.late, total.seeds/2, "hardly a request was executed late")

@@ -8,17 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // TestSimulationOfOwnLocks is about a client that has a lock nearly for itself: its places pass from one of its goroutines to the
 // next, and turn from a writer's into a reader's, while others come now and then. Meanwhile the declaration changes, and new
 // leaders count from where they like.
 func TestSimulationOfOwnLocks(t *testing.T) {
-	seeds := 600
-	if raceEnabled {
-		seeds = 40
-	}
-	total := playSeeds(t, seeds, newOwn)
+	total := playSeeds(t, effort.Of(600, 40), newOwn)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
 		require.Greater(t, total.kinds["refuse"], total.seeds)

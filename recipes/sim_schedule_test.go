@@ -24,6 +24,7 @@ type schedule struct {
 	scripts [][]simStep
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
+	moves   bool          // locks move between two paths, and handles are on either
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
 }
 
@@ -57,6 +58,7 @@ type simStep struct {
 	patience time.Duration // of what is done with the lease; 0: a quarter of a session timeout
 	obedient bool          // gives back when the lease's context ends, as it should
 	release  string        // "unlock", "cancelled", "brief"
+	moved    bool          // where locks move: by a handle on the other path
 	extra    string        // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 var (
@@ -38,11 +40,8 @@ func envInt(name string, otherwise int) int {
 // with SIM_SEED=n SIM_REPEAT=100 go test -run TestSimulation ./recipes. Whatever kills the process instead of failing is
 // found with SIM_TRACE=1, which names the seed of every request.
 func TestSimulation(t *testing.T) {
-	seeds := 1600 // a little more than 1,000 virtual hours
-	if raceEnabled {
-		seeds = 120
-	}
-	total := playSeeds(t, seeds, newSchedule)
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(1600, 120), newSchedule) // 1,600 are a little more than 1,000 virtual hours
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
 		require.Greater(t, total.faults, total.seeds*5)
@@ -120,6 +119,8 @@ func (s *simTotal) add(w *simWorld) {
 	s.stale += w.stats.stale
 	s.late += w.stats.late
 	s.seen += w.stats.seen
+	s.moved += w.stats.moved
+	s.movedInUse += w.stats.movedInUse
 }
 
 func (s *simTotal) report(t *testing.T, took time.Duration) {
@@ -174,6 +175,9 @@ func (w *simWorld) play() {
 	w.atRest()
 	for _, c := range w.clients {
 		_ = c.client().Close()
+	}
+	if w.plan.moves {
+		_ = w.mover.client.Close()
 	}
 	time.Sleep(w.plan.timeout + 3*w.plan.tick)
 	for _, c := range w.clients {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // One world with all recipes at once: single locks, sets of them, several clients, several series of faults, limits that
@@ -17,11 +19,8 @@ import (
 // What holds for each recipe alone holds here. And while the crowd is there, whoever waits is granted; when it has gone,
 // a fresh client is granted every lock at once.
 func TestSimulationOfAllRecipesTogether(t *testing.T) {
-	seeds := 120
-	if raceEnabled {
-		seeds = 5
-	}
-	total := playSeeds(t, seeds, newWorld)
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(120, 5), newWorld)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*50, "the schedules leave too little to happen")
 		require.Greater(t, total.faults, total.seeds*5)
@@ -93,13 +92,13 @@ func (s *schedule) hasty(r *rand.Rand, c simCrowd) simStep {
 // target is the recipe a step takes, and the lock's path where it is no set.
 func (w *simWorld) target(st simStep) (simRecipe, string) {
 	if w.plan.recipe != "world" {
-		return w.plan.recipe, "/l"
+		return w.plan.recipe, w.spelled("/l", st)
 	}
 	i := slices.IndexFunc(w.locks, func(of simMember) bool { return of.recipe == st.recipe })
 	if st.recipe == "multi" {
 		return "multi", ""
 	}
-	return st.recipe, w.locks[i].path
+	return st.recipe, w.spelled(w.locks[i].path, st)
 }
 
 // crowded lets the crowd loose and returns how to end it: then it is seen whether anybody who waits is granted, before and

@@ -96,21 +96,22 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 		if st.members&(1<<i) == 0 || of.recipe == "semaphore" {
 			continue
 		}
+		path := w.spelled(of.path, st)
 		switch of.recipe {
 		case "rwlock":
-			if m := c.RWMutex(of.path); st.shared {
+			if m := c.RWMutex(path); st.shared {
 				members = append(members, m.Reader())
 			} else {
 				members = append(members, m)
 			}
 		case "election":
-			members = append(members, c.Election(of.path))
+			members = append(members, c.Election(path))
 		default:
-			members = append(members, c.Mutex(of.path))
+			members = append(members, c.Mutex(path))
 		}
 	}
 	if len(members) == 0 {
-		members = append(members, c.Mutex(w.locks[0].path))
+		members = append(members, c.Mutex(w.spelled(w.locks[0].path, st)))
 	}
 	return members
 }

@@ -41,6 +41,8 @@ type simWorld struct {
 	declared map[string]*simDeclaration
 	observed string // who the newest observation says leads
 	stats    simStats
+	mover    mover         // where locks move
+	moving   chan struct{} // full while one does
 }
 
 type simStats struct {
@@ -49,6 +51,7 @@ type simStats struct {
 	stale                                  int // writes the fenced store refused
 	seen                                   int // answers to who leads
 	late                                   int // requests with which a thread of a server stood still
+	moved, movedInUse                      int // locks; those that somebody held or waited for when the move began
 }
 
 // simClient is the place of a client: who closes it dials the next.
@@ -104,7 +107,7 @@ func (g *simGrant) nodes() (all []string) {
 func (w *simWorld) part(of simMember, nodes []string, shared bool) *simPart {
 	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
 	for _, node := range nodes {
-		if strings.HasPrefix(node, of.path+"/") {
+		if strings.HasPrefix(node, of.path+"/") || w.plan.moves && strings.HasPrefix(node, movedPath(of.path)+"/") {
 			p.nodes = append(p.nodes, node)
 		}
 	}
@@ -120,10 +123,17 @@ func (w *simWorld) declareAll() {
 	}
 	for _, of := range w.locks {
 		w.declareLock(of)
-		if of.recipe == "semaphore" {
-			w.dirs = append(w.dirs, of.path+"/leases", of.path+"/locks")
-		} else {
-			w.dirs = append(w.dirs, of.path)
+		paths := []string{of.path}
+		if w.plan.moves {
+			paths = append(paths, movedPath(of.path))
+			w.lab.declare(movedPath(of.path), w.declared[of.path].params, movedTo(of.path))
+		}
+		for _, path := range paths {
+			if of.recipe == "semaphore" {
+				w.dirs = append(w.dirs, path+"/leases", path+"/locks")
+			} else {
+				w.dirs = append(w.dirs, path)
+			}
 		}
 	}
 }
@@ -140,6 +150,9 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		w.follower = w.srv.Replica()
 	}
 	w.declareAll()
+	if plan.moves {
+		w.moving, w.mover = make(chan struct{}, 1), w.lab.mover()
+	}
 	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
 	w.srv.Inject(func(r zktest.Request) bool {
 		if *simTrace {

@@ -79,7 +79,7 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 	})
 }
 
-func TestALeaderWhoResignsWhileItIsAskedForIsNotNobody(t *testing.T) {
+func TestLeaderNamesTheSuccessorWhenTheLeaderResignsDuringTheCall(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		a, b, c := l.client("a"), l.client("b"), l.client("c")
@@ -137,7 +137,7 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 	})
 }
 
-func TestALimitLoweredBelowWhatAWaiterWantsIsToldHimAtTheFront(t *testing.T) {
+func TestAWaiterAtTheFrontIsRefusedWhenTheLimitIsLoweredBelowWhatItWants(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(3)
 		a, b, c := l.client("a"), l.client("b"), l.client("c")

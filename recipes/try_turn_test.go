@@ -66,7 +66,7 @@ func TestTurnGivenUpTwice(t *testing.T) {
 }
 
 // Who waited for the turn gives up while its successor's place is being made: that place was met as a rival.
-func TestTryMeetsThePlaceNobodyInherited(t *testing.T) {
+func TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
 		m := c.Mutex(l.mutex())

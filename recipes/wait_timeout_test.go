@@ -267,7 +267,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
-			p.ChildACL = []kind.ACL{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
+			p.ChildACL = kind.List{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
 		})
 		a, b := l.client("a"), l.client("b")
 		b.Crowd(1)

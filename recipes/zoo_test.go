@@ -19,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The bug zoo: files of ../testdata/zoo, each a small edit that makes the recipes wrong in a way that some client of
@@ -298,6 +300,7 @@ func TestZooFindsCodeThatWasMoved(t *testing.T) {
 }
 
 func TestZoo(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(zooDir, "*.txtar"))
 	require.NoError(t, err)

@@ -61,7 +61,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
-		return a.planAndApply(ctx, f, s, func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
+		return a.planAndApply(ctx, f, s, opts, func(*plan.Plan) {})
 	})
 }
 
@@ -92,9 +92,10 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
 	return a.connected(ctx, cfg, false, func(s *stack) error {
-		all := make([]*apply.Executor, len(file.Plans))
+		all := make([]*applying, len(file.Plans))
 		for i, p := range file.Plans {
-			all[i] = f.executor(s.clients[at[i]], p.Destroy)
+			client, shown := s.clients[at[i]], a.progress(p.Ensemble)
+			all[i] = &applying{apply.New(client, f.applying(p.Destroy, shown.event)), client, shown}
 		}
 		return a.execute(ctx, all, file.Plans)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // codeAuthFailed is a code of the protocol for which zktest has no name.
@@ -73,6 +74,7 @@ func quotedHCL(text string) string {
 
 // No command shows the secret, however it was given, and none leaves it anywhere.
 func TestNoCommandShowsASecretHoweverItIsGiven(t *testing.T) {
+	effort.Daily(t)
 	for name, give := range canaryWays {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,8 +116,8 @@ var canaryFailures = map[string]canaryFailure{
 	}, "Saved plan is stale"},
 	"damaged node":     {func(c *canary) { require.NoError(c.t, c.server.Set("/t/pay/ledger", []byte(`{"locktree":1,`))) }, "Node is damaged"},
 	"newer node":       {func(c *canary) { require.NoError(c.t, c.server.Set("/t/pay/ledger", []byte(`{"locktree":9}`))) }, "newer"},
-	"foreign node":     {func(c *canary) { require.NoError(c.t, c.server.Set("/t/pay/ledger", []byte("theirs"))) }, "Node is no longer ours"},
-	"damaged index":    {func(c *canary) { require.NoError(c.t, c.server.Set("/t/.locktree/stacks/shop", []byte("x"))) }, "ndex is damaged"},
+	"foreign node":     {func(c *canary) { require.NoError(c.t, c.server.Set("/t/pay/ledger", []byte("theirs"))) }, "Path is taken"},
+	"damaged index":    {func(c *canary) { require.NoError(c.t, c.server.Set("/t/.locktree/stacks/shop", []byte("x"))) }, "Record is damaged"},
 	"lock in use":      {func(c *canary) { c.hold("/t/pay/ledger") }, "Lock is in use"},
 	"apply under way":  {func(c *canary) { c.hold("/t/.locktree/apply/shop") }, "Error acquiring the apply lock"},
 	"another stack":    {func(c *canary) { c.edit(`stack = "shop"`, `stack = "other"`) }, "of another stack"},
@@ -168,6 +170,7 @@ func (c *canary) admin() *recipes.Client {
 }
 
 func TestNoCommandShowsASecretWhateverFails(t *testing.T) {
+	effort.Daily(t)
 	for name, f := range canaryFailures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,6 +251,7 @@ var canaryMistakes = [][2]string{
 }
 
 func TestNoCommandShowsASecretBesideAMistake(t *testing.T) {
+	effort.Daily(t)
 	for i, m := range canaryMistakes {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -41,12 +42,16 @@ func doctorCommand(a *app) *cobra.Command {
 			var found view.Checkup
 			for _, e := range cfg.Ensembles {
 				of, err := a.checkUp(c.Context(), e)
-				if err != nil {
-					return err
+				if c.Context().Err() != nil || isA[*view.Failure](err) {
+					return cmp.Or(err, context.Cause(c.Context()))
 				}
-				found.Ensembles = append(found.Ensembles, of)
+				of.Err = err
+				found = append(found, of)
 			}
 			a.show(found)
+			if err := found.Err(); err != nil {
+				return err
+			}
 			if found.Count(inspect.VerdictFails) > 0 {
 				return exitWith(exitError)
 			}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // stack is a loaded configuration with a connection to each of its ensembles.
@@ -106,24 +106,12 @@ func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
 	return slices.DeleteFunc(trees, func(t *plan.Tree) bool { return t == nil }), s.lost.Err()
 }
 
-// look calls f, which only reads ensemble i, and calls it once more if the session was lost meanwhile. It waits for a new
-// session as long as a command waits for its first one, and then for as long as f takes.
+// look calls f, which only reads ensemble i, on a session that may be a new one.
 func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
-	for again := true; ; again = false {
-		wait, cancel := context.WithTimeout(ctx, sessionWithin(s.Ensembles[i]))
-		live, err := s.clients[i].Session(wait)
-		cancel()
-		if err != nil {
-			return err
-		}
-		err = f(live)
-		if err == nil || !again || live.State() != session.StateLost {
-			return err
-		}
-	}
+	return serve.Look(ctx, s.clients[i], sessionWithin(s.Ensembles[i]), f)
 }
 
-// sessionWithin is how long a command waits for another session.
+// sessionWithin is how long a command waits for another session: as long as for its first one.
 func sessionWithin(e *config.Ensemble) time.Duration {
 	return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second)
 }
@@ -132,13 +120,17 @@ func sessionWithin(e *config.Ensemble) time.Duration {
 func (s *stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
 	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
 	for i, e := range s.Ensembles {
-		one := saved.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree}
-		for _, id := range s.clients[i].Identities() {
-			one.Identities = append(one.Identities, plan.Identity(id))
-		}
-		q.Ensembles = append(q.Ensembles, one)
+		q.Ensembles = append(q.Ensembles, plan.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.clients[i])})
 	}
 	return q
+}
+
+// declared are the trees of the configuration.
+func (s *stack) declared() (out []*plan.Tree) {
+	for _, e := range s.Ensembles {
+		out = append(out, e.Tree)
+	}
+	return out
 }
 
 // diff compares the live trees with the configuration.
@@ -163,7 +155,7 @@ func (s *stack) unread(ctx context.Context, i int, closed []string, refused stri
 // allRead is that error for the trees, or nil.
 func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
-		gaps, refused := tree.Gaps(), ""
+		gaps, refused := tree.Gaps(s.Ensembles[i].Tree), ""
 		closed := view.Closed(gaps)
 		if slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
 			refused = closed[0]
@@ -175,13 +167,7 @@ func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	return nil
 }
 
-// plan reads and compares in one go. Plans beside an error are of the ensembles that could be read; they are no whole plan.
-func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
-	_, plans, err := s.ask(ctx, opts)
-	return plans, err
-}
-
-// ask is plan, with what the plans answer.
+// ask reads and compares in one go. Plans beside an error are of the ensembles that could be read; they are no whole plan.
 func (s *stack) ask(ctx context.Context, opts plan.Options) (*saved.Question, []*plan.Plan, error) {
 	trees, err := s.read(ctx)
 	if len(trees) == 0 {
@@ -189,8 +175,8 @@ func (s *stack) ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 	}
 	question := s.question(trees, opts)
 	plans := question.Answer()
-	for _, p := range plans {
-		if err != nil { // an address may be one of the others'
+	if err != nil { // an address may be one of the others'
+		for _, p := range plans {
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
 		}
 	}

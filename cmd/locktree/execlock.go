@@ -104,7 +104,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, recipes.ErrDraining):
 		return x.notHad("%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrMoved):
-		return own(view.Failf("Lock moved", "The lock is no longer here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
+		return own(view.Failf("Lock moved", "%s. Use its present path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
 		return own(view.Failf("Lock replaced", "%s was replaced by a lock of another kind while this program waited for it. Run exec again to queue again.", path))
 	case errors.Is(err, recipes.ErrTooManyPermits): // also if the number was lowered while this program waited
@@ -234,17 +234,17 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped strin
 func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *recipes.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())
-	session, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
 	switch {
 	case err != nil, isLost(lease):
 		return 0, nil, &codeError{exitLost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
 			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
-	case token == 0, errors.Is(proof, recipes.ErrCannotHeartbeat):
+	case token == 0, errors.Is(proof, session.ErrCannotHeartbeat):
 		x.release(lease)
 		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
 			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
-	return token, session, nil
+	return token, s, nil
 }
 
 // release releases the lock, and waits for that no longer than the lease lasts: a command in

@@ -51,9 +51,9 @@ const firstTries = 3
 //
 // A stack that was never applied has no lock yet. Until the approval nothing keeps others
 // out, so another apply may come first; then the plan is made again.
-func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, plans func(context.Context) ([]*plan.Plan, error)) error {
+func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
-		err := a.planAndApplyOnce(ctx, f, s, plans)
+		err := a.planAndApplyOnce(ctx, f, s, opts, edit)
 		stale, ok := errors.AsType[*apply.StaleError](err)
 		if try == firstTries || !ok || stale.Locked || isA[*view.SomeEnsembles](err) {
 			return err
@@ -62,31 +62,35 @@ func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, plans f
 	}
 }
 
-func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, plans func(context.Context) ([]*plan.Plan, error)) error {
-	all := make([]*apply.Executor, len(s.Ensembles))
+func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
+	all, trees := make([]*applying, len(s.Ensembles)), make([]*plan.Tree, len(s.Ensembles))
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
-		x := f.executor(s.clients[i], f.Destroy)
-		x.Events = func(event apply.Event) { a.show(view.Event{Ensemble: e.Name, Event: event}) }
-		defer x.Unlock(ctx)
-		var err error
-		if locked, err = x.Lock(locked, e.Tree); err != nil {
-			return s.denied(ctx, i, err)
+		p := a.progress(e.Name)
+		run, err := apply.Begin(locked, s.clients[i], e.Tree, f.applying(opts.Destroy, p.event))
+		if err != nil {
+			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))
 		}
-		all[i] = x
+		defer run.Close()
+		locked, trees[i], all[i] = run.Context(), run.Live(), &applying{run.Applier, s.clients[i], p}
 	}
-	made, err := plans(locked)
-	if err == nil {
-		a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
-		err = a.approval(locked, f, made)
+	made := s.diff(trees, opts)
+	for _, p := range made {
+		edit(p)
 	}
-	switch {
-	case err != nil && ctx.Err() == nil && locked.Err() != nil:
-		return context.Cause(locked)
-	case err != nil:
-		return err
+	a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	if err := a.approval(locked, f, made); err != nil {
+		return cmp.Or(lostLock(ctx, locked), err)
 	}
 	return a.execute(ctx, all, made)
+}
+
+// lostLock is the loss of an apply lock, under which nothing goes on; nil as long as all are held.
+func lostLock(ctx, locked context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(locked)
 }
 
 // approval asks about the plans that were just shown.
@@ -105,15 +109,31 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 	return nil
 }
 
+// applying is one apply on one ensemble, and who shows it.
+type applying struct {
+	*apply.Applier
+	client *recipes.Client
+	*progress
+}
+
+// applying are the options of an apply. The operation is the word Terraform writes into its lock.
+func (f *applyFlags) applying(destroy bool, show func(apply.Event)) apply.Options {
+	operation := "OperationTypeApply"
+	if destroy {
+		operation = "OperationTypeDestroy"
+	}
+	return apply.Options{Events: show, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
+}
+
 // execute carries out the plans, one transaction per ensemble. Ensembles share no
 // transaction: if a later one fails after all, the earlier ones stay applied. The error
 // says so, and the next plan shows what is left.
-func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
+func (a *app) execute(ctx context.Context, all []*applying, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
-	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Run looks first, too
+	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
 		for i, p := range plans {
 			if err := all[i].Check(ctx, p); err != nil {
-				return denied(ctx, all[i].Client, err)
+				return denied(ctx, all[i].client, err)
 			}
 		}
 	}
@@ -122,12 +142,9 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
-		x, progress := all[i], a.progress(p.Ensemble)
-		x.Events = progress.event
-		result, err := a.begun(ctx, x, p)
-		progress.stop()
+		result, err := all[i].begun(ctx, p)
 		if err != nil {
-			err = denied(ctx, x.Client, err)
+			err = denied(ctx, all[i].client, err)
 			if len(changed) > 0 {
 				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
 			}
@@ -143,51 +160,44 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 	return nil
 }
 
-// begun is Run, for which an interrupt waits, see await. After an interrupt nothing begins, and what is done is said all the same.
-func (a *app) begun(ctx context.Context, x *apply.Executor, p *plan.Plan) (*apply.Result, error) {
+// begun is Apply, for which an interrupt waits, see await. After an interrupt nothing begins, and what is done is said all the same.
+func (x *applying) begun(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
 	select {
-	case a.underWay <- struct{}{}:
-		defer func() { <-a.underWay }()
-		return x.Run(ctx, p)
+	case x.underWay <- struct{}{}:
+		defer func() { <-x.underWay }()
+		defer x.watched()()
+		return x.Apply(ctx, p)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// executor applies on one ensemble. The operation is the word Terraform writes into its lock.
-func (f *applyFlags) executor(c *recipes.Client, destroy bool) *apply.Executor {
-	operation := "OperationTypeApply"
-	if destroy {
-		operation = "OperationTypeDestroy"
-	}
-	return &apply.Executor{Client: c, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
-}
-
 // stillEvery is how often an apply says what it is still about, as Terraform does.
 const stillEvery = 10 * time.Second
 
-// progress is one apply on one ensemble. It shows the events, and what is still under way if nothing ends for a while.
+// progress shows the events of one ensemble, and what is still under way if nothing ends for a while.
 type progress struct {
 	*app
 	ensemble string
-	stopped  chan struct{}
-	over     sync.WaitGroup
 
 	mu   sync.Mutex
 	open map[plan.Addr]view.Ongoing // a transaction may have many thousands
 }
 
 func (a *app) progress(ensemble string) *progress {
-	p := &progress{app: a, ensemble: ensemble, stopped: make(chan struct{}), open: map[plan.Addr]view.Ongoing{}}
-	p.over.Go(p.watch)
-	return p
+	return &progress{app: a, ensemble: ensemble, open: map[plan.Addr]view.Ongoing{}}
 }
 
-// stop ends the watch. Nothing is shown afterwards.
-func (p *progress) stop() {
-	p.changing.Store(false)
-	close(p.stopped)
-	p.over.Wait()
+// watched begins to show what is still under way. Nothing is shown after the returned function.
+func (p *progress) watched() (stop func()) {
+	var over sync.WaitGroup
+	stopped := make(chan struct{})
+	over.Go(func() { p.watch(stopped) })
+	return func() {
+		p.changing.Store(false)
+		close(stopped)
+		over.Wait()
+	}
 }
 
 func (p *progress) event(e apply.Event) {
@@ -210,12 +220,12 @@ func (p *progress) event(e apply.Event) {
 	p.show(view.Event{Ensemble: p.ensemble, Event: e})
 }
 
-func (p *progress) watch() {
+func (p *progress) watch(stopped <-chan struct{}) {
 	tick := time.NewTicker(stillEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-p.stopped:
+		case <-stopped:
 			return
 		case now := <-tick.C:
 			p.mu.Lock()

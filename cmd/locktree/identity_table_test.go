@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The people of the table, by column.
@@ -78,7 +80,7 @@ func outcome(o *office, code int, text string) (cell, why string) {
 	}
 	said := strings.ReplaceAll(text, o.root, "/locks")
 	said = regexp.MustCompile(`_c_[-0-9a-f]+-`).ReplaceAllString(said, "_c_...-")
-	said = regexp.MustCompile(`we are (digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "we are ...")
+	said = regexp.MustCompile(`(we are|connected as) (digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "$1 ...")
 	said = regexp.MustCompile(`; ask for that right.*`).ReplaceAllString(said, ".")
 	m := regexp.MustCompile(`(?m)^(?:Error: (.*)\n\n(?:  on .*\n.*\n\n)?|  fails   (identity)(?:: ))(.*)$`).FindStringSubmatch(said)
 	require.NotNil(o.t, m, text)
@@ -145,6 +147,7 @@ another stack. A number is what the command said, below. UPDATE_IDENTITIES=1 mak
 `
 
 func TestWhoMayDoWhat(t *testing.T) {
+	effort.Daily(t)
 	got := tableHead + identityTable(t, nil, func() *office {
 		o := newOffice(t)
 		o.root = "/locks"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,6 +90,9 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 
 func TestPlanOfAReaderIsApplied(t *testing.T) { planOfAReaderIsApplied(t, newOffice(t)) }
 
+// transactionBytes is how much a plan says that its transaction writes.
+var transactionBytes = regexp.MustCompile(`[0-9.]+ kB`)
+
 // A rotation that stopped half-way is shown to a reader as it is to an administrator, and its plan finishes it.
 func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 	for stop := range 30 {
@@ -116,6 +120,8 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
 		// Of a list that was set already nobody can say to a reader that it was.
 		theirs, _, _ = strings.Cut(theirs, "\nWarning: Access lists cannot be compared")
+		// The record notes the lists that are pending, of which a reader sees no digests: so it is shorter.
+		theirs, ours = transactionBytes.ReplaceAllString(theirs, "?"), transactionBytes.ReplaceAllString(ours, "?")
 		require.Equal(t, exitChanges, code)
 		require.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), "after %d lists", stop)
 		require.Contains(t, o.must(exitOK, boss, "apply", "p"), "Apply complete!")

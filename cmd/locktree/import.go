@@ -73,12 +73,9 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 			return view.Failf("Nothing to wait for", "-wait-idle is for a lock that stays at its path. %s is a %s at %s. For a lock that moves to its path, "+
 				"declare an import block and wait with \"locktree apply -drain\".", addr, n.Kind().Name, n.Path)
 		}
-		err := a.planAndApply(ctx, &f.applyFlags, s, func(ctx context.Context) ([]*plan.Plan, error) {
-			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData})
-			for _, p := range plans { // an import is about one address: no warning that others are left out
-				p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
-			}
-			return plans, err
+		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
+		err := a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
+			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 		})
 		if err != nil || f.waitIdle == 0 {
 			return err
@@ -92,7 +89,7 @@ func (a *app) remake(ctx context.Context, f *importFlags, s *stack, addr plan.Ad
 	e, n := nodeAt(s.Config, addr)
 	i := slices.Index(s.Ensembles, e)
 	a.view().Message(fmt.Sprintf("\nWaiting up to %v for an instant in which nobody uses %s, unless an apply made its node.", f.waitIdle, n.Path))
-	err := f.executor(s.clients[i], false).Remake(ctx, e.Tree, n, f.waitIdle)
+	err := apply.New(s.clients[i], f.applying(false, nil)).Remake(ctx, e.Tree, n, f.waitIdle)
 	switch {
 	case err == nil:
 		a.view().Message(fmt.Sprintf("%s stays: an apply made its node.", n.Path))
@@ -174,7 +171,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	moved := !kind.Below(found.Path, e.Root)
 	if moved {
 		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock to the path of its block, and its old node "+
-			"says so. Programs that use this library then get an error that names the new path; Curator, kazoo and others go on at the old one. Give all of them "+
+			"says so. Programs that use this library follow it; Curator, kazoo and others fail at the old path. Stop those before the apply. Give all of them "+
 			"the new path. To keep the paths, choose a root above them.", found.Path, e.Root))
 	}
 	tops := []*inspect.Found{whole}

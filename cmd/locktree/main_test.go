@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The first interrupt asks, the second ends: nobody should have to look for the
@@ -96,6 +97,7 @@ func TestStillUnderWay(t *testing.T) {
 					a.json = streamJSON
 				}
 				p := a.progress("main")
+				stop := p.watched()
 				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
 				p.event(apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
 				time.Sleep(5 * time.Second)
@@ -103,7 +105,7 @@ func TestStillUnderWay(t *testing.T) {
 				time.Sleep(16 * time.Second)
 				p.event(apply.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
 				time.Sleep(time.Minute)
-				p.stop()
+				stop()
 				for _, line := range lines {
 					require.Contains(t, out.String(), line)
 				}
@@ -117,20 +119,21 @@ func TestStillUnderWay(t *testing.T) {
 // A lock that is drained may be used for a long time: that, too, is said, until it
 // is removed.
 func TestStillDraining(t *testing.T) {
-	for kind, line := range map[string]string{"human": "mutex.a: Still draining... [10s elapsed]", "json": `"type":"drain_progress"`} {
-		t.Run(kind, func(t *testing.T) {
+	for form, line := range map[string]string{"human": "mutex.a: Still draining... [10s elapsed]", "json": `"type":"drain_progress"`} {
+		t.Run(form, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out strings.Builder
 				a := &app{terminal: terminal{stdout: &out, stderr: &out}, underWay: make(chan struct{}, 1)}
-				if kind == "json" {
+				if form == "json" {
 					a.json = streamJSON
 				}
 				p := a.progress("main")
-				p.event(apply.Draining{Addr: "mutex.a", Path: "/a", Usage: &plan.Usage{}})
+				stop := p.watched()
+				p.event(apply.Draining{Addr: "mutex.a", Path: "/a", Usage: &kind.Usage{}})
 				time.Sleep(15 * time.Second)
 				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
 				time.Sleep(10 * time.Second)
-				p.stop()
+				stop()
 				require.Contains(t, out.String(), line)
 				require.Equal(t, 1, strings.Count(out.String(), "Still draining"), out.String())
 				require.Contains(t, out.String(), "Still destroying... [5s elapsed]")

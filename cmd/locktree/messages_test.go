@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // messagePackages are those whose messages a person may read.
@@ -38,6 +40,7 @@ type message struct {
 // TestEveryMessageIsInAScript holds the scripts: whatever the program may say to a
 // person is said in one of them, or stands in unscripted.txt with the reason.
 func TestEveryMessageIsInAScript(t *testing.T) {
+	effort.Daily(t)
 	known := sourceMessages(t)
 	require.Greater(t, len(known), 150, "the messages of the source were found")
 	said := scriptedText(t)

@@ -47,14 +47,19 @@ func outputCommand(a *app) *cobra.Command {
 	return c
 }
 
+// outputs are in the record of one ensemble. The others are needed only where none is found.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
-	err = a.withStack(ctx, flags, true, func(s *stack) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return nil, err
+	}
+	err = a.dialled(ctx, cfg, true, func(s *stack) error {
 		trees, err := s.read(ctx)
-		if err == nil {
-			err = outputsKnown(trees)
+		if outputs = view.StoredOutputs(trees); len(outputs) > 0 {
+			return nil
 		}
-		outputs = view.StoredOutputs(trees)
-		return err
+		return cmp.Or(err, outputsKnown(trees))
 	})
 	return outputs, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -30,6 +31,7 @@ const superDigest = "super:gG7s8t3oDEtIqF6DM9LlI/R+9Ss="
 // The scripts on the in-memory server, a fresh one for each. Those below "both"
 // run on Apache ZooKeeper too.
 func TestScript(t *testing.T) {
+	effort.Daily(t)
 	for _, dir := range []string{"../../testdata/script", "../../testdata/script/both"} {
 		testscript.Run(t, params(dir, func(env *testscript.Env) string {
 			server := zktest.New(zktest.WithSuperDigest(superDigest))
@@ -43,6 +45,7 @@ func TestScript(t *testing.T) {
 // The same scripts on Apache ZooKeeper: one server for all, each script in its
 // own root. Where ZooKeeper is not installed this fails and says how to get it.
 func TestScriptOnApacheZooKeeper(t *testing.T) {
+	effort.Daily(t)
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
 	// A group of its own: scripts are parallel and must be over before the server goes.

@@ -35,7 +35,7 @@ func serveCommand(a *app) *cobra.Command {
 		Long: "serve shows the locks of the stack on a web page, until it is interrupted: problems first, each\n" +
 			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
 			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
-			"-prefix, no configuration is read. /metrics is for Prometheus, /api/v1/status is what the page\n" +
+			"-prefix, it reads no configuration. /metrics is for Prometheus, /api/v1/status is what the page\n" +
 			"shows, as \"locktree status -json -prefix\" prints it, and /healthz and /readyz are for health\n" +
 			"checks.\n\n" +
 			"The configuration, with its certificates, files of variables and web configuration, is read\n" +
@@ -171,7 +171,7 @@ func (s *service) run(ctx context.Context, cfg *config.Config) error {
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
 func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
-	out := &serve.Setup{Source: serve.Source{Read: time.Now()}, Door: door, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Door: door, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}
@@ -184,7 +184,7 @@ func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 			if declared {
 				one := *cfg
 				one.Ensembles = []*config.Ensemble{e}
-				plans, failed := (&stack{Config: &one, clients: []*recipes.Client{client}}).plan(ctx, plan.Options{})
+				_, plans, failed := (&stack{Config: &one, clients: []*recipes.Client{client}}).ask(ctx, plan.Options{})
 				if err = failed; err == nil {
 					drift = plans[0]
 				}

@@ -91,8 +91,8 @@ func firstError(diags hcl.Diagnostics) error {
 
 // sourceOf is what the page says of a configuration. The fingerprint is of the files that declare, not of those with values,
 // which may be secret.
-func sourceOf(cfg *config.Config) serve.Source {
-	source := serve.Source{Read: time.Now()}
+func sourceOf(cfg *config.Config) view.Source {
+	source := view.Source{Read: time.Now()}
 	if source.Path = cfg.Dir; !filepath.IsAbs(cfg.Dir) {
 		source.Path, _ = filepath.Abs(cfg.Dir) // which fails if the working directory is gone
 	}

@@ -65,12 +65,12 @@ func (a *app) showPlan(name string, concise bool) error {
 	return nil
 }
 
-// outputsKnown is an error where an index that would hold outputs is lost.
+// outputsKnown is an error where a record that would hold outputs is lost.
 func outputsKnown(trees []*plan.Tree) error {
 	for _, tree := range trees {
 		ours := func(n *plan.Node) bool { return n.Payload != nil && n.Payload.Owner.Stack == tree.Stack }
 		if tree.Index == nil && (tree.IndexTrouble != "" || slices.ContainsFunc(tree.Nodes, ours)) {
-			return view.Failf("Outputs are not known", "The stack's index at %s is missing or damaged. \"locktree apply\" writes it again, with the outputs.", tree.IndexPin.Path)
+			return view.Failf("Outputs are not known", "The stack's record at %s is missing or damaged. \"locktree apply\" writes it again, with the outputs.", tree.IndexPin.Path)
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 		return err
 	}
 	plans := s.diff(trees, plan.Options{})
-	a.show(view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), Lost: s.lost, NowMs: time.Now().UnixMilli()})
+	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Lost: s.lost, NowMs: time.Now().UnixMilli()})
 	if err := view.Join(err, s.allRead(ctx, trees)); err != nil {
 		return err
 	}
@@ -102,21 +102,22 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 // lookAt shows the locks at and below a path, on every ensemble that has it.
 func (a *app) lookAt(ctx context.Context, s *stack, path string, reads int) error {
 	out, errs := view.Locks{NowMs: time.Now().UnixMilli()}, make([]error, len(s.Ensembles))
-	var closed error
+	servers, closed := serverLists(s.Config), error(nil)
 	for i := range s.Ensembles {
-		of, err := s.locksOf(ctx, i, path, func(ctx context.Context) (*inspect.Snapshot, error) {
-			return inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: reads})
-		})
-		switch errs[i] = err; {
-		case ctx.Err() != nil:
+		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
+			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: reads})
 			return err
-		case err != nil, len(of.Unread) > 0 && of.Unread[0].Missing():
+		})
+		switch {
+		case ctx.Err() != nil:
+			return cmp.Or(errs[i], context.Cause(ctx))
+		case errs[i] != nil, len(of.Unread) > 0 && of.Unread[0].Missing():
 			continue
 		}
 		closed = cmp.Or(closed, s.closed(ctx, i, of))
 		out.Ensembles = append(out.Ensembles, of)
 	}
-	servers := serverLists(s.Config)
 	s.lose(errs)
 	switch {
 	case len(out.Ensembles) > 0:
@@ -126,16 +127,6 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string, reads int) erro
 		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}
 	return view.Join(s.lost.Err(), closed)
-}
-
-// locksOf is a look at ensemble i.
-func (s *stack) locksOf(ctx context.Context, i int, path string, look func(context.Context) (*inspect.Snapshot, error)) (view.LocksOf, error) {
-	of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: serverLists(s.Config)[i], Path: path}
-	err := s.look(ctx, i, func(*recipes.Session) (err error) {
-		of.Snapshot, err = look(ctx)
-		return err
-	})
-	return of, err
 }
 
 // closed is the error of a command that showed everything of ensemble i except what could not be read, or nil.

@@ -25,11 +25,10 @@ func topCommand(a *app) *cobra.Command {
 		Short:      "Watch who holds and who waits",
 		Long: "top shows the locks that are in use, the longest queue first, and refreshes them every two\n" +
 			"seconds until it is interrupted: those that the configuration declares, or with -prefix every\n" +
-			"lock below a path, whoever made it. With -servers, or ZOOKEEPER_SERVERS and -prefix, no\n" +
-			"configuration is read. On a terminal it repaints the screen; elsewhere it prints one table\n" +
-			"after the other. If ZooKeeper cannot be reached, top keeps trying, shows what it saw last and\n" +
-			"since when that is stale. It exits with 1 if it ends in that state, or if some locks cannot be\n" +
-			"read.\n\n" +
+			"lock below a path, whoever made it. With -servers, or ZOOKEEPER_SERVERS and -prefix, it reads no\n" +
+			"configuration. On a terminal it repaints the screen; elsewhere it prints one table after the\n" +
+			"other. If it cannot reach ZooKeeper, it keeps trying, shows what it saw last, and says how old\n" +
+			"that is. It exits with 1 if it ends in that state, or if it cannot read some locks.\n\n" +
 			"After the first refresh it reads only what may have changed. If the servers allow the\n" +
 			"four-letter words dump and cons, it learns from them what that is, and who is cut off.",
 		Args: exactly(0, 0),

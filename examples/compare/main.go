@@ -1,5 +1,3 @@
-//go:build linux
-
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
 // documentation recommends. It starts the servers it needs, on loopback, and ends them.
 //
@@ -62,7 +60,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		return err
 	}
 	if *role != "" {
-		return be(*role, *system, strings.Split(*addrs, ","), *name, *count, *deaf, in, out)
+		return be(*role, *system, &claims.Role{Addrs: strings.Split(*addrs, ","), Name: *name, Count: *count, Deaf: *deaf, In: in, Out: out})
 	}
 	begin := time.Now()
 	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 390 * time.Second, Limit: 20 * time.Second,
@@ -109,29 +107,19 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 }
 
 // be is a process of an experiment: what hangs or is killed in it takes nothing else along.
-func be(role, system string, addrs []string, name string, count int, deaf bool, in io.Reader, out io.Writer) error {
+func be(role, system string, r *claims.Role) error {
 	s, err := drivers.Find(system)
 	if err != nil {
 		return err
 	}
-	d := s.Driver()
-	if d == nil {
+	if r.Driver = s.Driver(); r.Driver == nil {
 		return fmt.Errorf("the driver of %s is not in Go", s.Name)
 	}
-	switch role {
-	case "serve":
-		lock.Serve(d, in, out)
+	if role == "serve" {
+		lock.Serve(r.Driver, r.In, r.Out)
 		return nil
-	case "hold":
-		return lock.Hold(d, addrs, name, deaf, in, out)
-	case "keep":
-		return lock.Keep(d, addrs, name, count, in, out)
-	case "cross":
-		return lock.Cross(d, addrs, name, in, out)
-	case "together":
-		return lock.Together(d, addrs, name, in, out)
 	}
-	return fmt.Errorf("there is no role %q", role)
+	return r.Play(role)
 }
 
 func choose(text string, quick, every bool) (all []bench.Workload) {
@@ -162,31 +150,24 @@ func chosen(names string) (all []drivers.System, err error) {
 }
 
 // compare measures. What was measured before an interrupt, or another failure, is not thrown away.
-func compare(ctx context.Context, plan bench.Plan, quick bool) (*report.Report, error) {
+func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report, err error) {
 	scope := &server.Scope{}
 	defer scope.Close()
-	dir, err := os.MkdirTemp("", "compare-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	plan.Dir = dir
-	if plan.Self, err = os.Executable(); err != nil {
-		return nil, err
-	}
-	sync, err := server.Sync()
-	if err != nil {
-		return nil, err
-	}
-	r := &report.Report{Machine: report.Here(sync),
-		Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
-	var servers map[string]server.Server
-	r.Results, servers, err = bench.Run(ctx, scope, plan)
-	r.Fit()
-	if err == nil && plan.Only == nil {
-		env := &claims.Env{Self: plan.Self, Dir: dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
-		r.Claims = env.Run(ctx, scope, quick)
-		err = ctx.Err()
-	}
+	err = server.Try(func() {
+		plan.Dir = server.Must(os.MkdirTemp("", "compare-"))
+		defer os.RemoveAll(plan.Dir)
+		plan.Self = server.Must(os.Executable())
+		r = &report.Report{Machine: report.Here(server.Sync()), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
+		var servers map[string]server.Server
+		var stopped error
+		r.Results, servers, stopped = bench.Run(ctx, scope, plan)
+		r.Fit()
+		server.Check(stopped)
+		if plan.Only == nil {
+			env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
+			r.Claims = env.Run(ctx, scope, quick)
+			server.Check(ctx.Err())
+		}
+	})
 	return r, err
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -105,9 +103,15 @@ func TestEveryDriverExcludes(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err, name)
-				r, err := p.Measure(100 * time.Millisecond)
-				require.NoError(t, err)
-				require.Empty(t, r.First, name)
+				var r lock.Result
+				for until := time.Now().Add(patience); ; { // a busy machine may grant ten times in a window, one after another
+					r, err = p.Measure(100 * time.Millisecond)
+					require.NoError(t, err)
+					require.Empty(t, r.First, name)
+					if !control && r.Cycles > 0 || r.Overlaps > 0 || time.Now().After(until) {
+						break
+					}
+				}
 				require.Equal(t, control, r.Overlaps > 0, "%s: %d of %d grants while others held what excludes them", name, r.Overlaps, r.Cycles)
 				require.NoError(t, p.Stop(), name)
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -32,9 +33,10 @@ type codec struct {
 }
 
 var (
-	listType   = reflect.TypeFor[[]kind.ACL]()
+	listType   = reflect.TypeFor[kind.List]()
 	treeType   = reflect.TypeFor[*plan.Tree]()
 	kindType   = reflect.TypeFor[*kind.Kind]()
+	timeType   = reflect.TypeFor[time.Time]()
 	spanType   = reflect.TypeFor[plan.Span]()
 	outputType = reflect.TypeFor[plan.Output]()
 )
@@ -119,6 +121,11 @@ func (c *codec) value(v reflect.Value) {
 	switch v.Type() {
 	case treeType:
 		c.tree(v)
+		return
+	case timeType: // in milliseconds, which any year has
+		if n := c.number(v.Interface().(time.Time).UnixMilli()); reads {
+			v.Set(reflect.ValueOf(time.UnixMilli(n)))
+		}
 		return
 	case kindType: // only in answers, which nobody reads
 		c.text(v.Elem().FieldByName("Name").String())
@@ -231,7 +238,7 @@ func (c *codec) elements(v reflect.Value) {
 
 // share takes an equal list that was read before.
 func (c *codec) share(v reflect.Value) {
-	list := v.Interface().([]kind.ACL)
+	list := v.Interface().(kind.List)
 	var key []byte
 	for _, a := range list {
 		key = strconv.AppendQuote(strconv.AppendQuote(append(key, byte(a.Perms)), a.Scheme), a.ID)

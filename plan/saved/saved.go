@@ -27,31 +27,13 @@ const maxFile = 256 << 20
 // Question is what plans answer: those of all ensembles of a configuration.
 type Question struct {
 	Stack     string
-	Ensembles []Ensemble
+	Ensembles []plan.Ensemble
 	Options   plan.Options // without Identities and Elsewhere, which follow from the ensembles
 	Checks    []plan.Check // the results of the configuration's checks at that time
 }
 
-// Ensemble is one ensemble of a [Question].
-type Ensemble struct {
-	Servers          []string // on which it was read
-	Current, Desired *plan.Tree
-	Identities       []plan.Identity // ours on these servers
-}
-
 // Answer makes the plans, one for each ensemble. It changes nothing in the question.
-func (q *Question) Answer() []*plan.Plan {
-	n := len(q.Ensembles)
-	current, desired, who := make([]*plan.Tree, n), make([]*plan.Tree, n), make([][]plan.Identity, n)
-	for i, e := range q.Ensembles {
-		current[i], desired[i], who[i] = e.Current, e.Desired, e.Identities
-	}
-	plans := plan.DiffAll(current, desired, who, q.Options)
-	for i, e := range q.Ensembles {
-		plans[i].Servers = e.Servers
-	}
-	return plans
-}
+func (q *Question) Answer() []*plan.Plan { return plan.DiffAll(q.Ensembles, q.Options) }
 
 // File is a saved plan that was read.
 type File struct {
@@ -152,7 +134,11 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	if line < 0 || line >= end || data[end] != '\n' || data[len(data)-1] != '\n' {
 		return head, nil, truncated(len(data))
 	}
-	if seal := sha256.Sum256(data[:end]); string(data[end+1:len(data)-1]) != hex.EncodeToString(seal[:]) {
+	written, err := hex.DecodeString(string(data[end+1 : len(data)-1]))
+	if err != nil { // the line feeds are of what was written before it
+		return head, nil, truncated(len(data))
+	}
+	if seal := sha256.Sum256(data[:end]); !bytes.Equal(written, seal[:]) {
 		return head, nil, damaged("its checksum does not match its contents")
 	}
 	if err := json.Unmarshal(data[:line], &head); err != nil {
@@ -183,7 +169,7 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 }
 
 // sound checks what Diff takes as it is: which nodes are the stack's and where, because they may be deleted.
-func sound(e Ensemble, stack string) error {
+func sound(e plan.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
 		return err
@@ -195,7 +181,10 @@ func sound(e Ensemble, stack string) error {
 		return nil
 	}
 	if at := e.Current.IndexPin.Path; at != "" && at != plan.IndexPath(root, stack) {
-		return fmt.Errorf("the index is said to be at %q", at)
+		return fmt.Errorf("the record is said to be at %q", at)
+	}
+	if slices.ContainsFunc(e.Current.Parts, func(part plan.FormerPart) bool { return kind.ValidateName(part.Name) != nil }) {
+		return errors.New("a part of the record has no legal name")
 	}
 	for _, n := range e.Current.Nodes {
 		if err := kind.ValidatePath(n.Path); err != nil {

@@ -32,7 +32,7 @@ var (
 
 func declare(path string, k *kind.Kind, edit ...func(*plan.Node)) *plan.Node {
 	name := k.Name + path[strings.LastIndexByte(path, '/')+1:]
-	n := &plan.Node{Path: path, Addr: plan.Addr(k.Name + "." + name), ACL: []kind.ACL{admin, worker},
+	n := &plan.Node{Path: path, Addr: plan.Addr(k.Name + "." + name), ACL: kind.List{admin, worker},
 		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: k.Name + "." + name}}}
 	for _, f := range edit {
 		f(n)
@@ -79,8 +79,8 @@ func question() *saved.Question {
 		declare("/locks/pay/ledger", kind.Mutex),
 		declare("/locks/pay/pool", kind.Semaphore, permits(3)),
 	))
-	current.Nodes[3].Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "lease-1", ID: "host-a/1", Session: 7}}}
-	return &saved.Question{Stack: stack, Checks: []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass}}, Ensembles: []saved.Ensemble{{
+	current.Nodes[3].Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "lease-1", ID: "host-a/1", Session: 7}}}
+	return &saved.Question{Stack: stack, Checks: []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass}}, Ensembles: []plan.Ensemble{{
 		Servers: []string{"zk1:2181", "zk2:2181"}, Current: current, Desired: desired, Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}},
 	}}, Options: plan.Options{Drain: time.Minute}}
 }
@@ -171,6 +171,10 @@ func (f filler) fill(v reflect.Value, at string) {
 			f.t.Fatalf("%s is a %s, which is not carried", at, v.Type())
 		}
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.UnixMilli(int64(*f.n))))
+			return
+		}
 		require.LessOrEqual(f.t, v.NumField(), 63, at)
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
@@ -196,7 +200,7 @@ func TestTheSumSeesEveryPartOfAnAnswer(t *testing.T) {
 		"a problem":    func(p *plan.Plan) { p.Problems = append(p.Problems, plan.Problem{Detail: "x"}) },
 		"a pin":        func(p *plan.Plan) { p.Pins[0].Version++ },
 		"a parameter":  func(p *plan.Plan) { p.Changes[len(p.Changes)-1].Params[0].After = 6 },
-		"a list":       func(p *plan.Plan) { p.Changes[0].Before.ACL = []kind.ACL{admin} },
+		"a list":       func(p *plan.Plan) { p.Changes[0].Before.ACL = kind.List{admin} },
 		"a payload":    func(p *plan.Plan) { p.Changes[0].Before.Payload.Gen++ },
 		"no change":    func(p *plan.Plan) { p.Changes = nil },
 		"another kind": func(p *plan.Plan) { p.Changes[0].Kind = kind.Mutex },
@@ -326,7 +330,10 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		"another stack":      func(q *saved.Question) { q.Ensembles[0].Desired.Stack = "other" },
 		"no stack":           func(q *saved.Question) { q.Stack, q.Ensembles[0].Desired.Stack = "", "" },
 		"no root":            func(q *saved.Question) { q.Ensembles[0].Desired.Root = "" },
-		"an index elsewhere": func(q *saved.Question) { q.Ensembles[0].Current.IndexPin.Path = "/elsewhere" },
+		"a record elsewhere": func(q *saved.Question) { q.Ensembles[0].Current.IndexPin.Path = "/elsewhere" },
+		"a part of the record elsewhere": func(q *saved.Question) {
+			q.Ensembles[0].Current.Parts = []plan.FormerPart{{Name: "../shop"}}
+		},
 		"a node elsewhere":   func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/other/a" },
 		"a node of the tool": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/.locktree/stacks" },
 		"a path that climbs": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/../a" },
@@ -394,12 +401,12 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 	nodes := func(n int) (out []*plan.Node) {
 		for i := range 50 {
 			s := declare(fmt.Sprintf("/locks/s%02d", i), kind.Semaphore, permits(n))
-			s.Payload.ChildACL = []kind.ACL{admin}
+			s.Payload.ChildACL = kind.List{admin}
 			out = append(out, s)
 		}
 		return out
 	}
-	q := &saved.Question{Stack: stack, Ensembles: []saved.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...)}}}
+	q := &saved.Question{Stack: stack, Ensembles: []plan.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...), Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}}}}}
 	data := file(t, q)
 	require.Equal(t, 1, strings.Count(string(data), admin.ID))
 	require.Equal(t, 1, strings.Count(string(data), worker.ID))

@@ -91,7 +91,7 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 
 // checkStaleness compares how long a server may serve old data with how long the leader waits for the session.
 // A follower that is cut off drops its clients after syncLimit ticks. At the cut, what its leader last heard of them is at
-// most half a tick and T/3 old, because go-zookeeper pings every T/3; so the leader expires them 2T/3 less half a tick after
+// most half a tick and T/3 old, because a client pings every T/3; so the leader expires them 2T/3 less half a tick after
 // the cut at the earliest. Hence 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases
 // rest on commits, and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
@@ -192,13 +192,9 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		k.Verdict, k.What, k.Next = VerdictUnsure, why.Error(), "declare the lock and run apply"
 		return k, nil
 	}
-	lacking := lacks(s, acl, "CREATE", zk.PermCreate) + lacks(s, acl, "DELETE", zk.PermDelete)
+	lacking := lacks(s, fromZK(acl), "CREATE", kind.PermCreate) + lacks(s, fromZK(acl), "DELETE", kind.PermDelete)
 	if payload.ChildACL != nil { // otherwise whoever may create contenders may read them
-		var children []zk.ACL
-		for _, a := range payload.ChildACL {
-			children = append(children, zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
-		}
-		if heartbeat := lacks(s, children, "READ", zk.PermRead); heartbeat != "" {
+		if heartbeat := lacks(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
 			lacking += heartbeat + "(on contenders, by child_acl) "
 		}
 	}
@@ -208,17 +204,14 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 	return k, nil
 }
 
-// lacks returns the right's name if no entry grants it to us. Entries of schemes that only a server can judge (ip, plugins)
-// count as ours, so that a right reported as lacking really is.
-func lacks(s *session.Session, acl []zk.ACL, name string, perm int32) string {
-	for _, e := range acl {
-		ours := e.Scheme == "auth" || slices.ContainsFunc(s.Identities(), func(id session.Identity) bool {
-			user, _, _ := strings.Cut(id.ID, ":") // a server shows the digest only to administrators; others see an x
-			return e.Scheme == id.Scheme && (e.ID == id.ID || e.Scheme == "digest" && e.ID == user+":x")
-		})
-		if judged := slices.Contains([]string{"world", "digest", "x509"}, e.Scheme); e.Perms&perm != 0 && (ours || !judged) {
-			return ""
-		}
+// lacks returns the right's name if no entry may grant it to us: a right that is reported as lacking really is.
+func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) string {
+	var us kind.List
+	for _, id := range s.Identities() {
+		us = append(us, kind.ACL{Scheme: id.Scheme, ID: id.ID})
+	}
+	if sure, maybe := list.Ours(us...); (sure|maybe)&perm != 0 {
+		return ""
 	}
 	return name + " "
 }

@@ -70,7 +70,7 @@ func (snap *Snapshot) checkConnections() Condition {
 	}
 	if len(snap.Unasked) > 0 {
 		u := snap.Unasked[0]
-		if k = k.unknown(fmt.Sprintf("who is connected is not known of all: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
+		if k = k.unknown(fmt.Sprintf("the sessions of some servers are not known: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
 			k.Next = "name every server of the ensemble, and see that each of them answers"
 		}
 		return k

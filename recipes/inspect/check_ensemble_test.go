@@ -45,7 +45,7 @@ func TestConditionsOfAnEnsemble(t *testing.T) {
 		"connections": {nil, 1, "there are 5; the most are from 10.0.0.7 (2), 0:0:0:0:0:0:0:1 (1)", false, ""},
 		"no cons": {func(s *inspect.Snapshot) {
 			s.Unasked = []inspect.Unasked{{Server: "zk2:2181", Why: "refused", Forbids: true}}
-		}, 1, "who is connected is not known of all: zk2:2181: refused", true, "add cons to 4lw.commands.whitelist"},
+		}, 1, "the sessions of some servers are not known: zk2:2181: refused", true, "add cons to 4lw.commands.whitelist"},
 		"ids":               {nil, 2, "50% of this epoch's are used; the rest lasts 248.6 days at the rate of the last 1h0m0s", false, ""},
 		"ids end soon":      {func(s *inspect.Snapshot) { s.Zxid = 0x5_ffff0000 }, 2, "100% of this epoch's are used; the rest lasts 0.0 days at the rate of the last 1h0m0s", true, "restart the leader"},
 		"no rate":           {func(s *inspect.Snapshot) { s.Locks = s.Locks[:1] }, 2, "50% of this epoch's are used; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch", false, ""},

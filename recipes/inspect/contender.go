@@ -15,31 +15,13 @@ import (
 )
 
 // Contender is one place in a queue, of any client. What a foreign client does not write is zero.
-type Contender struct {
-	Path    string
-	Name    string // as found, like Path and Data; in all other strings control characters are escaped
-	GUID    string // the id by which its client recognises it
-	Seq     int32
-	Shared  bool          // a reader
-	Writer  string        // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
-	ID      string        // who it says it is
-	Host    string        // where it runs
-	PID     int           // its process
-	Since   time.Time     // when it queued
-	Held    time.Time     // when it was granted, which only clients of this library write, after a wait; else zero
-	Session int64         // the session that owns the node
-	Token   uint64        // czxid: the fencing token it has, or will have
-	Revoked bool          // it has been asked to step back
-	Permits int           // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Retains time.Duration // for how long its client may keep the lock while it does not use it and nobody else queues; else 0
-	Data    []byte        // as found
-}
+type Contender = kind.Party
 
 // NewContender returns what the name reveals, and the node's data and stat unless they are nil.
 func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) Contender {
 	k := Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
 	if data != nil {
-		k.describe(data)
+		describe(&k, data)
 	}
 	if stat != nil {
 		k.Session, k.Token = stat.EphemeralOwner, uint64(stat.Czxid)
@@ -67,7 +49,7 @@ func writerOf(c kind.Contender) string {
 
 // describe fills in what the contender wrote about itself: JSON in this library's format or with the field names of Vitess
 // and Terraform, or plain text.
-func (k *Contender) describe(data []byte) {
+func describe(k *Contender, data []byte) {
 	k.Data = data
 	k.Revoked = string(data) == kind.RevokeMessage
 	var h struct {

@@ -403,7 +403,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 		data, _, err := r.live.Get(ctx, c.Path)
 		switch {
 		case err == nil:
-			c.describe(data)
+			describe(c, data)
 			c.Since = cmp.Or(c.Since, since)
 		case session.OutcomeOf(err) != session.OutcomeDefinite: // otherwise it has gone, or we may not read it
 			return err

@@ -12,7 +12,7 @@ import (
 )
 
 // Where dump is forbidden and more locks are in use than may be read, all of them get their turn, and so do idle ones.
-func TestNobodyIsLeftOutByTheBoundOnReads(t *testing.T) {
+func TestEveryLockIsReadInTurnWhenReadsAreBounded(t *testing.T) {
 	srv := zktest.Start(t, onlySrvr())
 	var paths, queue []string
 	for i := range 40 {

@@ -14,7 +14,7 @@ type Found struct {
 	Path   string
 	Kind   *kind.Kind // nil if nothing reveals it
 	Params kind.Params
-	ACL    []kind.ACL
+	ACL    kind.List
 	Inside []*Found // its children, if it is not a lock
 	Notes  []string // what somebody who takes it over should know
 	Skip   string   // why it cannot be taken over; "" if it can

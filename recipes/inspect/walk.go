@@ -21,7 +21,7 @@ type node struct {
 	Report
 	data     []byte
 	stat     *zk.Stat
-	acl      []kind.ACL // with walk.acl, if we may read it
+	acl      kind.List // with walk.acl, if we may read it
 	children []string
 	closed   bool // we may not read it
 
@@ -99,11 +99,16 @@ func (w *walk) look(ctx context.Context, path string) (*node, error) {
 		return n, err
 	}
 	if acl, _, err := w.s.GetACL(ctx, path); err == nil {
-		for _, a := range acl {
-			n.acl = append(n.acl, kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)})
-		}
+		n.acl = fromZK(acl)
 	}
 	return n, nil
+}
+
+func fromZK(in []zk.ACL) (out kind.List) {
+	for _, a := range in {
+		out = append(out, kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)})
+	}
+	return out
 }
 
 // look reads one node, and its contenders if it is a lock.

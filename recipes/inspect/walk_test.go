@@ -80,7 +80,7 @@ func TestAWalkReadsManyNodesAtATime(t *testing.T) {
 	})
 }
 
-func TestAWalkGoesRoundWhatIsClosed(t *testing.T) {
+func TestASurveySkipsNodesThatItMayNotRead(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		_, err := s.SetACL(t.Context(), "/locks/1", []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "boss:" + strings.Repeat("A", 27) + "="}}, -1)
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAWalkGoesRoundWhatIsClosed(t *testing.T) {
 }
 
 // A survey says what a person should know of each node, and asks the kinds for all of it.
-func TestASurveyTellsWhatIsThere(t *testing.T) {
+func TestASurveyDescribesEachNode(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		const uuid = "0123456789abcdef0123456789abcdef"
 		for _, node := range [][2]string{ // in order: a node above would be made empty

@@ -96,11 +96,90 @@ func (a *ACL) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NormalizeACL merges entries of the same identity and sorts them. The server drops
-// duplicates and promises no order, so only normalised lists can be compared.
-func NormalizeACL(in []ACL) []ACL {
-	out := make([]ACL, 0, len(in))
-	for _, a := range in {
+// hidden reports whether the servers have hidden the hash of a digest, which they then write as "user:x": they show it only to
+// who has ADMIN on the node (FinalRequestProcessor, getACL).
+func (a ACL) hidden() bool {
+	_, hash, _ := strings.Cut(a.ID, ":")
+	return a.Scheme == "digest" && hash == "x"
+}
+
+// List is an access list.
+type List []ACL
+
+// WorldAll is ZooKeeper's open list: everybody may do everything.
+func WorldAll() List { return List{{Scheme: "world", ID: "anyone", Perms: PermAll}} }
+
+// String shows the entries, sorted, without the hashes of digests.
+func (l List) String() string {
+	out := make([]string, len(l))
+	for i, a := range l {
+		out[i] = a.String()
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// Masked reports whether the hash of an entry is hidden.
+func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.hidden) }
+
+// Of returns the entries of an identity, and those that may be its own: the hash of one of the two is hidden.
+func (l List) Of(who ACL) (sure, perhaps List) {
+	user, _, _ := strings.Cut(who.ID, ":")
+	for _, a := range l {
+		name, _, _ := strings.Cut(a.ID, ":")
+		switch hides := a.hidden() || who.hidden(); {
+		case a.Scheme != who.Scheme:
+		case hides && name == user:
+			perhaps = append(perhaps, a)
+		case !hides && a.ID == who.ID:
+			sure = append(sure, a)
+		}
+	}
+	return sure, perhaps
+}
+
+// Rights adds up what the list surely gives to somebody with these identities, and what it may give besides: by entries whose
+// hash is hidden, and by those that only servers can match (addresses, names of SASL and of plug-ins, "auth"). The rights of
+// the world are everybody's.
+func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
+	for _, a := range l {
+		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme)
+		for _, id := range who {
+			same, alike := List{a}.Of(id)
+			ours, maybe = ours || same != nil, maybe || alike != nil
+		}
+		switch {
+		case ours:
+			sure |= a.Perms
+		case maybe:
+			perhaps |= a.Perms
+		}
+	}
+	return sure, perhaps
+}
+
+// Ours is Rights for those to whom the servers have shown the list. An entry with ADMIN whose hash is hidden from them is not
+// theirs: who has ADMIN is shown all hashes.
+func (l List) Ours(who ...ACL) (sure, perhaps Perm) {
+	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.hidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
+}
+
+// Covers reports whether the list grants all that another one does, as far as hidden hashes allow to tell.
+func (l List) Covers(other List) bool { return len(other.Normalize().Without(l.Normalize())) == 0 }
+
+// Without returns the entries that no entry of another list covers, as far as hidden hashes allow to tell.
+func (l List) Without(other List) List {
+	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool {
+		same, alike := other.Of(a)
+		return slices.ContainsFunc(slices.Concat(same, alike), func(b ACL) bool { return a.Perms&^b.Perms == 0 })
+	})
+}
+
+// Normalize merges entries of the same identity and sorts them. The server drops duplicates and promises no order, so only
+// normalised lists can be compared.
+func (l List) Normalize() List {
+	out := make(List, 0, len(l))
+	for _, a := range l {
 		i := slices.IndexFunc(out, func(b ACL) bool { return b.Scheme == a.Scheme && b.ID == a.ID })
 		if i >= 0 {
 			out[i].Perms |= a.Perms
@@ -114,72 +193,55 @@ func NormalizeACL(in []ACL) []ACL {
 	return out
 }
 
-// EqualACL reports whether two lists grant the same. A digest that the server has
-// masked as "user:x", as it does for readers without ADMIN (FinalRequestProcessor,
-// case getACL), equals any digest of that user: the reader cannot know more. A
-// user may have several digests, such as two while a password is being replaced;
-// masked they look the same, but their number still counts.
-func EqualACL(a, b []ACL) bool {
-	var hidden map[string]bool // users whose hash is masked in one of the lists
-	for _, list := range [][]ACL{a, b} {
-		for _, e := range list {
-			if user, masked := digestUser(e); masked {
-				if hidden == nil {
-					hidden = map[string]bool{}
-				}
-				hidden[user] = true
+// Equal reports whether two lists grant the same. A hidden hash equals any of its user: the reader cannot know more. A user may
+// have several digests, such as two while a password is being replaced; hidden they look the same, but their number still
+// counts.
+func (l List) Equal(other List) bool {
+	users := map[string]bool{} // whose hash is hidden in one of the lists
+	for _, list := range []List{l, other} {
+		for _, a := range list {
+			if a.hidden() {
+				users[a.ID] = true
 			}
 		}
 	}
-	if hidden == nil { // the fast path, which nearly all comparisons of a large tree take
-		return slices.Equal(NormalizeACL(a), NormalizeACL(b))
+	if len(users) == 0 { // the fast path, which nearly all comparisons of a large tree take
+		return slices.Equal(l.Normalize(), other.Normalize())
 	}
-	restA, ofA := splitACL(a, hidden)
-	restB, ofB := splitACL(b, hidden)
-	if !slices.Equal(restA, restB) {
+	mine, ours := l.split(users)
+	rest, theirs := other.split(users)
+	if !slices.Equal(mine, rest) {
 		return false
 	}
-	for user := range hidden {
-		if !ofA[user].couldBe(ofB[user]) {
+	for user := range users {
+		if !ours[user].couldBe(theirs[user]) {
 			return false
 		}
 	}
 	return true
 }
 
-// Masked reports whether the server has hidden the hash of a digest, as it does from readers without ADMIN on the node
-// (FinalRequestProcessor, getACL).
-func (a ACL) Masked() bool {
-	_, masked := digestUser(a)
-	return masked
-}
-
-// digestUser returns the user of a digest, and whether its hash is masked.
-func digestUser(a ACL) (user string, masked bool) {
-	user, hash, _ := strings.Cut(a.ID, ":")
-	return user, a.Scheme == "digest" && hash == "x"
-}
-
-// granted is what a list grants to one user: the permissions of each digest, sorted.
-type granted struct {
+// digests are what a list grants to one user: the permissions of each digest, sorted.
+type digests struct {
 	perms  []Perm
-	masked bool // several of them may belong to one digest that the list contains more than once
+	hidden bool // several of them may belong to one digest that the list contains more than once
 }
 
-// splitACL takes the digests of the hidden users out of a list, and normalises the rest.
-func splitACL(list []ACL, hidden map[string]bool) (rest []ACL, of map[string]granted) {
-	of = map[string]granted{}
-	var shown []ACL
-	for _, a := range list {
-		if user, masked := digestUser(a); masked {
-			of[user] = granted{append(of[user].perms, a.Perms), true}
+// split takes the digests of some users ("name:x") out of a list, and normalises the rest.
+func (l List) split(users map[string]bool) (rest List, of map[string]digests) {
+	of = map[string]digests{}
+	var shown List
+	for _, a := range l {
+		if a.hidden() {
+			of[a.ID] = digests{append(of[a.ID].perms, a.Perms), true}
 		} else {
 			shown = append(shown, a)
 		}
 	}
-	for _, a := range NormalizeACL(shown) {
-		if user, _ := digestUser(a); a.Scheme == "digest" && hidden[user] {
-			of[user] = granted{append(of[user].perms, a.Perms), of[user].masked}
+	for _, a := range shown.Normalize() {
+		user, _, _ := strings.Cut(a.ID, ":")
+		if user += ":x"; a.Scheme == "digest" && users[user] {
+			of[user] = digests{append(of[user].perms, a.Perms), of[user].hidden}
 		} else {
 			rest = append(rest, a)
 		}
@@ -190,10 +252,9 @@ func splitACL(list []ACL, hidden map[string]bool) (rest []ACL, of map[string]gra
 	return rest, of
 }
 
-// couldBe reports whether both may be the same digests. With the same number of
-// entries they are if the permissions are the same. A longer list, if masked, may
-// contain fewer digests than entries; of these only the sum is known.
-func (g granted) couldBe(other granted) bool {
+// couldBe reports whether both may be the same digests. With the same number of entries they are if the permissions are the
+// same. A longer list, if hidden, may contain fewer digests than entries; of these only the sum is known.
+func (g digests) couldBe(other digests) bool {
 	more, fewer := g, other
 	if len(more.perms) < len(fewer.perms) {
 		more, fewer = other, g
@@ -201,7 +262,7 @@ func (g granted) couldBe(other granted) bool {
 	if len(more.perms) == len(fewer.perms) {
 		return slices.Equal(more.perms, fewer.perms)
 	}
-	return more.masked && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
+	return more.hidden && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
 }
 
 func sum(perms []Perm) (all Perm) {
@@ -210,6 +271,3 @@ func sum(perms []Perm) (all Perm) {
 	}
 	return all
 }
-
-// WorldAll is ZooKeeper's open list: everybody may do everything.
-func WorldAll() []ACL { return []ACL{{Scheme: "world", ID: "anyone", Perms: PermAll}} }

@@ -24,7 +24,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 			Params: &MutexParams{Common: Common{Description: anyText(r), MaxWaiters: r.IntN(3)}},
 			Owner:  Owner{anyText(r), anyText(r)}, Protect: r.IntN(2) == 0, Gen: r.Int64() >> r.IntN(64),
 			MovedTo: anyText(r), Unknown: &unknown{Doc: raws(r), Spec: raws(r)},
-			ChildACL: [][]ACL{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
+			ChildACL: []List{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
 		}
 		spec, doc := map[string]any{}, map[string]any{}
 		for k, v := range p.Unknown.Spec {
@@ -62,7 +62,7 @@ func TestFoundIsWhatDecodeFinds(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := &Payload{
 			Params: applyDefaults(&SemaphoreParams{Permits: 3, Common: Common{Description: anyText(r)}}),
-			Owner:  Owner{"prod", `namespace.n.semaphore.s["1"]`}, ChildACL: []ACL{{"world", "anyone", PermAll}}, Gen: r.Int64() >> r.IntN(64),
+			Owner:  Owner{"prod", `namespace.n.semaphore.s["1"]`}, ChildACL: List{{"world", "anyone", PermAll}}, Gen: r.Int64() >> r.IntN(64),
 		}
 		data, err := p.Encode()
 		require.NoError(t, err)

@@ -181,7 +181,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 	for _, k := range kind.All() {
 		in := &kind.Payload{
 			Params: k.New(), Owner: kind.Owner{Stack: "prod", Addr: k.Name + ".x"}, Protect: true, Gen: 3,
-			ChildACL: []kind.ACL{{Scheme: "digest", ID: "u:h", Perms: kind.PermAll}}, State: kind.StateMoved, MovedTo: "/b",
+			ChildACL: kind.List{{Scheme: "digest", ID: "u:h", Perms: kind.PermAll}}, State: kind.StateMoved, MovedTo: "/b",
 		}
 		data, err := in.Encode()
 		require.NoError(t, err)
@@ -267,12 +267,12 @@ func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {
 }
 
 func TestACLComparison(t *testing.T) {
-	a := []kind.ACL{{Scheme: "digest", ID: "u:hash", Perms: kind.PermRead}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
-	b := []kind.ACL{a[1], a[0], a[0]}
-	require.True(t, kind.EqualACL(a, b), "order and duplicates are not differences")
-	require.True(t, kind.EqualACL(a, []kind.ACL{a[1], {Scheme: "digest", ID: "u:x", Perms: kind.PermRead}}), "masked digest")
-	require.False(t, kind.EqualACL(a, []kind.ACL{a[1], {Scheme: "digest", ID: "u:other", Perms: kind.PermRead}}))
-	require.False(t, kind.EqualACL(a, a[:1]))
+	a := kind.List{{Scheme: "digest", ID: "u:hash", Perms: kind.PermRead}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
+	b := kind.List{a[1], a[0], a[0]}
+	require.True(t, a.Equal(b), "order and duplicates are not differences")
+	require.True(t, a.Equal(kind.List{a[1], {Scheme: "digest", ID: "u:x", Perms: kind.PermRead}}), "masked digest")
+	require.False(t, a.Equal(kind.List{a[1], {Scheme: "digest", ID: "u:other", Perms: kind.PermRead}}))
+	require.False(t, a.Equal(a[:1]))
 	require.NotContains(t, a[0].String(), "hash")
 }
 
@@ -342,7 +342,7 @@ func TestNamesBeyondTheBasicPlaneAreNotZooKeepers(t *testing.T) {
 // While a password is replaced a user has two, and a list that masks them has two entries of one text: compared with the
 // declaration they were one too few, so that whoever has no ADMIN saw a change in every plan.
 func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
-	acl := func(entries ...string) (list []kind.ACL) {
+	acl := func(entries ...string) (list kind.List) {
 		for _, e := range entries {
 			id, letters, _ := strings.Cut(e, " ")
 			perms, err := kind.ParsePerm(letters)
@@ -353,7 +353,7 @@ func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
 	}
 	for _, c := range []struct {
 		why            string
-		live, declared []kind.ACL
+		live, declared kind.List
 		equal          bool
 	}{
 		{"two passwords, one set of rights", acl("u:x r", "u:x r"), acl("u:new r", "u:old r"), true},
@@ -366,7 +366,7 @@ func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
 		{"somebody else's", acl("u:x r", "v:x r"), acl("u:new r", "u:old r"), false},
 		{"nothing masked", acl("u:new r"), acl("u:old r"), false},
 	} {
-		require.Equal(t, c.equal, kind.EqualACL(c.live, c.declared), c.why)
-		require.Equal(t, c.equal, kind.EqualACL(c.declared, c.live), c.why)
+		require.Equal(t, c.equal, c.live.Equal(c.declared), c.why)
+		require.Equal(t, c.equal, c.declared.Equal(c.live), c.why)
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // maxName bounds a node name. ZooKeeper itself has no bound below its packet
@@ -33,21 +36,19 @@ func ValidateName(s string) error {
 	return nil
 }
 
-// illegalRune says why a name may not contain r, or returns "". The ranges are those of PathUtils.validatePath, which looks at
-// UTF-16 units: a character beyond U+FFFF is two surrogates there, and refused.
+// illegalRune says why a name may not contain r, or returns "".
 func illegalRune(r rune) string {
 	switch {
 	case r == '/':
 		return "a slash: nest namespaces instead"
 	case r == 0:
 		return "a NUL character, which ZooKeeper refuses"
-	case r < 0x20, r >= 0x7f && r <= 0x9f:
-		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)
-	// The surrogates (a lone one is invalid UTF-8 already), the private use area, the specials and everything beyond U+FFFF.
-	case r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
-		return fmt.Sprintf("the character %U, which ZooKeeper refuses", r)
-	default:
+	case !jute.BadRune(r):
 		return ""
+	case unicode.IsControl(r):
+		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)
+	default:
+		return fmt.Sprintf("the character %U, which ZooKeeper refuses", r)
 	}
 }
 

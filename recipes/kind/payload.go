@@ -24,7 +24,7 @@ type State string
 const (
 	StateActive   State = "active"
 	StateDraining State = "draining" // grants nothing new; holders finish
-	StateMoved    State = "moved"    // use MovedTo
+	StateMoved    State = "moved"    // use MovedTo, see Payload.Moves
 )
 
 // Made says how a provisioned node came into being.
@@ -58,10 +58,11 @@ type Payload struct {
 	Params   Params
 	Owner    Owner
 	Protect  bool  // must not be deleted until an apply unprotects it
-	ChildACL []ACL // the ACL of contenders; nil: for those who may use the lock node by its own ACL
+	ChildACL List  // the ACL of contenders; nil: for those who may use the lock node by its own ACL
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
-	MovedTo  string // the new path, when State is StateMoved
+	MovedTo  string // the new path, when State is StateMoved, or StateDraining and the lock is about to move
+	MovedAs  string // the address of the lock there, if it is not Owner.Addr
 	Made     Made
 	// Sum is what an apply notes of the node as it leaves it, by which the next plan knows what was changed by hand since.
 	// "" for a node of no stack.
@@ -131,6 +132,9 @@ func (p *Payload) Encode() ([]byte, error) {
 	if p.MovedTo != "" {
 		doc = append(doc, member{"to", p.MovedTo})
 	}
+	if p.MovedAs != "" {
+		doc = append(doc, member{"as", p.MovedAs})
+	}
 	if p.Made != MadeHere {
 		doc = append(doc, member{"made", string(p.Made)})
 	}
@@ -138,6 +142,14 @@ func (p *Payload) Encode() ([]byte, error) {
 		doc = append(doc, member{"sum", p.Sum})
 	}
 	return doc.with(kept.Doc).append(make([]byte, 0, 384))
+}
+
+// Moves is the owner of the lock at MovedTo.
+func (p *Payload) Moves() Owner {
+	if p.MovedAs == "" {
+		return p.Owner
+	}
+	return Owner{Stack: p.Owner.Stack, Addr: p.MovedAs}
 }
 
 // Children returns the names of the child nodes that are created with the node (see [Kind]).
@@ -173,7 +185,7 @@ func Decode(data []byte) (*Payload, error) {
 		to  any
 	}{
 		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
-		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo},
+		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo}, {"as", &p.MovedAs},
 		{"made", &p.Made}, {"sum", &p.Sum},
 	} {
 		if raw, ok := doc[f.key]; ok {

@@ -29,7 +29,7 @@ type Observer struct {
 
 	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
 	labels map[string]bool
-	calls  map[uint64]bool // that wait
+	calls  map[uint64][]recipes.EventLock // that wait, for what: a lock may move meanwhile
 }
 
 var (
@@ -50,7 +50,7 @@ func WithMaxLocks(n int) Option { return func(o *Observer) { o.max = n } }
 // New makes an Observer.
 func New(opts ...Option) *Observer {
 	o := &Observer{
-		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, calls: map[uint64]bool{},
+		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, calls: map[uint64][]recipes.EventLock{},
 
 		acquire: histogram("acquire_seconds", "How long calls took until they returned a lease or an error.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "lock", "kind", "result"),
@@ -127,33 +127,31 @@ func (o *Observer) Observe(e recipes.Event) {
 			o.heartbeat.WithLabelValues().Observe(e.Wait.Seconds())
 		}
 	}
-	waited := o.waited(e)
+	for _, l := range o.waited(e) {
+		o.waiting.WithLabelValues(o.name(l.Path)).Dec()
+	}
 	for _, l := range e.Locks {
 		kindOf := l.Kind.Name
 		if len(e.Locks) > 1 {
 			kindOf = "multilock"
 		}
-		lock := o.name(l.Path)
-		o.count(e, lock, kindOf)
-		if waited {
-			o.waiting.WithLabelValues(lock).Dec()
-		}
+		o.count(e, o.name(l.Path), kindOf)
 	}
 }
 
-// waited reports whether e ends the wait of a call.
-func (o *Observer) waited(e recipes.Event) bool {
+// waited returns what a call has waited for, if e ends its wait.
+func (o *Observer) waited(e recipes.Event) []recipes.EventLock {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	waited := o.calls[e.Call]
 	switch e.Type {
 	case recipes.EventQueued:
-		o.calls[e.Call] = true
+		o.calls[e.Call] = e.Locks
 	case recipes.EventAcquired, recipes.EventRefused:
 		delete(o.calls, e.Call)
 		return waited
 	}
-	return false
+	return nil
 }
 
 // count counts an event of a call or a lease, for one of its locks.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Server is one address of the ensemble, as this session would dial it.
@@ -27,7 +29,7 @@ func (s Server) Address() string { return s.t.addr }
 
 // Addresses are those of a host, as the session itself would find them; only the host if that takes longer than ctx allows.
 func (s *Session) Addresses(ctx context.Context, host string) []string {
-	book := s.guard.hosts.book
+	book := s.hosts.book
 	if _, err := netip.ParseAddr(host); err != nil && book.resolve != nil {
 		if ips, err := book.resolve(ctx, host); err == nil {
 			return append(ips, host)
@@ -37,7 +39,7 @@ func (s *Session) Addresses(ctx context.Context, host string) []string {
 }
 
 // TLS reports whether the session's connections are encrypted.
-func (s *Session) TLS() bool { return s.guard.tls.get != nil }
+func (s *Session) TLS() bool { return s.client.tls.get != nil }
 
 // String returns the name, followed by the address where that differs.
 func (s Server) String() string {
@@ -49,9 +51,9 @@ func (s Server) String() string {
 
 // Servers lists the addresses of the ensemble: a name may resolve to several.
 func (s *Session) Servers() []Server {
-	here, _, _ := s.guard.hosts.current()
+	here := s.hosts.current()
 	var out []Server
-	for _, t := range s.guard.hosts.all() {
+	for _, t := range s.hosts.all() {
 		out = append(out, Server{Name: t.name, Here: t == here, t: t})
 	}
 	return out
@@ -59,16 +61,12 @@ func (s *Session) Servers() []Server {
 
 // aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
 func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.Reader) error) error {
-	conn, shown, err := s.guard.open(ctx, "tcp", t)
+	conn, shown, err := s.open(ctx, t)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // which has passed
-	if _, err = conn.Write(say); err == nil {
-		err = hear(conn)
-	}
-	if err = ownFault(shown, err); err != nil {
+	defer hangUp(conn)
+	if err = ownFault(shown, talk(ctx, conn, say, hear)); err != nil {
 		s.log.write(slog.LevelDebug, "check", "server", t.name, "cause", err)
 	}
 	return err
@@ -83,16 +81,14 @@ func (s *Session) Ask(ctx context.Context, server Server, word string, hear func
 func (s *Session) ReadOnly() bool { return s.client.cfg.ReadOnly }
 
 // Zxid returns the newest transaction that a server has reported to this session.
-func (s *Session) Zxid() int64 { return s.guard.lastZxid() }
+func (s *Session) Zxid() int64 { return s.zxid.Load() }
 
 // ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 when it does not answer. It
-// opens a session that asks for one millisecond, by hand because go-zookeeper does not export what was negotiated, and
-// closes it with a closeSession right behind the connect request.
+// opens a session that asks for one millisecond, and closes it with a closeSession right behind the connect request.
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	here, _, _ := s.guard.hosts.current()
-	_ = s.aside(ctx, here, closing(connectFrame(0, time.Millisecond, 0, make([]byte, 16)), 1), func(r io.Reader) error {
+	_ = s.aside(ctx, s.hosts.current(), closing(connectFrame(0, time.Millisecond, 0, newPassword), 1), func(r io.Reader) error {
 		g, err := readGrant(r)
 		ms = int(g.timeout)
 		_, _ = io.Copy(io.Discard, r) // until it is closed
@@ -103,23 +99,26 @@ func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 
 // connectFrame is a connect request, for a new session if id is 0.
 func connectFrame(zxid int64, timeout time.Duration, id int64, password []byte) []byte {
-	e := encoder{make([]byte, 4, 64)}
-	e.int32(0) // protocol version
-	e.int64(zxid)
-	e.int32(int32(timeout / time.Millisecond))
-	e.int64(id)
-	e.buffer(password)
-	e.bool(false)                                       // not read-only
-	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4)) //nolint:gosec // 45
-	return e.b
+	e := newEncoder(make([]byte, 4, 64))
+	e.Int32(0) // protocol version
+	e.Int64(zxid)
+	e.Int32(int32(timeout / time.Millisecond))
+	e.Int64(id)
+	e.Buffer(password)
+	e.Bool(false)                                       // not read-only
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4)) //nolint:gosec // 45
+	return e.B
 }
+
+// newPassword is sent for a session that has none yet.
+var newPassword = make([]byte, 16)
 
 // closing appends a closeSession to frames.
 func closing(frames []byte, xid int32) []byte {
-	e := encoder{append(frames, 0, 0, 0, 8)}
-	e.int32(xid)
-	e.int32(opClose)
-	return e.b
+	e := newEncoder(append(frames, 0, 0, 0, 8))
+	e.Int32(xid)
+	e.Int32(jute.OpCloseSession)
+	return e.B
 }
 
 // readGrant reads the answer to a connect request.
@@ -138,7 +137,7 @@ func readSmall(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(head)
-	if n > maxConnectReply {
+	if n < replyHeader || n > maxConnectReply {
 		return nil, explainLength([4]byte(head), maxConnectReply)
 	}
 	body := make([]byte, n)

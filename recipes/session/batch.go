@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Batch is requests that are sent together: in the order in which they were added, in one write and on one connection. ZooKeeper
@@ -46,11 +48,13 @@ func (b *Batch) add(o *op) *Reply {
 
 // Create adds Session.Create.
 func (b *Batch) Create(r *zk.CreateRequest) *Reply {
-	return b.add(&op{name: "create", code: opCreate, path: r.Path, request: r})
+	return b.add(&op{name: "create", code: jute.OpCreate, path: r.Path, request: r})
 }
 
 // Multi adds Session.Multi.
-func (b *Batch) Multi(ops ...any) *Reply { return b.add(&op{name: "multi", code: opMulti, ops: ops}) }
+func (b *Batch) Multi(ops ...any) *Reply {
+	return b.add(&op{name: "multi", code: jute.OpMulti, ops: ops})
+}
 
 // Set adds Session.Set.
 func (b *Batch) Set(path string, data []byte, version int32) *Reply {
@@ -154,7 +158,7 @@ func (r *Reply) Names() []string { return r.reply.names }
 
 // Created are the paths of the nodes that a create or a transaction made, with "" for each other operation.
 func (r *Reply) Created() []string {
-	if r.op != opMulti {
+	if r.op != jute.OpMulti {
 		return []string{r.reply.path}
 	}
 	paths := make([]string, len(r.reply.results))

@@ -31,12 +31,12 @@ func (c *call) tell(err error) {
 }
 
 // finish closes c.done unless that has happened, and frees c's slot for another request.
-func (g *guard) finish(c *call, err error) {
+func (s *Session) finish(c *call, err error) {
 	if !c.told {
 		c.tell(err)
 	}
 	if c.slot {
-		<-g.slots[c.lane]
+		<-s.slots[c.lane]
 	}
 }
 
@@ -52,9 +52,11 @@ func (q *callQueue) push(c *call) {
 	q.last = c
 }
 
-// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off.
+// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off. Nor
+// does a call that is removed refer to the next: whoever keeps a Reply would keep all that came behind it.
 func (q *callQueue) pop() {
-	if q.first = q.first.next; q.first == nil {
+	c := q.first
+	if q.first, c.next = c.next, nil; q.first == nil {
 		q.last = nil
 	}
 }

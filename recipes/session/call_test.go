@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -59,7 +60,7 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
-		o := &op{name: "create", code: opCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
+		o := &op{name: "create", code: jute.OpCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
 		frame, err := s.encode(nil, o)
 		require.NoError(t, err)
 		s.lose(errSilent)
@@ -157,4 +158,24 @@ func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 			require.NoError(t, s.Err())
 		})
 	}
+}
+
+// Whoever kept a Reply, or a Watch that was stopped, kept everything that had come behind it on the connection, or at the node.
+func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := open(t, zktest.Start(t))
+		b := s.Batch()
+		first, second := b.List("/"), b.List("/")
+		require.NoError(t, b.Do(t.Context()))
+		require.Nil(t, first.next)
+		require.Nil(t, second.next)
+		_, _, w, err := s.GetW(t.Context(), "/")
+		require.NoError(t, err)
+		beside := w.Beside(nil)
+		w.Stop()
+		require.Nil(t, w.prev)
+		beside.Stop()
+		require.Nil(t, beside.next)
+		require.Empty(t, s.Stats().Watches)
+	})
 }

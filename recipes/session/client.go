@@ -124,14 +124,12 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 	defer cancel()
 	s := newSession(c)
-	if err := s.start(); err != nil {
-		return nil, err
-	}
+	go s.stayConnected()
 	err := c.admit(bounded, s)
 	if err == nil {
 		return s, nil
 	}
-	report := s.guard.hosts.report() // taken now: giving up changes the attempt under way
+	report := s.hosts.report() // taken now: giving up changes the attempt under way
 	s.lose(ErrUnreachable)
 	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {

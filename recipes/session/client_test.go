@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -52,7 +55,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		require.ErrorContains(t, c.Close(), "not confirmed closed")
+		require.ErrorContains(t, c.Close(), "close not confirmed")
 		require.LessOrEqual(t, time.Since(began), 3*time.Second)
 		srv.Heal(0)
 		srv.ResetCounts()
@@ -70,7 +73,7 @@ func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
 		srv.Disconnect(s.ID())
 		synctest.Wait()
 		err := c.Close()
-		require.ErrorContains(t, err, "not confirmed closed")
+		require.ErrorContains(t, err, "close not confirmed")
 		require.ErrorContains(t, err, "within 12s")
 	})
 }
@@ -111,6 +114,27 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 	}
 }
 
+// A refusal was taken for the confirmation, while the session lived on, with all that it held.
+func TestARefusedCloseIsNotConfirmed(t *testing.T) {
+	for code, confirmed := range map[zktest.Code]bool{
+		zktest.Code(jute.CodeSASLRequired): false, zktest.CodeSystemError: false, zktest.Code(jute.CodeSessionExpired): true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t)
+			c, s := open(t, srv)
+			srv.Inject(zktest.On("closeSession"), zktest.Fail(code))
+			err := c.Close()
+			require.Equal(t, confirmed, s.Gone())
+			if confirmed {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "close not confirmed (zk:2181: the connection ended: it refused to end the session: ")
+			require.ErrorContains(t, err, "within 12s")
+		})
+	}
+}
+
 // A second Close that waits on a mutex stops the time of a bubble, and with it the first.
 func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,6 +160,73 @@ func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
 	})
 }
 
+// lateWriter is a connection whose Write hears of its end late.
+type lateWriter struct {
+	net.Conn
+	writing atomic.Int32
+}
+
+func (l *lateWriter) Write(b []byte) (int, error) {
+	l.writing.Add(1)
+	defer l.writing.Add(-1)
+	n, err := l.Conn.Write(b)
+	if err != nil {
+		time.Sleep(time.Second)
+	}
+	return n, err
+}
+
+func TestCloseReturnsBehindTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late, over := new(lateWriter), make(chan struct{})
+		p := &peers{scripts: map[string]hostile.Script{"zk:2181": func(c net.Conn) {
+			hostile.ReadFrame(c)
+			_, _ = c.Write(grantOf(7, 12_000))
+			<-over // without having read more
+		}}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+			late.Conn, err = p.dial(ctx, network, address)
+			return late, err
+		}})
+		require.NoError(t, err)
+		require.Error(t, c.Close())
+		require.Zero(t, late.writing.Load())
+		close(over)
+		p.wg.Wait()
+	})
+}
+
+// A session that is lost is over at once, and those who relied on it are told then.
+func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
+	for name, lose := range map[string]func(*zktest.Server, *Session){
+		"the deadline passes": func(srv *zktest.Server, _ *Session) { srv.Freeze() },
+		"a server tells":      func(srv *zktest.Server, s *Session) { srv.Expire(s.ID()) },
+		"there is no connection": func(srv *zktest.Server, s *Session) {
+			srv.RefuseDials(true)
+			srv.Disconnect(s.ID())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				c, s := open(t, srv)
+				s.mustCreate(t, "/mine", zk.FlagEphemeral)
+				var told atomic.Bool
+				_, err := s.Hold(t.Context(), func(error) {
+					time.Sleep(time.Second)
+					told.Store(true)
+				}, "/mine")
+				require.NoError(t, err)
+				lose(srv, s)
+				<-s.Done()
+				require.NoError(t, c.Close())
+				require.True(t, told.Load())
+				srv.Thaw()
+			})
+		})
+	}
+}
+
 func TestCloseEndsDialling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -155,7 +246,7 @@ func TestCloseEndsDialling(t *testing.T) {
 }
 
 // A digest password travels in no error, log line or dump, and neither does the hash of one.
-func TestNoAuthSaysWhoWeAreAndWhatWeNeed(t *testing.T) {
+func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		owner, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:hunter2"}} })
@@ -170,10 +261,10 @@ func TestNoAuthSaysWhoWeAreAndWhatWeNeed(t *testing.T) {
 		_, wrong := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:sesame"}} })
 		_, nobody := open(t, srv)
 		for want, err := range map[string]error{
-			"get /a: permission denied: it needs READ on /a, and we are digest:alice;":        second(wrong.Get(t.Context(), "/a")),
-			"create /a/b: permission denied: it needs CREATE on /a, and we are digest:alice;": third(wrong.Create(t.Context(), "/a/b", nil, 0, openACL)),
-			"set /a: permission denied: it needs WRITE on /a, and we are world:anyone":        third(nobody.Set(t.Context(), "/a", nil, -1)),
-			"multi /a/b: permission denied: it needs CREATE on /a":                            third(nobody.Multi(t.Context(), &zk.CreateRequest{Path: "/a/b", Acl: openACL})),
+			"get /a: permission denied: needs READ on /a; connected as digest:alice;":        second(wrong.Get(t.Context(), "/a")),
+			"create /a/b: permission denied: needs CREATE on /a; connected as digest:alice;": third(wrong.Create(t.Context(), "/a/b", nil, 0, openACL)),
+			"set /a: permission denied: needs WRITE on /a; connected as world:anyone":        third(nobody.Set(t.Context(), "/a", nil, -1)),
+			"multi /a/b: permission denied: needs CREATE on /a":                              third(nobody.Multi(t.Context(), &zk.CreateRequest{Path: "/a/b", Acl: openACL})),
 		} {
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			require.ErrorContains(t, err, want)
@@ -268,21 +359,6 @@ func TestSecretsLimitsAreAsDocumented(t *testing.T) {
 	require.Contains(t, string(key), "hunter2")
 	require.NotContains(t, fmt.Sprint(map[Secret]int{"hunter2": 1}), "hunter2")
 	require.Contains(t, fmt.Sprint(struct{ hidden Secret }{"hunter2"}), "hunter2")
-}
-
-func TestLogFloodIsHeldBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		log := newJournal(textLogger(&out))
-		a := newLogAdapter(log)
-		for range 1000 {
-			a.Printf("failed to connect to %s", "x")
-			time.Sleep(30 * time.Millisecond)
-		}
-		log.wait()
-		require.Equal(t, 3, strings.Count(out.String(), "failed to connect"))
-		require.Contains(t, out.String(), "left_out=333")
-	})
 }
 
 // Over TCP, with real time: nothing is left behind, in any order of closing.

@@ -22,13 +22,15 @@
 //
 // # How it is built
 //
-// go-zookeeper supplies the types, the handshake, the pings and the closeSession. Used for more, it opens a new session on the
-// same handle without telling anybody and runs old requests in it, waits without a context, drops events, panics on malformed
-// frames, and leaves sessions behind when it is closed. So this package owns its connections (guard, link, hosts) and encodes,
-// sends and reads every operation itself (frame, call): the goroutine that asks also writes, what belongs together goes out
-// together, and a request that waits for its answer needs no goroutine. go-zookeeper receives only the answers to its connect
-// request and its closeSession, and gets no connection once the session is over. Each Session has a zk.Conn of its own, which
-// is closed, joined and never used again when the session is lost.
+// One goroutine per session connects it (stayConnected): to one server after another (hosts), with a handshake, until a server
+// grants the session on a connection (link), whose answers it then reads. A session that servers end, or replace by another, is
+// over, and so is its loop: a request never runs in a session it was not made in. This package encodes, sends and reads every
+// operation itself (frame, call): the goroutine that asks also writes, what belongs together goes out together, and a request that
+// waits for its answer needs no goroutine.
+//
+// The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
+// used: it opens a new session on the same handle without telling anybody and runs old requests in it, waits without a context,
+// drops events, panics on malformed frames, and leaves sessions behind when it is closed.
 //
 // Error texts begin with "recipes:", the package that applications import.
 package session

@@ -5,32 +5,11 @@ import (
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
-)
 
-// Operation codes of ZooKeeper's protocol (ZooDefs.OpCode).
-const (
-	opCreate       int32 = 1
-	opDelete       int32 = 2
-	opExists       int32 = 3
-	opGetData      int32 = 4
-	opSetData      int32 = 5
-	opGetACL       int32 = 6
-	opSetACL       int32 = 7
-	opSync         int32 = 9
-	opGetChildren2 int32 = 12
-	opCheck        int32 = 13
-	opMulti        int32 = 14
-	opRemoveWatch  int32 = 18
-	opSetAuth      int32 = 100
-	opSetWatches   int32 = 101
-	opClose        int32 = -11
-	opError        int32 = -1 // in a multi's results: the operation failed, or was rolled back
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 const (
-	xidEvent int32 = -1 // a watch event: no request's answer
-	xidPing  int32 = -2
-
 	replyHeader = 16 // xid, zxid, error code
 
 	// maxReply bounds a reply unless Config.MaxReply does. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
@@ -41,59 +20,18 @@ const (
 	maxConnectReply = 256
 )
 
-// cursor reads jute, ZooKeeper's encoding. A read beyond the end sets bad, and from then on everything reads as zero, so
-// checking bad once, after the last read, is enough.
-type cursor struct {
-	b   []byte
-	bad bool
-}
+// cursor reads what a server sent.
+type cursor struct{ jute.Decoder }
 
-func (c *cursor) take(n int) []byte {
-	// Lengths are signed on the wire. A bad one drops the rest of the frame, so that no loop finds anything more.
-	if n < 0 || n > len(c.b) {
-		c.bad, c.b = true, nil
-		return nil
-	}
-	head := c.b[:n]
-	c.b = c.b[n:]
-	return head
-}
+func newCursor(body []byte) cursor { return cursor{jute.Decoder{B: body}} }
 
-func (c *cursor) int32() int32 {
-	if b := c.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
+func (c *cursor) str() string { return string(c.Take(int(c.Int32()))) }
 
-func (c *cursor) int64() int64 {
-	if b := c.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (c *cursor) bool() bool {
-	b := c.take(1)
-	return b != nil && b[0] != 0
-}
-
-func (c *cursor) str() string { return string(c.take(int(c.int32()))) }
-
-// buffer reads a byte array; a length of -1 is legal and means null.
-func (c *cursor) buffer() []byte {
-	n := c.int32()
-	if n == -1 {
-		return nil
-	}
-	return append([]byte{}, c.take(int(n))...)
-}
-
-// vector reads an element count and refuses one that the rest of the frame cannot hold: callers allocate by the count.
-func (c *cursor) vector(minElement int) int {
-	n := int(c.int32())
-	if n < 0 || n > len(c.b)/minElement {
-		c.bad, c.b = true, nil
+// vector reads the number of elements, each of at least size bytes: callers allocate by it.
+func (c *cursor) vector(size int) int {
+	n := c.Count(size)
+	if n < 0 {
+		c.Fail()
 		return 0
 	}
 	return n
@@ -103,62 +41,37 @@ func (c *cursor) acls() []zk.ACL {
 	// An entry is at least its permissions and the lengths of two strings.
 	all := make([]zk.ACL, c.vector(12))
 	for i := range all {
-		all[i] = zk.ACL{Perms: c.int32(), Scheme: c.str(), ID: c.str()}
+		all[i] = zk.ACL{Perms: c.Int32(), Scheme: c.str(), ID: c.str()}
 	}
 	return all
 }
 
 func (c *cursor) stat() *zk.Stat {
 	return &zk.Stat{
-		Czxid: c.int64(), Mzxid: c.int64(), Ctime: c.int64(), Mtime: c.int64(),
-		Version: c.int32(), Cversion: c.int32(), Aversion: c.int32(), EphemeralOwner: c.int64(),
-		DataLength: c.int32(), NumChildren: c.int32(), Pzxid: c.int64(),
+		Czxid: c.Int64(), Mzxid: c.Int64(), Ctime: c.Int64(), Mtime: c.Int64(),
+		Version: c.Int32(), Cversion: c.Int32(), Aversion: c.Int32(), EphemeralOwner: c.Int64(),
+		DataLength: c.Int32(), NumChildren: c.Int32(), Pzxid: c.Int64(),
 	}
 }
 
-// encoder appends operations in jute.
-type encoder struct{ b []byte }
+// encoder appends operations.
+type encoder struct{ jute.Encoder }
 
-func (e *encoder) int32(v int32) { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
-
-func (e *encoder) int64(v int64) { e.b = binary.BigEndian.AppendUint64(e.b, uint64(v)) }
-
-func (e *encoder) bool(v bool) {
-	if v {
-		e.b = append(e.b, 1)
-	} else {
-		e.b = append(e.b, 0)
-	}
-}
-
-func (e *encoder) str(s string) {
-	e.int32(int32(len(s)))
-	e.b = append(e.b, s...)
-}
+func newEncoder(b []byte) encoder { return encoder{jute.Encoder{B: b}} }
 
 func (e *encoder) paths(keys []watchKey) {
-	e.int32(int32(len(keys)))
+	e.Int32(int32(len(keys)))
 	for _, k := range keys {
-		e.str(k.path)
+		e.Str(k.path)
 	}
-}
-
-// buffer appends a byte array; nil becomes null, which servers distinguish from an empty one.
-func (e *encoder) buffer(data []byte) {
-	if data == nil {
-		e.int32(-1)
-		return
-	}
-	e.int32(int32(len(data)))
-	e.b = append(e.b, data...)
 }
 
 func (e *encoder) acls(acl []zk.ACL) {
-	e.int32(int32(len(acl)))
+	e.Int32(int32(len(acl)))
 	for _, a := range acl {
-		e.int32(a.Perms)
-		e.str(a.Scheme)
-		e.str(a.ID)
+		e.Int32(a.Perms)
+		e.Str(a.Scheme)
+		e.Str(a.ID)
 	}
 }
 
@@ -166,24 +79,24 @@ func (e *encoder) acls(acl []zk.ACL) {
 func (e *encoder) node(request any) int32 {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
-		e.str(r.Path)
-		e.buffer(r.Data)
+		e.Str(r.Path)
+		e.Buffer(r.Data)
 		e.acls(r.Acl)
-		e.int32(r.Flags)
-		return opCreate
+		e.Int32(r.Flags)
+		return jute.OpCreate
 	case *zk.SetDataRequest:
-		e.str(r.Path)
-		e.buffer(r.Data)
-		e.int32(r.Version)
-		return opSetData
+		e.Str(r.Path)
+		e.Buffer(r.Data)
+		e.Int32(r.Version)
+		return jute.OpSetData
 	case *zk.DeleteRequest:
-		e.str(r.Path)
-		e.int32(r.Version)
-		return opDelete
+		e.Str(r.Path)
+		e.Int32(r.Version)
+		return jute.OpDelete
 	case *zk.CheckVersionRequest:
-		e.str(r.Path)
-		e.int32(r.Version)
-		return opCheck
+		e.Str(r.Path)
+		e.Int32(r.Version)
+		return jute.OpCheck
 	}
 	return 0
 }
@@ -192,12 +105,12 @@ func (e *encoder) node(request any) int32 {
 // follows the last.
 func (e *encoder) multi(ops []any) {
 	for _, each := range ops {
-		at := len(e.b)
-		e.b = append(e.b, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff)
-		code := e.node(each) // may reallocate e.b
-		binary.BigEndian.PutUint32(e.b[at:], uint32(code))
+		at := len(e.B)
+		e.B = append(e.B, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff)
+		code := e.node(each) // may reallocate e.B
+		binary.BigEndian.PutUint32(e.B[at:], uint32(code))
 	}
-	e.b = append(e.b, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
+	e.B = append(e.B, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
 }
 
 // reply is a server's answer: the header, and the fields of the body that the operation has.
@@ -216,28 +129,28 @@ type reply struct {
 // decode reads the body of a successful reply; ops is the number of operations of a transaction. What it allocates is bounded
 // by the frame's size. Newer servers may add fields at the end. Operations without a case here have no body.
 func (r *reply) decode(op int32, ops int, body []byte) (err error) {
-	c := cursor{b: body}
+	c := newCursor(body)
 	switch op {
-	case opCreate, opSync:
+	case jute.OpCreate, jute.OpSync:
 		r.path = c.str()
-	case opExists, opSetData, opSetACL:
+	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		r.stat = c.stat()
-	case opGetData:
-		r.data = c.buffer()
+	case jute.OpGetData:
+		r.data = c.Buffer()
 		r.stat = c.stat()
-	case opGetACL:
+	case jute.OpGetACL:
 		r.acl = c.acls()
 		r.stat = c.stat()
-	case opGetChildren2:
+	case jute.OpGetChildren2:
 		r.names = make([]string, c.vector(4))
 		for i := range r.names {
 			r.names[i] = c.str()
 		}
 		r.stat = c.stat()
-	case opMulti:
+	case jute.OpMulti:
 		err = r.multi(&c, ops)
 	}
-	if c.bad {
+	if c.Bad {
 		err = fmt.Errorf("%w: malformed reply of %d bytes to operation %d", ErrProtocol, len(body), op)
 	}
 	return err
@@ -246,28 +159,28 @@ func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 // multi reads the results of a transaction of want operations; callers index them by operation. In one that was rolled back
 // every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of them are read.
 func (r *reply) multi(c *cursor, want int) error {
-	for !c.bad {
-		op, done := c.int32(), c.bool()
-		c.int32()
-		if done || c.bad {
+	for !c.Bad {
+		op, done := c.Int32(), c.Bool()
+		c.Int32()
+		if done || c.Bad {
 			break
 		}
 		var result zk.MultiResponse
 		switch op {
-		case opError:
-			if code := c.int32(); code != 0 {
-				if result.Error = errRolledBack; code != codeRolledBack {
+		case jute.OpError:
+			if code := c.Int32(); code != 0 {
+				if result.Error = errRolledBack; code != jute.CodeRuntimeInconsistency {
 					_, result.Error = answer(code)
 				}
-				if r.code == 0 || r.code == codeRolledBack {
+				if r.code == 0 || r.code == jute.CodeRuntimeInconsistency {
 					r.code, r.failed = code, int32(len(r.results))
 				}
 			}
-		case opCreate:
+		case jute.OpCreate:
 			result.String = c.str()
-		case opSetData:
+		case jute.OpSetData:
 			result.Stat = c.stat()
-		case opCheck, opDelete:
+		case jute.OpCheck, jute.OpDelete:
 		default:
 			return fmt.Errorf("%w: result of unknown type %d in a transaction", ErrProtocol, op)
 		}
@@ -281,30 +194,29 @@ func (r *reply) multi(c *cursor, want int) error {
 
 // checkEvent reads a watch event's body.
 func checkEvent(body []byte) (kind int32, path string, err error) {
-	c := cursor{b: body}
-	kind = c.int32()
-	c.int32()
+	c := newCursor(body)
+	kind = c.Int32()
+	c.Int32()
 	path = c.str()
-	if c.bad {
+	if c.Bad {
 		return 0, "", fmt.Errorf("%w: malformed watch event of %d bytes", ErrProtocol, len(body))
 	}
 	return kind, path, nil
 }
 
-// grant is a server's answer to a connect request, without the session's password: whoever has that can end the session.
+// grant is a server's answer to a connect request.
 type grant struct {
-	id      int64
-	timeout int32 // ms
-
+	id       int64
+	timeout  int32 // ms
 	password Secret
 }
 
 func parseGrant(body []byte) (grant, error) {
-	c := cursor{b: body}
-	c.int32() // protocol version
-	g := grant{timeout: c.int32(), id: c.int64()}
-	g.password = Secret(c.buffer())
-	if c.bad {
+	c := newCursor(body)
+	c.Int32() // protocol version
+	g := grant{timeout: c.Int32(), id: c.Int64()}
+	g.password = Secret(c.Buffer())
+	if c.Bad {
 		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
 	}
 	return g, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
@@ -42,11 +43,11 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 			seen[i].xid = 0
 		}
 		require.Equal(t, []request{
-			{op: opGetData, path: "/get"}, {op: opGetData, path: "/getW", watch: true},
-			{op: opGetChildren2, path: "/childrenW", watch: true}, {op: opCreate, path: "/create"},
-			{op: opExists, path: "/exists"}, {op: opGetACL, path: "/getACL"}, {op: opSetACL, path: "/setACL"},
-			{op: opSetData, path: "/set"}, {op: opDelete, path: "/delete"}, {op: opSync, path: "/sync"},
-			{op: opMulti, path: "/multi", ops: 5},
+			{op: jute.OpGetData, path: "/get"}, {op: jute.OpGetData, path: "/getW", watch: true},
+			{op: jute.OpGetChildren2, path: "/childrenW", watch: true}, {op: jute.OpCreate, path: "/create"},
+			{op: jute.OpExists, path: "/exists"}, {op: jute.OpGetACL, path: "/getACL"}, {op: jute.OpSetACL, path: "/setACL"},
+			{op: jute.OpSetData, path: "/set"}, {op: jute.OpDelete, path: "/delete"}, {op: jute.OpSync, path: "/sync"},
+			{op: jute.OpMulti, path: "/multi", ops: 5},
 		}, seen)
 		require.NoError(t, c.Close())
 		p.wg.Wait()
@@ -60,10 +61,10 @@ func replies() map[int32][]byte {
 	acl := hostile.Cat(hostile.Be32(1), hostile.Be32(31), text("world"), text("anyone"))
 	head := func(op int32, done byte) []byte { return hostile.Cat(hostile.Be32(op), []byte{done}, hostile.Be32(0)) }
 	return map[int32][]byte{
-		opCreate: text("/a"), opSync: text("/a"), opExists: stat, opSetData: stat, opSetACL: stat,
-		opGetData: hostile.Cat(text("data"), stat), opGetACL: hostile.Cat(acl, stat),
-		opGetChildren2: hostile.Cat(hostile.Be32(2), text("a"), text("bb"), stat),
-		opMulti:        hostile.Cat(head(opCreate, 0), text("/a"), head(opSetData, 0), stat, head(opCheck, 0), head(opDelete, 0), head(opError, 0), hostile.Be32(-2), head(-1, 1)),
+		jute.OpCreate: text("/a"), jute.OpSync: text("/a"), jute.OpExists: stat, jute.OpSetData: stat, jute.OpSetACL: stat,
+		jute.OpGetData: hostile.Cat(text("data"), stat), jute.OpGetACL: hostile.Cat(acl, stat),
+		jute.OpGetChildren2: hostile.Cat(hostile.Be32(2), text("a"), text("bb"), stat),
+		jute.OpMulti:        hostile.Cat(head(jute.OpCreate, 0), text("/a"), head(jute.OpSetData, 0), stat, head(jute.OpCheck, 0), head(jute.OpDelete, 0), head(jute.OpError, 0), hostile.Be32(-2), head(-1, 1)),
 	}
 }
 
@@ -82,7 +83,7 @@ func TestTruncatedRepliesAreRefused(t *testing.T) {
 		_, err = checkReply(r, append(bytes.Clone(body), 1, 2, 3))
 		require.NoError(t, err, "a newer server may say more")
 		end := len(body)
-		if op == opMulti {
+		if op == jute.OpMulti {
 			end -= 8 // of the last header only the operation and the flag count
 		}
 		for n := range end {
@@ -90,14 +91,14 @@ func TestTruncatedRepliesAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrProtocol, "operation %d cut at %d", op, n)
 		}
 	}
-	_, err := checkReply(request{op: opGetData}, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
+	_, err := checkReply(request{op: jute.OpGetData}, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
 	require.NoError(t, err, "null data is legal")
 }
 
 func TestRolledBackTransactionIsNoCommit(t *testing.T) {
 	head := func(op int32, done byte) []byte { return hostile.Cat(hostile.Be32(op), []byte{done}, hostile.Be32(0)) }
 	for code, failed := range map[int32]bool{0: false, -2: true, -101: true} {
-		got, err := checkReply(request{op: opMulti, ops: 1}, hostile.Cat(head(opError, 0), hostile.Be32(code), head(-1, 1)))
+		got, err := checkReply(request{op: jute.OpMulti, ops: 1}, hostile.Cat(head(jute.OpError, 0), hostile.Be32(code), head(-1, 1)))
 		require.NoError(t, err)
 		require.Equal(t, failed, got)
 	}
@@ -108,7 +109,7 @@ func FuzzReply(f *testing.F) {
 	for op, body := range replies() {
 		f.Add(op, body)
 	}
-	f.Add(opGetChildren2, hostile.Be32(-1))
+	f.Add(jute.OpGetChildren2, hostile.Be32(-1))
 	f.Fuzz(func(t *testing.T, op int32, body []byte) {
 		r := request{op: op, ops: 5}
 		if _, err := checkReply(r, body); err != nil {
@@ -133,23 +134,23 @@ func FuzzReply(f *testing.F) {
 func ask(t *testing.T, s *Session, op int32) {
 	ctx := t.Context()
 	switch op {
-	case opCreate:
+	case jute.OpCreate:
 		_, _ = s.Create(ctx, "/a", nil, 0, openACL)
-	case opSync:
+	case jute.OpSync:
 		_ = s.Sync(ctx, "/a")
-	case opExists:
+	case jute.OpExists:
 		_, _ = s.Exists(ctx, "/a")
-	case opSetData:
+	case jute.OpSetData:
 		_, _ = s.Set(ctx, "/a", nil, -1)
-	case opSetACL:
+	case jute.OpSetACL:
 		_, _ = s.SetACL(ctx, "/a", openACL, -1)
-	case opGetData:
+	case jute.OpGetData:
 		_, _, _ = s.Get(ctx, "/a")
-	case opGetACL:
+	case jute.OpGetACL:
 		_, _, _ = s.GetACL(ctx, "/a")
-	case opGetChildren2:
+	case jute.OpGetChildren2:
 		_, _, _ = s.Children(ctx, "/a")
-	case opMulti:
+	case jute.OpMulti:
 		d := &zk.DeleteRequest{Path: "/a"}
 		_, _ = s.Multi(ctx, d, d, d, d, d)
 	}

@@ -36,8 +36,8 @@ func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
 	s.mu.Unlock()
 	start(t, s, 1)
 	l.mu.Lock()
-	conn = &countedConn{Conn: l.Conn}
-	l.Conn = conn
+	conn = &countedConn{Conn: l.conn}
+	l.conn = conn
 	l.mu.Unlock()
 	return s, l, conn
 }
@@ -83,7 +83,7 @@ func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
 	})
 }
 
-func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
+func TestAHeartbeatIsWrittenBeforeTheRequestsThatAreBeingGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, conn := busy(t)
 		l.stuck()
@@ -96,7 +96,7 @@ func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
 	})
 }
 
-func TestClosingASessionDoesNotWaitForWhoGathers(t *testing.T) {
+func TestClosingASessionDoesNotWaitForRequestsThatAreBeingGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, _ := busy(t)
 		l.stuck()
@@ -106,7 +106,7 @@ func TestClosingASessionDoesNotWaitForWhoGathers(t *testing.T) {
 	})
 }
 
-func TestNobodyGathersInAProcessThatComputes(t *testing.T) {
+func TestRequestsAreNotGatheredWhenTheSchedulerIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l, conn := busy(t)
 		l.stuck()

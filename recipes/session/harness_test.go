@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -40,6 +41,13 @@ func (s *Session) mustCreate(t *testing.T, path string, flags int32) string {
 	created, err := s.Create(t.Context(), path, nil, flags, openACL)
 	require.NoError(t, err)
 	return created
+}
+
+// present is the connection of now.
+func (s *Session) present() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link
 }
 
 // peers dials scripts by name, over net.Pipe; an unknown name is refused. Its wait joins their goroutines.
@@ -84,7 +92,7 @@ func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.
 		for body := hostile.ReadFrame(c); body != nil; body = hostile.ReadFrame(c) {
 			r := parseRequest(body)
 			answer := hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(0))...)
-			if r.op != opPing && r.op != opSetAuth && r.op != opClose {
+			if r.op != jute.OpPing && r.op != jute.OpAuth && r.op != jute.OpCloseSession {
 				answer = reply(r)
 			}
 			if answer == nil {
@@ -106,18 +114,18 @@ type request struct {
 }
 
 func parseRequest(body []byte) request {
-	c := cursor{b: body}
-	r := request{xid: c.int32(), op: c.int32()}
+	c := newCursor(body)
+	r := request{xid: c.Int32(), op: c.Int32()}
 	switch r.op {
-	case opCreate, opDelete, opExists, opSetData, opGetACL, opSetACL, opSync:
+	case jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpSetData, jute.OpGetACL, jute.OpSetACL, jute.OpSync:
 		r.path = c.str()
-	case opGetData, opGetChildren2:
+	case jute.OpGetData, jute.OpGetChildren2:
 		r.path = c.str()
-		r.watch = c.bool()
-	case opMulti:
-		for !c.bad {
-			op, done := c.int32(), c.bool()
-			c.int32()
+		r.watch = c.Bool()
+	case jute.OpMulti:
+		for !c.Bad {
+			op, done := c.Int32(), c.Bool()
+			c.Int32()
 			if done {
 				break
 			}
@@ -126,26 +134,23 @@ func parseRequest(body []byte) request {
 				r.path = path
 			}
 			switch op {
-			case opCreate:
-				c.buffer()
+			case jute.OpCreate:
+				c.Buffer()
 				c.acls()
-				c.int32()
-			case opSetData:
-				c.buffer()
-				c.int32()
-			case opDelete, opCheck:
-				c.int32()
+				c.Int32()
+			case jute.OpSetData:
+				c.Buffer()
+				c.Int32()
+			case jute.OpDelete, jute.OpCheck:
+				c.Int32()
 			}
 		}
 	}
 	return r
 }
 
-// opPing is only go-zookeeper's to send; statSize is what a stat takes: six 64-bit numbers and five of 32 bits.
-const (
-	opPing   int32 = 11
-	statSize int   = 68
-)
+// statSize is what a stat takes: six 64-bit numbers and five of 32 bits.
+const statSize = 68
 
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -22,19 +22,17 @@ type target struct {
 	told       bool // not from Config.Servers: see Elsewhere
 }
 
-// hosts is the zk.HostProvider of one session. It keeps names, resolves them again on each pass over the list, and goes on
-// with the others when one of them does not resolve.
+// hosts are the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
+// others when one of them does not resolve.
 type hosts struct {
 	names []string
 	book  *addressBook
-	live  context.Context                        // ends when the session must not connect again
-	hurry func() (most time.Duration, held bool) // see Session.hurry
+	live  context.Context // ends when the session must not connect again
+	pass  int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
 
 	mu      sync.Mutex
 	targets []target
-	next    int
-	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
-	since   time.Time         // of the present connection
+	at      int               // the present one
 	causes  map[string]string // why the last attempt at each name failed
 	trials  map[string]string // how far the last attempt at each has come
 }
@@ -55,10 +53,6 @@ type resolved struct {
 	addresses []string // as they said last
 	err       error    // why the last lookup failed; nil if it did not
 }
-
-// settled is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
-// and drops them would be dialled in a tight loop.
-const settled = time.Second
 
 // parseServers splits, checks and completes Config.Servers.
 func parseServers(servers []string) ([]string, error) {
@@ -135,65 +129,33 @@ func ambiguous(s string) error {
 }
 
 func newHosts(live context.Context, names []string, book *addressBook) *hosts {
-	return &hosts{
-		names: names, book: book, live: live, hurry: func() (time.Duration, bool) { return 0, false },
-		pass: -1, causes: map[string]string{}, trials: map[string]string{},
-	}
+	return &hosts{names: names, book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
-// Init ignores its argument, the names as go-zookeeper rewrites them: it breaks IPv6 addresses without a port.
-func (h *hosts) Init([]string) error { return nil }
-
-// Len returns the number of names. go-zookeeper never asks.
-func (h *hosts) Len() int { return len(h.names) }
-
-// Next moves on to the next address. The first pass after a lost connection starts at once. Each further pass begins with
-// retryStart = true, on which go-zookeeper sleeps for a second and then, only then, checks whether it was closed. So
-// once the session is over retryStart must always be true. While there is a session to lose it is always false: with a session
-// timeout of 4 s a lease lasts 2 s, half of which go-zookeeper would sleep away. Then guard.pause waits between the passes.
-func (h *hosts) Next() (server string, retryStart bool) {
-	if h.live.Err() != nil {
-		return h.names[0], true
+// next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
+// pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed.
+// Only stayConnected calls it, so nothing else changes targets and at.
+func (h *hosts) next(most time.Duration) (t target, pass int, first bool) {
+	targets, at := h.targets, h.at+1
+	if h.pass < 0 || at == len(targets) {
+		var last target
+		if len(targets) > 0 {
+			last = targets[h.at]
+		}
+		targets, at = h.lookup(cmp.Or(most, time.Second)), 0
+		if i := slices.Index(targets, last); i >= 0 {
+			targets = append(slices.Delete(targets, i, i+1), last)
+		}
+		h.pass++
 	}
-	most, _ := h.hurry() // before h.mu: it takes the session's mu, under which the session calls size
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.since.IsZero() && time.Since(h.since) >= settled {
-		h.pass = -1
-	}
-	h.since = time.Time{} // when Next is called the connection is gone
-	if h.pass < 0 || h.next == len(h.targets)-1 {
-		h.startPass(cmp.Or(most, time.Second))
-	} else {
-		h.next++
-	}
-	return h.targets[h.next].addr, h.pass > 0 && h.next == 0 && most == 0
+	h.targets, h.at = targets, at
+	return targets[at], h.pass, at == 0
 }
 
-// startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the
-// end: it has just failed. Only go-zookeeper's loop calls Next, so nothing else changes targets and next meanwhile. mu is
-// released for the readers, and because addresses takes it.
-func (h *hosts) startPass(most time.Duration) {
-	var last target
-	if len(h.targets) > 0 {
-		last = h.targets[h.next]
-	}
-	h.mu.Unlock()
-	fresh := h.lookup(most)
-	h.mu.Lock()
-	if i := slices.Index(fresh, last); i >= 0 {
-		fresh = append(slices.Delete(fresh, i, i+1), last)
-	}
-	h.targets, h.next = fresh, 0
-	h.pass++
-}
-
-// Connected notes that a session was granted on the present address.
-func (h *hosts) Connected() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.since = time.Now()
-}
+// restart begins a new count of passes, because the last connection lasted.
+func (h *hosts) restart() { h.pass = -1 }
 
 // lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
 func (h *hosts) lookup(most time.Duration) []target {
@@ -260,11 +222,11 @@ func (b *addressBook) failure(host string) string {
 	return ""
 }
 
-// current is the target that Next returned last, the number of its pass (from 0), and whether it is the first of that pass.
-func (h *hosts) current() (t target, pass int, first bool) {
+// current is the target that next returned last.
+func (h *hosts) current() target {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.targets[h.next], h.pass, h.next == 0
+	return h.targets[h.at]
 }
 
 // all lists the addresses of the present pass.
@@ -290,6 +252,14 @@ func (h *hosts) blame(t target, cause string) {
 	if cause != before {
 		h.book.log.write(slog.LevelWarn, "no connection", "server", t.name, "cause", cause)
 	}
+}
+
+// granted forgets why earlier attempts at a server failed: the next failure is news, also one for the same reason.
+func (h *hosts) granted(t target) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.causes, t.name)
+	h.trials[t.name] = "it granted the session"
 }
 
 // trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestServersAreCompleted(t *testing.T) {
@@ -45,59 +48,31 @@ func hostsOf(names []string, resolve func(context.Context, string) ([]string, er
 	return newHosts(context.Background(), names, bookOf(resolve, newJournal(nil)))
 }
 
-// Raw: shouldQuit is looked at only on retryStart; a provider that never says it made a Conn that could not be closed.
-func TestRetryStartOncePerPassButNotOnTheFirst(t *testing.T) {
+func TestEachAddressIsTriedOnceAPass(t *testing.T) {
 	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
 	for pass := range 4 {
-		seen := map[string]bool{}
+		seen := map[target]bool{}
 		for i := range 3 {
-			server, retryStart := h.Next()
-			require.Equal(t, pass > 0 && i == 0, retryStart)
-			seen[server] = true
-			_, at, first := h.current()
+			server, at, first := h.next(0)
 			require.Equal(t, pass, at)
 			require.Equal(t, i == 0, first)
+			require.Equal(t, server, h.current())
+			seen[server] = true
 		}
-		require.Len(t, seen, 3, "each once a pass")
-	}
-}
-
-func TestRetryStartAlwaysWhenOver(t *testing.T) {
-	live, end := context.WithCancel(context.Background())
-	h := newHosts(live, []string{"a:1", "b:1"}, bookOf(nil, nil))
-	end()
-	for range 5 {
-		_, retryStart := h.Next()
-		require.True(t, retryStart)
+		require.Len(t, seen, 3)
 	}
 }
 
 func TestLostConnectionStartsWithAnotherServerAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
-		for range 50 {
-			server, _ := h.Next()
-			h.Connected()
-			time.Sleep(settled)
-			next, retryStart := h.Next()
-			require.NotEqual(t, server, next)
-			require.False(t, retryStart)
-		}
-	})
-}
-
-func TestConnectionThatDoesNotLastCountsAsFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hostsOf([]string{"a:1"}, nil)
-		_, retryStart := h.Next()
-		require.False(t, retryStart)
-		for range 5 {
-			h.Connected()
-			time.Sleep(settled - 1)
-			_, retryStart = h.Next()
-			require.True(t, retryStart, "a pause before the next attempt")
-		}
-	})
+	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
+	for range 50 {
+		server, _, _ := h.next(0)
+		h.restart()
+		next, pass, first := h.next(0)
+		require.NotEqual(t, server, next)
+		require.Zero(t, pass, "no pause")
+		require.True(t, first)
+	}
 }
 
 // go-zookeeper resolves once, and one name that does not resolve fails it as a whole.
@@ -111,8 +86,7 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 	})
 	pass := func(n int) (all []target) {
 		for range n {
-			h.Next()
-			t, _, _ := h.current()
+			t, _, _ := h.next(0)
 			all = append(all, t)
 		}
 		return all
@@ -140,7 +114,7 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			return nil, fails
 		}, log)
 		h := newHosts(t.Context(), []string{"pod:2181"}, book)
-		h.Next()
+		h.next(0)
 		require.NotContains(t, h.report(), "last addresses")
 		for _, c := range []struct {
 			err  error
@@ -152,17 +126,16 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			{&net.DNSError{Err: "no such host", Name: "pod", IsNotFound: true}, 0, "10.0.0.1:2181"},
 		} {
 			fails = c.err
-			h.hurry = func() (time.Duration, bool) { return c.most, c.most > 0 }
 			start := time.Now()
-			server, _ := h.Next()
-			require.Equal(t, c.want, server, c.err)
+			server, _, _ := h.next(c.most)
+			require.Equal(t, c.want, server.addr, c.err)
 			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
 		}
-		server, _ := newHosts(t.Context(), []string{"pod:2181"}, book).Next()
-		require.Equal(t, "10.0.0.1:2181", server, "the next session of the client knows them too")
+		server, _, _ := newHosts(t.Context(), []string{"pod:2181"}, book).next(0)
+		require.Equal(t, "10.0.0.1:2181", server.addr, "the next session of the client knows them too")
 		require.Contains(t, h.report(), "(lookup pod: no such host; tried at its last addresses)")
 		fails = nil
-		h.Next()
+		h.next(0)
 		require.NotContains(t, h.report(), "last addresses")
 		log.wait()
 		require.Equal(t, 1, strings.Count(out.String(), "does not resolve"), "once an outage")
@@ -170,16 +143,38 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 	})
 }
 
+// What a server said before it granted the session was remembered, and a later outage was not logged.
+func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		srv := zktest.Start(t)
+		c, s := open(t, srv, func(c *Config) { c.Logger = textLogger(&out) })
+		for range 3 {
+			srv.RefuseDials(true)
+			srv.Disconnect(s.ID())
+			time.Sleep(5 * time.Second)
+			srv.RefuseDials(false)
+			time.Sleep(5 * time.Second)
+			require.Equal(t, "zk:2181: it granted the session", s.hosts.report())
+		}
+		c.log.wait()
+		require.Equal(t, 3, strings.Count(out.String(), "the connection ended"), out.String())
+		require.Equal(t, 3*2, strings.Count(out.String(), "no connection"), "and why there is no other, once an outage")
+	})
+}
+
 func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
-	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
-	h.Next()
-	g := &guard{hosts: h, timeout: func() time.Duration { return 18 * time.Second }}
-	require.Equal(t, 2*time.Second, g.budget(0), "T/3 for all of them")
-	require.Equal(t, 4*time.Second, g.budget(1), "slow networks get more")
-	require.Equal(t, 10*time.Second, g.budget(9), "up to 10 s")
-	g.limit = time.Second
-	require.Equal(t, time.Second, g.budget(0))
-	g.limit = 0
-	h.hurry = func() (time.Duration, bool) { return time.Second, true }
-	require.Equal(t, 2*time.Second, g.budget(9), "a silent server must not take what is left of a lease")
+	c, err := newClient(Config{Servers: []string{"a", "b", "c"}, SessionTimeout: 18 * time.Second, ConnectTimeout: 5 * time.Second / 4}, seam.Seams{})
+	require.NoError(t, err)
+	defer c.end()
+	s := newSession(c)
+	s.hosts = hostsOf(c.servers, nil)
+	s.hosts.next(0)
+	require.Equal(t, time.Second, s.budget(0), "Dial waits")
+	s.id = 7
+	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
+	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
+	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")
+	s.holds = []*held{{path: "/a"}}
+	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
 }

@@ -7,53 +7,30 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
-// Read hands out the frames that go-zookeeper waits for, and handles all others itself. Each frame is read completely and
-// checked before its first byte is passed on.
-func (l *link) Read(p []byte) (int, error) {
-	if len(l.out) == 0 {
-		frame, err := l.nextFrame()
+// serve pings the server and delivers what it says, until the link ends. Then the session knows that it has none.
+func (l *link) serve() {
+	l.mu.Lock()
+	l.pinger = time.AfterFunc(l.timeout/3, l.ping)
+	l.mu.Unlock()
+	defer l.pinger.Stop()
+	l.patience()
+	for {
+		frame, err := l.await()
+		if err == nil {
+			err = l.reply(frame[4:])
+		}
 		if err != nil {
 			l.fail(err)
-			return 0, err
+			l.s.lost(l) // whoever found it dead first may not have come to that
+			return
 		}
-		l.out = frame
-	}
-	n := copy(p, l.out)
-	l.out = l.out[n:]
-	return n, nil
-}
-
-// nextFrame returns the next frame for go-zookeeper.
-func (l *link) nextFrame() ([]byte, error) {
-	l.mu.Lock()
-	state := l.state
-	l.mu.Unlock()
-	switch state {
-	case linkAsked: // under the deadline that writeConnect set
-		frame, err := l.readFrame(maxConnectReply)
-		if err != nil {
-			return nil, err
-		}
-		return slices.Clone(frame), l.admit(frame[4:])
-	case linkGranted:
-		for {
-			frame, err := l.await()
-			if err != nil {
-				return nil, err
-			}
-			closing, err := l.reply(frame[4:])
-			if err != nil || closing {
-				return slices.Clone(frame), err
-			}
-		}
-	default:
-		return nil, net.ErrClosed
 	}
 }
 
@@ -70,11 +47,11 @@ func (l *link) await() ([]byte, error) {
 	}
 	head, _ := l.r.Peek(min(4, l.r.Buffered()))
 	if len(head) == 4 && int64(l.r.Buffered()) >= 4+int64(binary.BigEndian.Uint32(head)) {
-		return l.readFrame(l.g.reply)
+		return l.readFrame()
 	}
 	// A frame that has begun must arrive soon: a peer that stalls in the middle of one is as dead as a silent one.
-	_ = l.Conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
-	frame, err := l.readFrame(l.g.reply)
+	_ = l.conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
+	frame, err := l.readFrame()
 	l.patience()
 	return frame, err
 }
@@ -90,18 +67,19 @@ func timedOut(err error) bool {
 // deadline lies ahead.
 func (l *link) patience() bool {
 	now := time.Now()
-	until := l.answer.after(l.timeout*2/3, l.g.clock.slept(now))
-	_ = l.Conn.SetReadDeadline(until)
+	until := l.answer.after(l.timeout*2/3, l.s.clock.slept(now))
+	_ = l.conn.SetReadDeadline(until)
 	return now.Before(until)
 }
 
 // readFrame reads length and body. Memory for a large body grows as it arrives, whatever its length claims.
-func (l *link) readFrame(limit int) ([]byte, error) {
+func (l *link) readFrame() ([]byte, error) {
 	head, err := l.r.Peek(4)
 	if err != nil {
 		return nil, err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
+	limit := l.s.client.cfg.MaxReply
 	if n < replyHeader || n > limit {
 		return nil, explainLength([4]byte(head), limit)
 	}
@@ -122,29 +100,29 @@ func (l *link) readFrame(limit int) ([]byte, error) {
 
 // reply handles a frame: it first takes from it what the session's clock needs, and then completes the call that waits for it.
 // So when a create returns, the proof of its commit is in place for the Hold that follows.
-func (l *link) reply(body []byte) (closing bool, err error) {
-	b := cursor{b: body}
-	xid, r := b.int32(), reply{zxid: b.int64(), code: b.int32()}
+func (l *link) reply(body []byte) error {
+	b := newCursor(body)
+	xid, r := b.Int32(), reply{zxid: b.Int64(), code: b.Int32()}
 	switch xid {
-	case xidEvent:
-		return false, l.event(b.b)
-	case xidPing:
-		return false, l.pong()
+	case jute.XidEvent:
+		return l.event(b.B)
+	case jute.XidPing:
+		return l.pong()
 	}
 	c, err := l.expected(xid)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if r.code == 0 {
 		// A frame that does not contain what was asked for proves nothing.
-		if err := r.decode(c.op, c.ops, b.b); err != nil {
-			return false, err
+		if err := r.decode(c.op, c.ops, b.B); err != nil {
+			return err
 		}
 	}
 	l.mu.Lock()
 	if l.state == linkDead { // fail has completed the call
 		l.mu.Unlock()
-		return false, net.ErrClosed
+		return net.ErrClosed
 	}
 	if l.calls.pop(); l.calls.first != nil {
 		l.turned = time.Now()
@@ -155,30 +133,37 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		}
 	}
 	if c.watch && r.code == 0 {
-		l.armed[watchKey{c.path, c.op == opGetChildren2}] = struct{}{}
+		l.armed[watchKey{c.path, c.op == jute.OpGetChildren2}] = struct{}{}
 	}
 	l.mu.Unlock()
-	if c.disarms != nil && r.code == codeUnimplemented { // by servers before 3.5, which end the connection with it
-		l.g.keepsWatches.Store(true)
+	if c.disarms != nil && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
+		l.s.keepsWatches.Store(true)
 	}
-	l.g.saw(r.zxid)
+	if r.zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
+		l.s.zxid.Store(r.zxid)
+	}
 	l.acked(c.sent)
 	if r.code == 0 && writeCodes[c.op] {
-		l.g.on.committed(c.sent, c.touched)
+		l.s.committed(c.sent, c.touched)
 	}
-	if c.op == opSetAuth && r.code != 0 || r.code == codeSessionExpired || r.code == codeSASLRequired {
-		l.g.on.refused(r.code) // before the call is completed: its caller must find the session over
+	if c.op == jute.OpAuth && r.code != 0 || r.code == jute.CodeSessionExpired || r.code == jute.CodeSASLRequired {
+		l.s.refused(r.code) // before the call is completed: its caller must find the session over
 	}
-	if closing = c.op == opClose; closing {
-		l.g.on.closed()
+	if c.op == jute.OpCloseSession {
+		if r.code != 0 && r.code != jute.CodeSessionExpired {
+			_, err := answer(r.code)
+			return fmt.Errorf("it refused to end the session: %w", err)
+		}
+		close(l.s.ended)
+		return errOver
 	}
 	c.reply = r
-	l.g.finish(c, nil)
-	return closing, nil
+	l.s.finish(c, nil)
+	return nil
 }
 
 // writeCodes are the operations whose success is a commit.
-var writeCodes = map[int32]bool{opCreate: true, opDelete: true, opSetData: true, opSetACL: true, opMulti: true}
+var writeCodes = map[int32]bool{jute.OpCreate: true, jute.OpDelete: true, jute.OpSetData: true, jute.OpSetACL: true, jute.OpMulti: true}
 
 // expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
 // request means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one
@@ -217,7 +202,7 @@ func (l *link) acked(sent stamp) {
 	if sent.at.After(l.answer.at) {
 		l.answer = sent
 	}
-	l.g.on.acked(sent)
+	l.s.acked(sent)
 }
 
 // event removes the watches that an event uses up from armed, as the server has done on its side, and reports them as fired.
@@ -241,7 +226,7 @@ func (l *link) event(body []byte) error {
 		l.mu.Lock()
 		delete(l.armed, k)
 		l.mu.Unlock()
-		l.g.on.fired(k, t)
+		l.s.fired(k, t)
 	}
 	return nil
 }

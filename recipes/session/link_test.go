@@ -1,45 +1,40 @@
 package session
 
 import (
-	"sync"
+	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// slowLoss tells the session of its first lost link late, as a goroutine that is not scheduled does.
-type slowLoss struct {
-	*Session
-	first *sync.Once
-}
-
-func (s slowLoss) lost(l *link) {
-	s.first.Do(func() { time.Sleep(3 * time.Second) })
-	s.Session.lost(l)
-}
-
+// The goroutine that finds a connection dead may come to say so when there is the next one.
 func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second}, seam.Seams{})
+		told, dials := make(chan struct{}), 0
+		_, s := open(t, srv, func(c *Config) {
+			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := srv.DialContext(ctx, network, address)
+				if dials++; dials > 1 {
+					return conn, err
+				}
+				return &lateHanger{Conn: conn, over: told}, err
+			}
+		})
+		time.Sleep(settled) // the next server is tried without a pause
+		go s.present().fail(errSilent)
+		synctest.Wait()
+		_, err := s.Exists(t.Context(), "/")
 		require.NoError(t, err)
-		s := newSession(c)
-		s.guard.on = slowLoss{s, &sync.Once{}}
-		require.NoError(t, s.start())
-		require.NoError(t, c.admit(t.Context(), s))
-		c.session = s
-		synctest.Wait() // until go-zookeeper has read its session's number, which it needs to come back to it
-		s.guard.kill(errSilent)
-		_, err = s.Exists(t.Context(), "/")
-		require.NoError(t, err)
+		close(told)
+		synctest.Wait()
 		require.Equal(t, StateActive, s.State())
 		require.Equal(t, 2, s.Stats().Connections)
-		require.NoError(t, c.Close())
 	})
 }
 

@@ -4,14 +4,16 @@ import (
 	"encoding/binary"
 	"runtime"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
 // taken. The stamp is taken before the write: a server can only have received the requests later.
 func (l *link) submit(frames []byte, calls []*call) bool {
-	now := l.g.clock.now()
+	now := l.s.clock.now()
 	l.mu.Lock()
-	if l.state == linkDead || l.over && calls[0].op != opClose {
+	if l.state == linkDead || l.state == linkLeaving && calls[0].op != jute.OpCloseSession {
 		l.mu.Unlock()
 		return false
 	}
@@ -24,8 +26,7 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 		at += l.number(c, l.outbox[at:])
 	}
 	switch {
-	// Not before the grant: credentials are submitted then, under the session's mutex, and nothing is written.
-	case !busy || l.writing || l.state != linkGranted || calls[0].prompt || now.at.Before(l.hasty):
+	case !busy || l.writing || calls[0].prompt || now.at.Before(l.hasty):
 		l.push()
 	case l.gathering: // whoever gathers writes this too
 		l.mu.Unlock()
@@ -54,10 +55,8 @@ func (l *link) gather(now time.Time) {
 
 // number gives a request that is being submitted its xid, and returns the length of its frame. The caller holds mu.
 func (l *link) number(c *call, frame []byte) int {
-	if c.op != opClose { // which brings go-zookeeper's xid
-		l.xid++
-		c.xid = l.xid
-	}
+	l.xid++
+	c.xid = l.xid
 	binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
 	if c.arms != nil { // now: an event that comes at once comes before the reply
 		for _, k := range c.arms.keys {
@@ -71,26 +70,35 @@ func (l *link) number(c *call, frame []byte) int {
 	return 4 + int(binary.BigEndian.Uint32(frame))
 }
 
-// ping passes on a ping.
-func (l *link) ping(frame []byte) {
-	now := l.g.clock.now()
+// ping sends a ping, every third of the timeout.
+func (l *link) ping() {
+	now := l.s.clock.now()
 	l.mu.Lock()
+	if l.state == linkDead {
+		l.mu.Unlock()
+		return
+	}
 	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
 	l.pings = append(l.pings, now)
-	l.outbox = append(l.outbox, frame...)
+	e := newEncoder(append(l.outbox, 0, 0, 0, 8))
+	e.Int32(jute.XidPing)
+	e.Int32(jute.OpPing)
+	l.outbox = e.B
+	l.pinger.Reset(l.timeout / 3)
 	l.push()
 }
 
 // push has the outbox written; the caller holds mu, and push unlocks it. What the socket takes without waiting is written
 // here. A goroutine writes the rest, because the caller's context may end before the server reads.
 func (l *link) push() {
-	if l.writing || l.state != linkGranted {
+	if l.writing || l.state == linkDead {
 		l.mu.Unlock()
 		return
 	}
 	l.writing = true
+	l.s.running.Add(1) // until take has nothing more
 	l.mu.Unlock()
-	if l.g.preempt != nil || l.raw == nil {
+	if l.s.client.preempt != nil || l.raw == nil {
 		go l.flush(nil)
 		return
 	}
@@ -104,18 +112,18 @@ func (l *link) push() {
 
 // flush writes out, which the caller took from the outbox, and then the outbox until it is empty.
 func (l *link) flush(out []byte) {
-	if l.g.preempt != nil {
-		l.g.preempt()
+	if l.s.client.preempt != nil {
+		l.s.client.preempt()
 	}
 	if out == nil {
 		out = l.take(nil)
 	}
 	for ; out != nil; out = l.take(out) {
-		_ = l.Conn.SetWriteDeadline(time.Now().Add(l.g.timeout() / 3))
-		if _, err := l.Conn.Write(out); err != nil {
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
+		if _, err := l.conn.Write(out); err != nil {
 			l.fail(err)
 		}
-		_ = l.Conn.SetWriteDeadline(time.Time{})
+		_ = l.conn.SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -131,6 +139,7 @@ func (l *link) take(written []byte) []byte {
 	l.outbox = written[:0]
 	if len(out) == 0 || l.state == linkDead {
 		l.writing = false
+		l.s.running.Done()
 		return nil
 	}
 	return out

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Gone reports whether the servers have said that a session that is lost does not exist any more.
@@ -27,7 +29,7 @@ func (s *Session) Gone() bool {
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()
-	defer context.AfterFunc(s.guard.live, cancel)()
+	defer context.AfterFunc(s.live, cancel)()
 	lost.mu.Lock()
 	say := connectFrame(s.Zxid(), time.Millisecond, lost.id, []byte(lost.password))
 	lost.mu.Unlock()
@@ -40,8 +42,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 		binary.BigEndian.PutUint32(frame[4:], uint32(xid))
 		say, xid = append(say, frame...), xid+1
 	}
-	here, _, _ := s.guard.hosts.current()
-	return s.aside(ctx, here, closing(say, xid), func(r io.Reader) error {
+	return s.aside(ctx, s.hosts.current(), closing(say, xid), func(r io.Reader) error {
 		g, err := readGrant(r)
 		if err != nil || g.id == 0 { // it has expired
 			return err
@@ -51,10 +52,16 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 			if err != nil {
 				return fmt.Errorf("it was resumed, and may not be closed: %w", err)
 			}
-			b := cursor{b: body}
-			if answered, _, code := b.int32(), b.int64(), b.int32(); answered == xid && code == 0 {
-				return nil
+			b := newCursor(body)
+			answered, _, code := b.Int32(), b.Int64(), b.Int32()
+			if answered != xid { // that of an identity
+				continue
 			}
+			if code != 0 && code != jute.CodeSessionExpired {
+				_, err := answer(code)
+				return fmt.Errorf("it was resumed, and not closed: %w", err)
+			}
+			return nil
 		}
 	})
 }

@@ -5,21 +5,27 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
-func readData(path string) *op { return &op{name: "get", code: opGetData, path: path, read: true} }
-func readACL(path string) *op  { return &op{name: "getACL", code: opGetACL, path: path, read: true} }
-func readStat(path string) *op { return &op{name: "exists", code: opExists, path: path, read: true} }
+func readData(path string) *op { return &op{name: "get", code: jute.OpGetData, path: path, read: true} }
+func readACL(path string) *op {
+	return &op{name: "getACL", code: jute.OpGetACL, path: path, read: true}
+}
+func readStat(path string) *op {
+	return &op{name: "exists", code: jute.OpExists, path: path, read: true}
+}
 func readList(path string) *op {
-	return &op{name: "children", code: opGetChildren2, path: path, read: true}
+	return &op{name: "children", code: jute.OpGetChildren2, path: path, read: true}
 }
 
 func write(path string, data []byte, version int32) *op {
-	return &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	return &op{name: "set", code: jute.OpSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
 }
 
 func remove(path string, version int32) *op {
-	return &op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
+	return &op{name: "delete", code: jute.OpDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
 }
 
 // Get returns a node's data and stat.
@@ -55,7 +61,7 @@ func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 
 // SetACL replaces a node's ACL. version must equal Stat.Aversion; -1 matches any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	r, err := s.run(ctx, &op{name: "setACL", code: opSetACL, path: path, request: &setACL{acl, version}})
+	r, err := s.run(ctx, &op{name: "setACL", code: jute.OpSetACL, path: path, request: &setACL{acl, version}})
 	return r.stat, err
 }
 
@@ -63,7 +69,7 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 // zk.FlagSequence or both. The parent must exist. Containers are refused: they need an opcode of their own, without which the
 // server creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
-	r, err := s.run(ctx, &op{name: "create", code: opCreate, path: path,
+	r, err := s.run(ctx, &op{name: "create", code: jute.OpCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
 	return r.path, err
 }
@@ -85,18 +91,18 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 // *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
 // or that it was rolled back, and the error's Path is that of the first operation that failed.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	r, err := s.run(ctx, &op{name: "multi", code: opMulti, ops: ops})
+	r, err := s.run(ctx, &op{name: "multi", code: jute.OpMulti, ops: ops})
 	return r.results, err
 }
 
 // Sync makes the server this session is connected to catch up with its leader, for reads that follow. It is NOT a
 // quorum operation: an isolated leader answers it (ZOOKEEPER-1675).
 func (s *Session) Sync(ctx context.Context, path string) error {
-	_, err := s.run(ctx, &op{name: "sync", code: opSync, path: path, read: true})
+	_, err := s.run(ctx, &op{name: "sync", code: jute.OpSync, path: path, read: true})
 	return err
 }
 
 // op presents the identity. It is repeated when its answer was lost, as a read is.
 func (a Auth) op() *op {
-	return &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
+	return &op{name: "auth", code: jute.OpAuth, path: a.Scheme, request: a, read: true}
 }

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // refuse is the error of an operation that is invalid and therefore not sent.
@@ -23,45 +24,45 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	if err := s.check(o); err != nil {
 		return nil, err
 	}
-	start, e := len(b), encoder{append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
-	e.int32(o.code)
+	start, e := len(b), newEncoder(append(b, 0, 0, 0, 0, 0, 0, 0, 0)) // length, xid
+	e.Int32(o.code)
 	if e.node(o.request) == 0 {
 		e.other(o)
 	}
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
-	n := len(e.b) - start - 4
+	n := len(e.B) - start - 4
 	if n > maxRequest {
 		return nil, s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
 	}
-	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
-	return e.b, nil
+	binary.BigEndian.PutUint32(e.B[start:], uint32(n))
+	return e.B, nil
 }
 
 // other appends an operation that is no part of a transaction, or a transaction.
 func (e *encoder) other(o *op) {
 	switch r := o.request.(type) {
 	case nil:
-		if o.code == opMulti {
+		if o.code == jute.OpMulti {
 			e.multi(o.ops)
 			break
 		}
-		e.str(o.path)
-		if o.code == opExists || o.code == opGetData || o.code == opGetChildren2 {
-			e.bool(o.watch)
+		e.Str(o.path)
+		if o.code == jute.OpExists || o.code == jute.OpGetData || o.code == jute.OpGetChildren2 {
+			e.Bool(o.watch)
 		}
 	case Auth:
-		e.int32(0)
-		e.str(r.Scheme)
-		e.buffer([]byte(r.Credentials))
+		e.Int32(0)
+		e.Str(r.Scheme)
+		e.Buffer([]byte(r.Credentials))
 	case *setACL:
-		e.str(o.path)
+		e.Str(o.path)
 		e.acls(r.acl)
-		e.int32(r.version)
+		e.Int32(r.version)
 	case *watchKey:
-		e.str(r.path)
-		e.int32(r.watcherType())
+		e.Str(r.path)
+		e.Int32(r.watcherType())
 	case *setWatches:
-		e.int64(r.since)
+		e.Int64(r.since)
 		e.paths(r.keys[:r.data])
 		e.paths(nil) // whose creation is waited for
 		e.paths(r.keys[r.data:])
@@ -84,7 +85,7 @@ type setWatches struct {
 // check refuses what servers would refuse with a worse explanation, or answer by dropping the connection. A transaction is
 // named after its first operation.
 func (s *Session) check(o *op) error {
-	if o.code != opMulti {
+	if o.code != jute.OpMulti {
 		return s.checkNode(o)
 	}
 	if len(o.ops) == 0 {
@@ -121,53 +122,18 @@ func (s *Session) checkNode(o *op) error {
 		toNobody = len(r.acl) == 0
 	case *setWatches:
 		for _, k := range r.keys[1:] {
-			if badPath(k.path, false) != "" {
+			if jute.BadPath(k.path, false) != "" {
 				o.path = k.path // refused below
 			}
 		}
 	}
-	if why := badPath(o.path, sequential); why != "" {
+	if why := jute.BadPath(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
 	}
 	if toNobody { // PrepRequestProcessor.fixupACL
 		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
 	}
 	return nil
-}
-
-// badPath says what is wrong with a path, or returns "", by the rules of the servers (PathUtils.validatePath), which answer
-// only "bad arguments". They compare UTF-16 units, so they also refuse everything beyond U+FFFF. The path of a sequential
-// create may end with a slash: the number is then the whole name.
-func badPath(path string, sequential bool) string {
-	switch {
-	case path == "" || path[0] != '/':
-		return "a path begins with /"
-	case path == "/":
-		return ""
-	case !utf8.ValidString(path):
-		return "it is not valid UTF-8"
-	case path[len(path)-1] == '/' && !sequential:
-		return "a path does not end with /"
-	}
-	start := 1
-	for i := 1; i <= len(path); i++ { // up to len(path), because the end of the path also ends an element
-		if i < len(path) && path[i] != '/' {
-			continue
-		}
-		switch name := path[start:i]; {
-		case name == "" && i < len(path):
-			return "it has an empty element (//)"
-		case name == "." || name == "..":
-			return "it has the element " + name
-		}
-		start = i + 1
-	}
-	for _, r := range path {
-		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
-			return fmt.Sprintf("it has the character %U", r)
-		}
-	}
-	return ""
 }
 
 // partOf says what an operation of a transaction does, and to which node; "" for other types.

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // op describes an operation: what is sent, and what its errors need.
@@ -93,9 +95,9 @@ func (o *op) ask(c *call) {
 	c.disarms, _ = o.request.(*watchKey)
 	switch c.lane = o.lane; {
 	case c.lane != laneAny:
-	case o.code == opGetChildren2:
+	case o.code == jute.OpGetChildren2:
 		c.lane = laneList
-	case o.code == opDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
+	case o.code == jute.OpDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
 		c.lane = laneRelease
 	}
 }
@@ -104,7 +106,7 @@ func (o *op) ask(c *call) {
 // connection, or not at all: submit fails only if nothing was sent.
 func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*call, patient bool) error {
 	calls[0].lane = laneOf(calls)
-	slots := s.guard.slots[calls[0].lane]
+	slots := s.slots[calls[0].lane]
 	for {
 		l, err := s.presentLink()
 		if patient {
@@ -181,7 +183,7 @@ func (s *Session) presentLink() (*link, error) {
 
 // disconnected is the error of a caller whose ctx ended while there was no connection.
 func (s *Session) disconnected(ctx context.Context) error {
-	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
+	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.hosts.report())
 }
 
 // cause is ctx.Err(), together with context.Cause where that says more.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -118,7 +119,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"unknown code":     {zktest.Fail(-999), OutcomeUnknown, ErrServer, false},
 		"read-only server": {zktest.Fail(-119), OutcomeDefinite, ErrServer, false},
 		"exists":           {zktest.Fail(zktest.CodeNodeExists), OutcomeDefinite, zk.ErrNodeExists, false},
-		"expired":          {zktest.Fail(zktest.Code(codeSessionExpired)), OutcomeDefinite, ErrExpired, false},
+		"expired":          {zktest.Fail(zktest.Code(jute.CodeSessionExpired)), OutcomeDefinite, ErrExpired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,13 +242,13 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 		}
 		wg.Wait()
 		require.LessOrEqual(t, rule.Hits(), inFlight[laneAny])
-		require.Len(t, s.guard.slots[laneAny], inFlight[laneAny])
+		require.Len(t, s.slots[laneAny], inFlight[laneAny])
 		rule.Remove()
 		srv.Disconnect(s.ID())
 		_, err := s.Exists(t.Context(), "/")
 		require.NoError(t, err, "a lost connection frees the slots")
 		synctest.Wait()
-		require.Empty(t, s.guard.slots[laneAny])
+		require.Empty(t, s.slots[laneAny])
 	})
 }
 
@@ -286,12 +287,12 @@ func TestPathsServersRefuseAreNotSent(t *testing.T) {
 		"/a/./b": "element .", "/a/..": "element ..", "/..": "element ..", "/\x00": "U+0000", "/a\x1f": "U+001F",
 		"/\u0085": "U+0085", "/\ue000": "U+E000", "/\ufff0": "U+FFF0", "/\U0001F512": "U+1F512", "/\xff": "UTF-8",
 	} {
-		require.Contains(t, badPath(path, false), why, "%q", path)
+		require.Contains(t, jute.BadPath(path, false), why, "%q", path)
 	}
 	for _, path := range []string{"/", "/a", "/a/b-0000000001", "/.a", "/a..", "/…", "/日本"} {
-		require.Empty(t, badPath(path, false), "%q", path)
+		require.Empty(t, jute.BadPath(path, false), "%q", path)
 	}
-	require.Empty(t, badPath("/a/", true), "a sequential name may be empty")
+	require.Empty(t, jute.BadPath("/a/", true), "a sequential name may be empty")
 }
 
 func TestReadOnlyClientSendsNoWrite(t *testing.T) {

@@ -8,22 +8,18 @@ import (
 	"path"
 
 	"github.com/go-zookeeper/zk"
-)
 
-// Codes that mean more than an error.
-const (
-	codeUnimplemented  int32 = -6
-	codeSessionExpired int32 = -112
-	codeSASLRequired   int32 = -124
-	codeRolledBack     int32 = -2 // in a transaction's results
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // definite are the error codes of a server that did not apply the operation. A moved or expired session is among them: the
 // server checks that the session is its own before it processes a request (SessionTrackerImpl.checkSession).
 var definite = map[int32]error{
-	-8: zk.ErrBadArguments, -101: zk.ErrNoNode, -102: zk.ErrNoAuth, -103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals,
-	-110: zk.ErrNodeExists, -111: zk.ErrNotEmpty, codeSessionExpired: zk.ErrSessionExpired, -114: zk.ErrInvalidACL,
-	-115: zk.ErrAuthFailed, -118: zk.ErrSessionMoved, -123: zk.ErrReconfigDisabled,
+	jute.CodeBadArguments: zk.ErrBadArguments, jute.CodeNoNode: zk.ErrNoNode, jute.CodeNoAuth: zk.ErrNoAuth,
+	jute.CodeBadVersion: zk.ErrBadVersion, jute.CodeNoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	jute.CodeNodeExists: zk.ErrNodeExists, jute.CodeNotEmpty: zk.ErrNotEmpty, jute.CodeSessionExpired: zk.ErrSessionExpired,
+	jute.CodeInvalidACL: zk.ErrInvalidACL, jute.CodeAuthFailed: zk.ErrAuthFailed, jute.CodeSessionMoved: zk.ErrSessionMoved,
+	jute.CodeReconfigDisabled: zk.ErrReconfigDisabled,
 }
 
 // unnamed are the codes for which go-zookeeper has no error, with their meaning for a write. Those that a server returns
@@ -33,21 +29,21 @@ var unnamed = map[int32]struct {
 	err     error
 	text    string
 }{
-	-1:   {OutcomeUnknown, ErrServer, "system error"},
-	-2:   {OutcomeUnknown, ErrServer, "runtime inconsistency"},
-	-3:   {OutcomeUnknown, ErrServer, "data inconsistency"},
-	-4:   {OutcomeUnknown, ErrServer, "the server lost its leader"},
-	-5:   {OutcomeUnknown, ErrServer, "it could not read the request"},
-	-6:   {OutcomeDefinite, ErrServer, "it does not implement the operation"},
-	-7:   {OutcomeUnknown, ErrServer, "operation timeout"},
-	-9:   {OutcomeUnknown, ErrServer, "invalid state"},
-	-13:  {OutcomeUnknown, ErrServer, "no new configuration"},
-	-119: {OutcomeDefinite, ErrServer, "it is in read-only mode"},
-	-120: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
-	-122: {OutcomeUnknown, ErrServer, "request timeout"},
-	-124: {OutcomeDefinite, ErrAuth, "the servers require SASL, which this library does not speak"},
-	-125: {OutcomeDefinite, ErrQuotaExceeded, ""},
-	-127: {OutcomeDefinite, ErrThrottled, ""},
+	jute.CodeSystemError:             {OutcomeUnknown, ErrServer, "system error"},
+	jute.CodeRuntimeInconsistency:    {OutcomeUnknown, ErrServer, "runtime inconsistency"},
+	jute.CodeDataInconsistency:       {OutcomeUnknown, ErrServer, "data inconsistency"},
+	jute.CodeConnectionLoss:          {OutcomeUnknown, ErrServer, "the server lost its leader"},
+	jute.CodeMarshallingError:        {OutcomeUnknown, ErrServer, "it could not read the request"},
+	jute.CodeUnimplemented:           {OutcomeDefinite, ErrServer, "it does not implement the operation"},
+	jute.CodeOperationTimeout:        {OutcomeUnknown, ErrServer, "operation timeout"},
+	jute.CodeInvalidState:            {OutcomeUnknown, ErrServer, "invalid state"},
+	jute.CodeNewConfigNoQuorum:       {OutcomeUnknown, ErrServer, "no new configuration"},
+	jute.CodeNotReadOnly:             {OutcomeDefinite, ErrServer, "it is in read-only mode"},
+	jute.CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
+	jute.CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
+	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, "the servers require SASL, which this library does not speak"},
+	jute.CodeQuotaExceeded:           {OutcomeDefinite, ErrQuotaExceeded, ""},
+	jute.CodeThrottled:               {OutcomeDefinite, ErrThrottled, ""},
 }
 
 // errRolledBack is the result of a transaction's operations that failed only because another one did.
@@ -89,7 +85,7 @@ func (s *Session) opError(o *op, outcome Outcome, err error) *OpError {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
-		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", cmp.Or(o.need, need(o.name, o.path)), s.Whoami())}
+		e.Err = deniedError{fmt.Sprintf("permission denied: needs %s; connected as %s", cmp.Or(o.need, need(o.name, o.path)), s.Whoami())}
 		e.Hint = "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"

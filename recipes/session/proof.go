@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // proof is the newest committed write of the session: the time it was sent, and the time touched at which the newest frame
@@ -19,7 +21,7 @@ import (
 // in order, so a commit proves that the leader knows what the follower had heard at least half a tick before the write: the
 // session lives at least until T after touched. With T >= 4 ticks, half a tick is at most T/8; so touched must be T/8 older
 // than the write. (On a connection younger than that, touched is the connect request: the leader itself creates and
-// revalidates sessions.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2
+// revalidates sessions.) A link pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2
 // after the write is the smaller bound even on a session that was idle. Where it is not, the other bound counts.
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both (measured with pings:
@@ -54,7 +56,8 @@ type held struct {
 //
 // lost is called with Session.Err when the session is lost, on the goroutine that finds that and before a closeSession is sent,
 // unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. No lock is held then: it may
-// use the Client, but it must not block. It may be nil, and is not called when Hold fails. release must be called; calling it
+// use the Client, but it must not block: Client.Close and the next session wait for it. It may be nil, and is not called when
+// Hold fails. release must be called; calling it
 // again does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
@@ -159,7 +162,7 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
-	_, err := s.run(ctx, &op{name: "confirm", code: opMulti, ops: checks, prompt: true, lane: in})
+	_, err := s.run(ctx, &op{name: "confirm", code: jute.OpMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
 		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
@@ -167,7 +170,7 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	return err
 }
 
-// acked implements listener. An answer clears a suspect session that holds nothing. If something is held, an answer proves
+// acked notes an answer to what was sent then. It clears a suspect session that holds nothing. If something is held, an answer proves
 // only that a server is there: see proof.
 func (s *Session) acked(sent stamp) {
 	s.mu.Lock()
@@ -180,7 +183,7 @@ func (s *Session) acked(sent stamp) {
 	}
 }
 
-// committed implements listener. A later proof may rest on an older touched, and then proves less.
+// committed notes that a write sent then was committed. A later proof may rest on an older touched, and then proves less.
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +234,7 @@ func (s *Session) lostAt() time.Time {
 func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
 	if s.id == 0 || s.state == StateLost {
-		s.mu.Unlock()
+		defer s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
@@ -245,7 +248,7 @@ func (s *Session) look() (next time.Time) {
 		linked := s.link != nil
 		s.mu.Unlock()
 		if !linked {
-			cause = fmt.Errorf("%w (%s)", cause, s.guard.hosts.report())
+			cause = fmt.Errorf("%w (%s)", cause, s.hosts.report())
 		}
 		s.lose(cause)
 		return now
@@ -253,18 +256,18 @@ func (s *Session) look() (next time.Time) {
 	if !now.Before(s.doubtAt()) {
 		s.move(StateSuspect)
 	}
-	dead := s.link // fail the link that was judged: the guard may have the next one by then
+	dead := s.link // fail the link that was judged: there may be the next one by then
 	var beat *held
 	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
 		dead, beat = nil, s.due(now) // only here: whatever due returns must be sent, and a dead link cannot
+	}
+	if beat != nil {
+		s.running.Go(func() { s.beat(beat) })
 	}
 	next = s.nextLook(now)
 	s.mu.Unlock()
 	if dead != nil {
 		dead.fail(errSilent)
-	}
-	if beat != nil {
-		go s.beat(beat)
 	}
 	return next
 }
@@ -274,7 +277,7 @@ var errSilent = errors.New("it answers nothing, or commits nothing")
 // uncommitting reports whether to try another server because this one answers but commits nothing, as a follower does
 // that has lost its leader. A new connection gets T/6 to do better. mu is held.
 func (s *Session) uncommitting(now time.Time) bool {
-	return len(s.holds) > 0 && s.guard.hosts.size() > 1 &&
+	return len(s.holds) > 0 && s.hosts.size() > 1 &&
 		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
 		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
 }
@@ -327,7 +330,7 @@ func (s *Session) beatAt() time.Time {
 // beat sends one heartbeat. One that is not answered mostly ends with the connection (see silentAt and uncommitting), before
 // its own bound.
 func (s *Session) beat(h *held) {
-	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
+	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
 	defer cancel()
 	sent := time.Now()
 	err := s.confirm(ctx, laneBeat, h.path)

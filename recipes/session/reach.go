@@ -76,5 +76,5 @@ func (c *Client) patience() (time.Duration, error) {
 	case left > 0:
 		return left, nil
 	}
-	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(since).Round(time.Millisecond), s.guard.hosts.report())
+	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(since).Round(time.Millisecond), s.hosts.report())
 }

@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // State is what this process may assume about a session.
@@ -36,18 +39,25 @@ func (s State) String() string { return [...]string{"active", "suspect", "lost"}
 // session is closed or, at the latest, when the servers expire it: if there is no connection when it is lost, up to Timeout
 // (and a tick) after they last heard from us.
 type Session struct {
-	client  *Client
-	guard   *guard
-	clock   clock
-	log     *journal
-	conn    *zk.Conn
-	events  <-chan zk.Event
-	started chan struct{} // closed: conn and events are set
-	ready   chan struct{} // closed: the session is granted
-	done    chan struct{}
-	joined  chan struct{} // closed: nothing of go-zookeeper runs any more
-	ended   chan struct{} // closed: the servers confirmed the end of the session
-	kick    chan struct{} // wakes watchClock
+	client *Client
+	hosts  *hosts
+	clock  clock
+	log    *journal
+	live   context.Context    // of whatever makes connections
+	end    context.CancelFunc // ends that, for good; the present link lives on
+	ready  chan struct{}      // closed: the session is granted
+	done   chan struct{}
+	joined chan struct{} // closed: stayConnected has returned, and all that is in running
+	ended  chan struct{} // closed: the servers confirmed the end of the session
+	kick   chan struct{} // wakes watchClock
+
+	// What stayConnected waits for in the end. Whoever adds holds mu and the session is not lost, or a link's mu and that is not
+	// dead: so all have been added by then.
+	running sync.WaitGroup
+
+	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
+	keepsWatches atomic.Bool          // a server does not know removeWatches
+	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
 	id       int64
@@ -72,37 +82,16 @@ type Session struct {
 	watches  map[watchKey]*Watch // the newest of each node, which leads to the others
 }
 
-// newSession makes a session, which start begins to connect. Until it is granted it has id 0 and the timeout that is asked for.
+// newSession makes a session for stayConnected to connect. Until it is granted it has id 0 and the timeout that is asked for.
 func newSession(c *Client) *Session {
-	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
-	s := &Session{
-		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
-		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
+	live, end := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
+	return &Session{
+		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(newPassword),
+		live: live, end: end, hosts: newHosts(live, c.servers, c.book), slots: newSlots(),
+		ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
-	s.guard = &guard{
-		on: s, live: live, refuse: refuse, clock: s.clock, tls: &c.tls, timeout: s.Timeout,
-		dialer: c.cfg.Dialer, reply: c.cfg.MaxReply, limit: c.cfg.ConnectTimeout * 4 / 5,
-		hosts: newHosts(live, c.servers, c.book),
-		slots: newSlots(), preempt: c.preempt,
-	}
-	s.guard.hosts.hurry = s.hurry
-	return s
-}
-
-// start hands the session to go-zookeeper, which begins to connect.
-func (s *Session) start() error {
-	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
-		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
-		// It receives only the answers to its connect request and to closeSession, and would allocate 3 MB for them.
-		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
-	if err != nil {
-		return err
-	}
-	s.conn, s.events = conn, events
-	close(s.started)
-	return nil
 }
 
 // ID returns the session's id, 0 before the servers have granted it.
@@ -121,11 +110,11 @@ func (s *Session) Timeout() time.Duration {
 
 // Stats returns what the session is doing now.
 func (s *Session) Stats() Stats {
-	on, _, _ := s.guard.hosts.current()
+	on := s.hosts.current()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := Stats{Server: on.addr, Connections: s.links, Holds: len(s.holds)}
-	for _, slots := range s.guard.slots {
+	for _, slots := range s.slots {
 		x.Requests += len(slots)
 	}
 	for k, w := range s.watches {
@@ -198,7 +187,7 @@ func (s *Session) move(to State) {
 }
 
 // lose ends the session, once. It calls the lost callbacks of what is held before it returns, and before it tells the servers.
-// It waits for nothing else: go-zookeeper's goroutines are joined in the background.
+// It waits for nothing else.
 //
 // It does not tell them while something is held, unless the client was closed: what runs under a lease that is lost at this
 // moment has not ended yet. See CloseLost.
@@ -208,32 +197,33 @@ func (s *Session) lose(cause error) {
 		s.mu.Unlock()
 		return
 	}
+	s.running.Add(1) // until everybody has been told
+	defer s.running.Done()
 	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.id), cause)
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
+	patience := politely
+	switch {
+	case len(holds) == 0:
+	case errors.Is(cause, ErrClosed):
+		patience = s.timeout // Close says whether others can have it; to end thousands of nodes takes servers seconds
+	default:
+		patience = 0
+	}
 	s.mu.Unlock()
 	// With mu released: the callbacks may ask this session for its state, or release what they hold.
 	close(s.done)
+	s.end()
 	// Before anything below tells the servers: as soon as they know, a rival may be granted.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)
 		}
 	}
-	s.guard.refuse()
 	s.fireAll(zk.EventNotWatching)
 	if l != nil {
-		l.abandon(err)
+		l.leave(err, patience)
 	}
-	tell, patience := l != nil, politely
-	switch {
-	case len(holds) == 0:
-	case errors.Is(cause, ErrClosed):
-		patience = s.Timeout() // Close says whether others can have it; to end thousands of nodes takes servers seconds
-	default:
-		tell = false
-	}
-	go s.join(tell, patience)
 	s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 }
 
@@ -241,46 +231,11 @@ func (s *Session) lose(cause error) {
 // behalf of others.
 const politely = time.Second
 
-// join closes the zk.Conn and waits until nothing of it runs. If it is to tell the servers it first sends closeSession, so that
-// what the session held is free at once, and waits for the answer for that long or until the connection ends. Then it closes the
-// socket in any case: go-zookeeper waits a second for the answer and then pings for ever, which would keep all locks held.
-func (s *Session) join(tell bool, patience time.Duration) {
-	defer close(s.joined)
-	<-s.started
-	if !tell { // before go-zookeeper can send its closeSession
-		s.guard.kill(errOver)
-	}
-	closing, looped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(closing)
-		s.conn.Close()
-	}()
-	go func() {
-		defer close(looped)
-		for range s.events { // closed by go-zookeeper's loop as its last act
-		}
-	}()
-	if tell {
-		timer := time.NewTimer(patience)
-		select {
-		case <-s.ended:
-		case <-looped:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	s.guard.kill(errOver)
-	<-looped
-	<-closing
-}
-
-// granted implements listener: a server offers the session on l.
-func (s *Session) granted(g grant, sent stamp, l *link) error {
-	timeout := time.Duration(g.timeout) * time.Millisecond
+// granted decides about the session that a server offers on l. It is the one that it was, or it is over: in another one, requests
+// made under the first would run.
+func (s *Session) granted(g grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.id
-	// An error keeps the answer from go-zookeeper, which would accept whatever session it names: a second one on this
-	// handle, in which requests made under the first would run.
 	switch {
 	case s.state == StateLost:
 		s.mu.Unlock()
@@ -293,68 +248,68 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		s.mu.Unlock()
 		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", ErrExpired, l.target.name, uint64(g.id)))
 		return errOver
-	case g.id == 0 || timeout < 10*time.Millisecond:
-		// go-zookeeper panics on a timeout that is not positive.
+	case g.id == 0 || l.timeout < 10*time.Millisecond:
 		s.mu.Unlock()
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
 	}
-	if s.link != nil { // the goroutine that found the last one dead has not called lost yet
-		s.unlink()
-	}
-	s.id, s.password, s.timeout, s.answered = g.id, g.password, timeout, sent
+	s.hosts.granted(l.target) // before anybody else can find the link dead
+	s.id, s.password, s.timeout, s.answered = g.id, g.password, l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
 	if first {
-		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
+		s.proof = proof{sent: l.asked, touched: l.asked} // the session's creation is a committed write
 		s.trace(EventOpened, 0, nil)
 	} else {
-		for _, a := range s.client.cfg.Auth { // before any other request; on the first link Client.admit does it
-			o := a.op()
-			frame, _ := s.encode(nil, o) // it succeeded in Client.admit
-			l.submit(frame, []*call{o.call()})
-		}
+		s.authenticate(l) // before any other request; on the first link Client.admit does it
 		s.trace(EventConnected, 0, nil)
 	}
 	if len(s.holds) == 0 { // otherwise only a commit does this: this server may answer but commit nothing
 		s.move(StateActive)
 	}
 	close(s.linked)
-	s.mu.Unlock()
 	if first {
 		close(s.ready)
-		go s.watchClock()
-	} else {
-		s.fireAll(zk.EventSession) // before anything is written on the new link, hence before any re-read
+		s.running.Go(s.watchClock)
+	}
+	s.mu.Unlock()
+	if !first {
+		s.fireAll(zk.EventSession) // also a watch of a read that is on the new link already: it fires without a change, once
 	}
 	s.wake()
 	return nil
 }
 
-// lost implements listener: the connection is gone, the session not yet.
+// authenticate presents the identities on l; mu is held.
+func (s *Session) authenticate(l *link) {
+	var frames []byte
+	var calls []*call
+	for _, a := range s.client.cfg.Auth {
+		o := a.op()
+		frames, _ = s.encode(frames, o) // it succeeded in Client.admit
+		calls = append(calls, o.call())
+	}
+	if len(calls) > 0 {
+		l.submit(frames, calls)
+	}
+}
+
+// lost notes that the connection is gone, the session not yet.
 func (s *Session) lost(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link != l {
 		return
 	}
-	s.unlink()
-	s.wake()
-}
-
-// unlink notes that there is no connection; the caller holds mu.
-func (s *Session) unlink() {
 	s.link, s.down = nil, time.Now()
 	s.linked = make(chan struct{})
 	s.move(StateSuspect)
+	s.wake()
 }
 
-// closed implements listener.
-func (s *Session) closed() { close(s.ended) }
-
-// refused implements listener.
+// refused ends the session: the servers rejected it or an identity for good.
 func (s *Session) refused(code int32) {
-	if code == codeSessionExpired {
+	if code == jute.CodeSessionExpired {
 		s.lose(ErrExpired)
 		return
 	}
@@ -378,6 +333,6 @@ func (s *Session) shutdown(cause error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",
-		uint64(s.id), s.guard.hosts.report(), s.timeout)
+	return fmt.Errorf("recipes: session 0x%x: close not confirmed (%s); its ephemeral nodes disappear within %v",
+		uint64(s.id), s.hosts.report(), s.timeout)
 }

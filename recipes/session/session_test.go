@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -150,26 +151,6 @@ func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), 8*time.Second, "2T/3")
 		srv.Heal(0)
 		time.Sleep(time.Minute)
-	})
-}
-
-// A follower cut off from its leader answers pings and reads: 5.82 s of two believed holders were measured raw.
-func TestPingsDoNotProlongALease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold(nil, "/mine")
-		require.NoError(t, err)
-		defer release()
-		time.Sleep(time.Minute + time.Second) // between two heartbeats: the reply to one that is under way would move the deadline
-		srv.Inject(zktest.On("multi"), zktest.DropRequest)
-		last := s.Deadline()
-		_, _, err = s.Get(t.Context(), "/mine")
-		require.NoError(t, err)
-		<-s.Done()
-		require.Equal(t, last, time.Now())
-		require.ErrorContains(t, s.Err(), "no write was committed")
 	})
 }
 
@@ -460,5 +441,26 @@ func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 		s.proof.touched.at = time.Now().Add(-s.timeout)
 		s.mu.Unlock()
 		require.Equal(t, StateLost, s.State(), "before any timer has run")
+	})
+}
+
+// The refusal was not taken for an answer, and a third of the timeout went by.
+func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, lost := open(t, srv)
+		lost.mustCreate(t, "/mine", zk.FlagEphemeral)
+		_, err := lost.Hold(t.Context(), nil, "/mine")
+		require.NoError(t, err)
+		lost.lose(errors.New("enough"))
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(jute.CodeSASLRequired)))
+		began := time.Now()
+		require.ErrorContains(t, s.CloseLost(t.Context(), lost), "not closed: recipes: authentication refused")
+		require.Zero(t, time.Since(began))
+		rule.Remove()
+		require.NoError(t, s.CloseLost(t.Context(), lost))
+		require.Len(t, srv.Sessions(), 1)
 	})
 }

@@ -77,7 +77,7 @@ func (l *lateHanger) Close() error {
 
 // Whoever looked between the end of a connection that commits nothing and the session's hearing of it ended the next one,
 // which was being made: up to every server was passed over, and the pause after that cost a lease that ends soon.
-func TestALookBetweenTwoConnectionsLeavesTheNextOneAlone(t *testing.T) {
+func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		over, dials := make(chan struct{}), 0

@@ -47,12 +47,12 @@ func (s *tlsSource) next() (*tls.Config, error) {
 }
 
 // open makes one connection: dialling and TLS within ctx. It returns the certificate that we have shown to the server, if any.
-func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, *x509.Certificate, error) {
-	config, err := g.tls.next()
+func (s *Session) open(ctx context.Context, t target) (net.Conn, *x509.Certificate, error) {
+	config, err := s.client.tls.next()
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := g.call(ctx, network, t.addr)
+	conn, err := s.dial(ctx, t.addr)
 	if err != nil || config == nil {
 		return conn, nil, err
 	}

@@ -139,7 +139,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 
 			serves.Store(fresh)
 			srv.Disconnect(s.ID())
-			require.Eventually(t, func() bool { return strings.Contains(s.guard.hosts.report(), "unknown authority") }, hostile.Patience, time.Millisecond,
+			require.Eventually(t, func() bool { return strings.Contains(s.hosts.report(), "unknown authority") }, hostile.Patience, time.Millisecond,
 				"whoever did not follow the servers is refused as before")
 			trusts.Store(fresh)
 			_, _, err = s.Get(t.Context(), node)
@@ -315,7 +315,7 @@ func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
 		s, _ := c.Session(t.Context())
 		time.Sleep(time.Second)
 		began := time.Now()
-		s.guard.kill(errSilent)
+		s.present().fail(errSilent)
 		require.Equal(t, StateSuspect, s.State())
 		require.Zero(t, time.Since(began))
 		close(stuck)

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // watchKey is one watch on a server.
@@ -67,10 +69,10 @@ func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !w.stop() || s.link == nil || s.guard.keepsWatches.Load() {
+	if !w.stop() || s.link == nil || s.keepsWatches.Load() {
 		return
 	}
-	o := &op{name: "removeWatches", code: opRemoveWatch, path: w.key.path, request: &w.key, read: true, prompt: true}
+	o := &op{name: "removeWatches", code: jute.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
 		s.link.submit(frame, []*call{o.call()}) // it needs no slot: an answered read came before it
 	}
@@ -92,9 +94,10 @@ func (w *Watch) stop() (last bool) {
 		w.s.watches[w.key] = w.next
 	default:
 		delete(w.s.watches, w.key)
-		return true
+		last = true
 	}
-	return false
+	w.prev, w.next = nil, nil // whoever keeps w does not keep those that came later
+	return last
 }
 
 // Beside returns another watch on the node of w. It shares the watch that is set on the server, so nothing is sent. It returns nil
@@ -155,7 +158,7 @@ func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) 
 // watched makes a read that sets a watch.
 func (s *Session) watched(ctx context.Context, o *op, call func()) (*reply, *Watch, error) {
 	o.watch = true
-	w := s.attach(watchKey{path: o.path, child: o.code == opGetChildren2}, call)
+	w := s.attach(watchKey{path: o.path, child: o.code == jute.OpGetChildren2}, call)
 	r, err := s.run(ctx, o)
 	if err != nil {
 		w.Stop()
@@ -186,7 +189,7 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	for i, k := range r.keys {
 		all[i] = s.attach(k, call)
 	}
-	_, err := s.run(ctx, &op{name: "setWatches", code: opSetWatches, path: r.keys[0].path, request: r, read: true})
+	_, err := s.run(ctx, &op{name: "setWatches", code: jute.OpSetWatches, path: r.keys[0].path, request: r, read: true})
 	if err != nil {
 		for _, w := range all {
 			w.Stop()
@@ -218,7 +221,7 @@ func (s *Session) list(w *Watch) *Watch {
 	return w
 }
 
-// fired implements listener.
+// fired tells those who watch k.
 func (s *Session) fired(k watchKey, t zk.EventType) {
 	s.mu.Lock()
 	set := unlist(s.watches[k])

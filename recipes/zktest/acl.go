@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // ACL is one entry of a node's access control list.
@@ -122,21 +124,21 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 				}
 			}
 			if len(out) == n {
-				return nil, codeInvalidACL
+				return nil, jute.CodeInvalidACL
 			}
 		case !validID(o, a):
-			return nil, codeInvalidACL
+			return nil, jute.CodeInvalidACL
 		default:
 			out = append(out, a)
 		}
 	}
 	if len(out) == 0 {
-		return nil, codeInvalidACL
+		return nil, jute.CodeInvalidACL
 	}
 	if slices.Equal(out, openACL) {
-		return openACL, codeOK // share by far the most common list
+		return openACL, jute.CodeOK // share by far the most common list
 	}
-	return out, codeOK
+	return out, jute.CodeOK
 }
 
 // validID is the judgement of the scheme's provider. A scheme without a provider

@@ -3,57 +3,23 @@ package zktest
 import (
 	"fmt"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
-// Operation codes of the client protocol, as in ZooKeeper's ZooDefs.OpCode.
-const (
-	opNotification         int32 = 0
-	opCreate               int32 = 1
-	opDelete               int32 = 2
-	opExists               int32 = 3
-	opGetData              int32 = 4
-	opSetData              int32 = 5
-	opGetACL               int32 = 6
-	opSetACL               int32 = 7
-	opGetChildren          int32 = 8
-	opSync                 int32 = 9
-	opPing                 int32 = 11
-	opGetChildren2         int32 = 12
-	opCheck                int32 = 13
-	opMulti                int32 = 14
-	opCreate2              int32 = 15
-	opReconfig             int32 = 16
-	opCheckWatches         int32 = 17
-	opRemoveWatches        int32 = 18
-	opCreateContainer      int32 = 19
-	opDeleteContainer      int32 = 20
-	opCreateTTL            int32 = 21
-	opMultiRead            int32 = 22
-	opAuth                 int32 = 100
-	opSetWatches           int32 = 101
-	opSASL                 int32 = 102
-	opGetEphemerals        int32 = 103
-	opGetAllChildrenNumber int32 = 104
-	opSetWatches2          int32 = 105
-	opAddWatch             int32 = 106
-	opWhoAmI               int32 = 107
-	opCloseSession         int32 = -11
-	opError                int32 = -1
-
-	// opConnect is ours: the handshake has no operation code on the wire.
-	opConnect int32 = -1000
-)
+// opConnect is ours: the handshake has no operation code on the wire.
+const opConnect int32 = -1000
 
 var opNames = map[int32]string{
-	opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData",
-	opSetData: "setData", opGetACL: "getACL", opSetACL: "setACL", opGetChildren: "getChildren",
-	opSync: "sync", opPing: "ping", opGetChildren2: "getChildren2", opCheck: "check",
-	opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig", opCheckWatches: "checkWatches",
-	opRemoveWatches: "removeWatches", opCreateContainer: "createContainer",
-	opDeleteContainer: "deleteContainer", opCreateTTL: "createTTL", opMultiRead: "multiRead",
-	opAuth: "auth", opSetWatches: "setWatches", opSASL: "sasl", opGetEphemerals: "getEphemerals",
-	opGetAllChildrenNumber: "getAllChildrenNumber", opSetWatches2: "setWatches2",
-	opAddWatch: "addWatch", opWhoAmI: "whoAmI", opCloseSession: "closeSession",
+	jute.OpCreate: "create", jute.OpDelete: "delete", jute.OpExists: "exists", jute.OpGetData: "getData",
+	jute.OpSetData: "setData", jute.OpGetACL: "getACL", jute.OpSetACL: "setACL", jute.OpGetChildren: "getChildren",
+	jute.OpSync: "sync", jute.OpPing: "ping", jute.OpGetChildren2: "getChildren2", jute.OpCheck: "check",
+	jute.OpMulti: "multi", jute.OpCreate2: "create2", jute.OpReconfig: "reconfig", jute.OpCheckWatches: "checkWatches",
+	jute.OpRemoveWatches: "removeWatches", jute.OpCreateContainer: "createContainer",
+	jute.OpDeleteContainer: "deleteContainer", jute.OpCreateTTL: "createTTL", jute.OpMultiRead: "multiRead",
+	jute.OpAuth: "auth", jute.OpSetWatches: "setWatches", jute.OpSASL: "sasl", jute.OpGetEphemerals: "getEphemerals",
+	jute.OpGetAllChildrenNumber: "getAllChildrenNumber", jute.OpSetWatches2: "setWatches2",
+	jute.OpAddWatch: "addWatch", jute.OpWhoAmI: "whoAmI", jute.OpCloseSession: "closeSession",
 	opConnect: "connect",
 }
 
@@ -70,19 +36,19 @@ func wordOp(op int32) string {
 	switch op {
 	case opConnect:
 		return "SESS"
-	case opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		return "CREA"
-	case opGetChildren2:
+	case jute.OpGetChildren2:
 		return "GETC"
-	case opSetWatches2:
+	case jute.OpSetWatches2:
 		return "STW2"
-	case opMultiRead:
+	case jute.OpMultiRead:
 		return "MLTR"
-	case opWhoAmI:
+	case jute.OpWhoAmI:
 		return "HOMI"
-	case opGetAllChildrenNumber:
+	case jute.OpGetAllChildrenNumber:
 		return "GETACN"
-	case opCheckWatches:
+	case jute.OpCheckWatches:
 		return "CHKW"
 	}
 	name := strings.ToUpper(opName(op))
@@ -94,42 +60,26 @@ func wordOp(op int32) string {
 // name here can be given by number, such as Code(-118).
 type Code int32
 
-// The codes this server answers by itself, and those a test may want to inject.
+// The codes that tests inject or ask for.
 const (
-	codeOK                      Code = 0
-	CodeSystemError             Code = -1
-	codeRuntimeInconsistency    Code = -2
-	codeMarshallingError        Code = -5
-	codeUnimplemented           Code = -6
-	codeOperationTimeout        Code = -7
-	codeBadArguments            Code = -8
-	CodeNoNode                  Code = -101
-	CodeNoAuth                  Code = -102
-	codeBadVersion              Code = -103
-	codeNoChildrenForEphemerals Code = -108
-	CodeNodeExists              Code = -110
-	codeNotEmpty                Code = -111
-	codeSessionExpired          Code = -112
-	codeInvalidACL              Code = -114
-	codeAuthFailed              Code = -115
-	codeSessionMoved            Code = -118
-	codeNotReadOnly             Code = -119
-	codeNoWatcher               Code = -121
-	codeReconfigDisabled        Code = -123
-	CodeQuotaExceeded           Code = -125
-	CodeThrottled               Code = -127
+	CodeSystemError   Code = jute.CodeSystemError
+	CodeNoNode        Code = jute.CodeNoNode
+	CodeNoAuth        Code = jute.CodeNoAuth
+	CodeNodeExists    Code = jute.CodeNodeExists
+	CodeQuotaExceeded Code = jute.CodeQuotaExceeded
+	CodeThrottled     Code = jute.CodeThrottled
 )
 
 var codeNames = map[Code]string{
-	codeOK: "OK", CodeSystemError: "SystemError", codeRuntimeInconsistency: "RuntimeInconsistency",
-	codeMarshallingError: "MarshallingError",
-	codeUnimplemented:    "Unimplemented", codeOperationTimeout: "OperationTimeout",
-	codeBadArguments: "BadArguments",
-	CodeNoNode:       "NoNode", CodeNoAuth: "NoAuth", codeBadVersion: "BadVersion",
-	codeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
-	codeNotEmpty: "NotEmpty", codeSessionExpired: "SessionExpired", codeInvalidACL: "InvalidACL",
-	codeAuthFailed: "AuthFailed", codeSessionMoved: "SessionMoved", codeNotReadOnly: "NotReadOnly",
-	codeNoWatcher: "NoWatcher", codeReconfigDisabled: "ReconfigDisabled",
+	jute.CodeOK: "OK", CodeSystemError: "SystemError", jute.CodeRuntimeInconsistency: "RuntimeInconsistency",
+	jute.CodeMarshallingError: "MarshallingError",
+	jute.CodeUnimplemented:    "Unimplemented", jute.CodeOperationTimeout: "OperationTimeout",
+	jute.CodeBadArguments: "BadArguments",
+	CodeNoNode:            "NoNode", CodeNoAuth: "NoAuth", jute.CodeBadVersion: "BadVersion",
+	jute.CodeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
+	jute.CodeNotEmpty: "NotEmpty", jute.CodeSessionExpired: "SessionExpired", jute.CodeInvalidACL: "InvalidACL",
+	jute.CodeAuthFailed: "AuthFailed", jute.CodeSessionMoved: "SessionMoved", jute.CodeNotReadOnly: "NotReadOnly",
+	jute.CodeNoWatcher: "NoWatcher", jute.CodeReconfigDisabled: "ReconfigDisabled",
 	CodeQuotaExceeded: "QuotaExceeded", CodeThrottled: "ThrottledOp",
 }
 
@@ -152,10 +102,4 @@ const (
 	eventChildrenChanged int32 = 4
 
 	stateSyncConnected int32 = 3
-)
-
-// Xids that are not a request's own number.
-const (
-	xidNotification int32 = -1
-	xidPing         int32 = -2
 )

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 func TestConformancePageNamesExistingTests(t *testing.T) {
@@ -40,7 +42,7 @@ func TestConformancePageNamesExistingTests(t *testing.T) {
 		require.True(t, name == "Inject" || strings.Contains(string(page), "| "+name+" |"), "CONFORMANCE.md has no row for the fault %s", name)
 	}
 	for op, name := range opNames {
-		if op != opSASL && op != opDeleteContainer { // not for clients
+		if op != jute.OpSASL && op != jute.OpDeleteContainer { // not for clients
 			require.Contains(t, string(page), "| "+name+" |", "CONFORMANCE.md has no row for the operation %s", name)
 		}
 	}

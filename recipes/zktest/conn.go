@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // conn is one connection: a reader and a writer goroutine with a queue each, so
@@ -333,7 +335,7 @@ func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
 
 // waits reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
 // and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
-func (c *conn) waits() bool { return c.behind != nil && c.in[0].req.op != opAuth }
+func (c *conn) waits() bool { return c.behind != nil && c.in[0].req.op != jute.OpAuth }
 
 // arrive is called when a frame reaches the server: it counts the frame, and touches
 // the session.
@@ -349,7 +351,7 @@ func (c *conn) arrive(it *inbound) {
 	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
 	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
-	login := it.req.op == opAuth || it.req.op == opSASL
+	login := it.req.op == jute.OpAuth || it.req.op == jute.OpSASL
 	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login && !c.v.cutOff {
 		c.s.touch(x)
 	}

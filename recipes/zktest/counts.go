@@ -3,6 +3,8 @@ package zktest
 import (
 	"maps"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Counts is the clients' traffic; see [Server.Counts].
@@ -73,7 +75,7 @@ func (c *conn) tally(f func(*Counts)) {
 func (c *conn) countRequest(op int32) {
 	c.tally(func(n *Counts) {
 		switch op {
-		case opPing:
+		case jute.OpPing:
 			n.Pings++
 		case opConnect:
 		default:
@@ -86,7 +88,7 @@ func (c *conn) countRequest(op int32) {
 // waveRequest is called when a request leaves its client. It begins a round
 // trip unless the first reply of the present one is still to come.
 func (c *conn) waveRequest(op int32) {
-	if op == opPing || op == opConnect {
+	if op == jute.OpPing || op == opConnect {
 		return
 	}
 	if c.inWave && (c.waveBy.IsZero() || time.Now().Before(c.waveBy)) {
@@ -98,7 +100,7 @@ func (c *conn) waveRequest(op int32) {
 
 // waveReply is called when a reply leaves the server.
 func (c *conn) waveReply(op int32) {
-	if op != opPing && op != opConnect && c.waveBy.IsZero() {
+	if op != jute.OpPing && op != opConnect && c.waveBy.IsZero() {
 		c.waveBy = time.Now().Add(c.s.opts.latency)
 	}
 }

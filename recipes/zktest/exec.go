@@ -1,5 +1,7 @@
 package zktest
 
+import "github.com/locktree/locktree/recipes/internal/jute"
+
 // run executes one request that has arrived. The client may be gone by now; its
 // write is executed all the same as long as the session lives, as on a server that
 // has the request in its pipeline already.
@@ -56,50 +58,50 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return nil, true // nothing is answered outside a session
 	}
 	// Before it is asked where the session is: a follower answers pings by itself.
-	if r.op == opPing {
-		return replyFrame(xidPing, c.v.zxid(), codeOK).frame(), false
+	if r.op == jute.OpPing {
+		return replyFrame(jute.XidPing, c.v.zxid(), jute.CodeOK).frame(), false
 	}
-	if x.view != c.v && (isWrite(r.op) || r.op == opSync || r.op == opCloseSession) {
+	if x.view != c.v && (isWrite(r.op) || r.op == jute.OpSync || r.op == jute.OpCloseSession) {
 		return nil, true // SessionMoved: the server cuts the connection instead of answering
 	}
 	switch {
-	case r.bad && (r.op == opSASL || r.op == opAuth):
+	case r.bad && (r.op == jute.OpSASL || r.op == jute.OpAuth):
 		return nil, true
-	case r.op == opSASL: // a server without SASL answers every token with an empty one
-		e := replyFrame(r.xid, 0, codeOK)
-		e.buffer(nil)
+	case r.op == jute.OpSASL: // a server without SASL answers every token with an empty one
+		e := replyFrame(r.xid, 0, jute.CodeOK)
+		e.Buffer(nil)
 		return e.frame(), false
-	case r.op == opAuth:
+	case r.op == jute.OpAuth:
 		return c.auth(r)
 	}
-	if c.v.cutOff && (isWrite(r.op) || r.op == opCloseSession) {
+	if c.v.cutOff && (isWrite(r.op) || r.op == jute.OpCloseSession) {
 		c.swallowed = true
 		return nil, false
 	}
-	if over && (isWrite(r.op) || r.op == opCloseSession) {
+	if over && (isWrite(r.op) || r.op == jute.OpCloseSession) {
 		c.v.freshen() // the leader refuses it, and this server learns why before it answers
 		return nil, true
 	}
-	if r.op == opCloseSession {
+	if r.op == jute.OpCloseSession {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
 		c.v.freshen()
-		return replyFrame(r.xid, c.v.zxid(), codeOK).frame(), true
+		return replyFrame(r.xid, c.v.zxid(), jute.CodeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {
-		return replyFrame(r.xid, s.zxid, codeUnimplemented).frame(), true
+		return replyFrame(r.xid, s.zxid, jute.CodeUnimplemented).frame(), true
 	}
 	body := newEncoder()
 	code := c.dispatch(r, body)
-	if isWrite(r.op) || r.op == opSync {
+	if isWrite(r.op) || r.op == jute.OpSync {
 		c.v.freshen() // a follower has applied what it answers
 	}
-	if r.op == opCheck && code == codeOK {
+	if r.op == jute.OpCheck && code == jute.CodeOK {
 		return nil, false // outside a multi the server fails to build the reply and sends none
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
-	if code == codeOK || r.op == opMultiRead && !r.bad { // see multiRead
-		e.b = append(e.b, body.b[4:]...) // without the room for its length
+	if code == jute.CodeOK || r.op == jute.OpMultiRead && !r.bad { // see multiRead
+		e.B = append(e.B, body.B[4:]...) // without the room for its length
 	}
 	return e.frame(), false
 }
@@ -108,10 +110,10 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 func (c *conn) auth(r *request) ([]byte, bool) {
 	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.scheme, r.auth)
 	if !ok {
-		return replyFrame(r.xid, 0, codeAuthFailed).frame(), true
+		return replyFrame(r.xid, 0, jute.CodeAuthFailed).frame(), true
 	}
 	c.ids = ids
-	return replyFrame(r.xid, 0, codeOK).frame(), false
+	return replyFrame(r.xid, 0, jute.CodeOK).frame(), false
 }
 
 // dispatch executes one operation and encodes its result. A read-only server
@@ -120,14 +122,14 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	s := c.s
 	write := isWrite(r.op)
 	switch {
-	case (write || r.op == opSync) && s.readOnly:
-		return codeNotReadOnly
+	case (write || r.op == jute.OpSync) && s.readOnly:
+		return jute.CodeNotReadOnly
 	case r.bad:
-		if write && r.op != opReconfig {
+		if write && r.op != jute.OpReconfig {
 			s.zxid++ // the failure is a transaction too
 		}
-		return codeMarshallingError
-	case r.op == opMulti:
+		return jute.CodeMarshallingError
+	case r.op == jute.OpMulti:
 		return c.multi(r, e)
 	case write:
 		return c.write1(r, e)
@@ -137,8 +139,8 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 
 func isWrite(op int32) bool {
 	switch op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opDeleteContainer, opSetData,
-		opSetACL, opCheck, opMulti, opReconfig:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData,
+		jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
 		return true
 	}
 	return false
@@ -149,26 +151,26 @@ func isWrite(op int32) bool {
 func (c *conn) write1(r *request, e *encoder) Code {
 	t := c.s.begin(c.session.id, c.ids)
 	switch r.op {
-	case opReconfig:
-		return codeReconfigDisabled
-	case opDeleteContainer:
-		return codeBadArguments // the server's own; a client's never has the right form
+	case jute.OpReconfig:
+		return jute.CodeReconfigDisabled
+	case jute.OpDeleteContainer:
+		return jute.CodeBadArguments // the server's own; a client's never has the right form
 	}
 	path, stat, code := t.write(r)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return code
 	}
 	t.commit()
 	switch r.op {
-	case opCreate:
+	case jute.OpCreate:
 		e.string(path)
-	case opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		e.string(path)
 		e.stat(stat)
-	case opSetData, opSetACL:
+	case jute.OpSetData, jute.OpSetACL:
 		e.stat(stat)
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // multi is a transaction of several writes, all or none. The reply of a failed
@@ -182,62 +184,62 @@ func (c *conn) multi(r *request, e *encoder) Code {
 		code := multiType(op)
 		var path string
 		var stat Stat
-		if code == codeOK {
+		if code == jute.CodeOK {
 			path, stat, code = t.write(op)
 		}
-		if code == codeMarshallingError { // the server fails on the whole request: there are no results
+		if code == jute.CodeMarshallingError { // the server fails on the whole request: there are no results
 			t.rollback()
 			return code
 		}
-		if code != codeOK {
+		if code != jute.CodeOK {
 			t.rollback()
 			multiFailure(e, len(r.ops), i, code)
-			return codeOK
+			return jute.CodeOK
 		}
 		encodeResult(results, op.op, path, stat)
 	}
 	t.commit()
-	e.b = append(e.b, results.b[4:]...)
+	e.B = append(e.B, results.B[4:]...)
 	e.multiHeader(-1, true, -1)
-	return codeOK
+	return jute.CodeOK
 }
 
 // multiType settles what a create inside a multi makes. There the flags decide, and
 // not the operation code as outside: a create2 is answered like a create.
 func multiType(op *request) Code {
 	switch op.op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
-		wasTTL := op.op == opCreateTTL
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		wasTTL := op.op == jute.OpCreateTTL
 		mode, _ := parseMode(op.flags)
 		switch {
 		case mode.ttl && !wasTTL:
-			return codeMarshallingError // the server fails on the missing ttl
+			return jute.CodeMarshallingError // the server fails on the missing ttl
 		case mode.ttl:
-			op.op = opCreateTTL
+			op.op = jute.OpCreateTTL
 		case mode.container:
-			op.op, op.ttl = opCreateContainer, -1
+			op.op, op.ttl = jute.OpCreateContainer, -1
 		default:
-			op.op, op.ttl = opCreate, -1
+			op.op, op.ttl = jute.OpCreate, -1
 		}
-	case opGetData, opGetChildren:
-		return codeMarshallingError
+	case jute.OpGetData, jute.OpGetChildren:
+		return jute.CodeMarshallingError
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // encodeResult writes the result of one operation. The creation of a container or a
 // TTL node has a create2's result (which go-zookeeper cannot read), see multiType.
 func encodeResult(e *encoder, op int32, path string, stat Stat) {
 	switch op {
-	case opCreate:
-		e.multiHeader(opCreate, false, 0)
+	case jute.OpCreate:
+		e.multiHeader(jute.OpCreate, false, 0)
 		e.string(path)
-	case opCreateContainer, opCreateTTL:
-		e.multiHeader(opCreate2, false, 0)
+	case jute.OpCreateContainer, jute.OpCreateTTL:
+		e.multiHeader(jute.OpCreate2, false, 0)
 		e.string(path)
 		e.stat(stat)
-	case opSetData:
-		e.multiHeader(opSetData, false, 0)
+	case jute.OpSetData:
+		e.multiHeader(jute.OpSetData, false, 0)
 		e.stat(stat)
 	default:
 		e.multiHeader(op, false, 0)
@@ -251,12 +253,12 @@ func multiFailure(e *encoder, n, culprit int, code Code) {
 		c := code
 		switch {
 		case i < culprit:
-			c = codeOK
+			c = jute.CodeOK
 		case i > culprit:
-			c = codeRuntimeInconsistency
+			c = jute.CodeRuntimeInconsistency
 		}
-		e.multiHeader(opError, false, c)
-		e.int32(int32(c))
+		e.multiHeader(jute.OpError, false, c)
+		e.Int32(int32(c))
 	}
 	e.multiHeader(-1, true, -1)
 }

@@ -99,7 +99,7 @@ func TestACreateThatItsReaderHoldsCommitsAfterItsClientHasMovedOn(t *testing.T) 
 	})
 }
 
-func TestACutLeavesWhatAReaderHolds(t *testing.T) { // the request was discarded if it was cut while it was on its way
+func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { // the request was discarded if it was cut while it was on its way
 	bubble(t, []zktest.Option{zktest.WithLatency(10 * time.Millisecond)}, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReader)
 		done := make(chan error, 1)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Node is one znode as the server holds it.
@@ -53,7 +55,7 @@ func (s *Server) Create(path string, data []byte) error {
 
 func (s *Server) create(path string, data []byte) error {
 	if !validPath(path) {
-		return editError("create", path, codeBadArguments)
+		return editError("create", path, jute.CodeBadArguments)
 	}
 	var missing []string
 	// Ends at the root, which always exists.
@@ -61,11 +63,11 @@ func (s *Server) create(path string, data []byte) error {
 		missing = append(missing, at)
 	}
 	for _, p := range slices.Backward(missing) {
-		if code := s.edit(&request{op: opCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != codeOK {
+		if code := s.edit(&request{op: jute.OpCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != jute.CodeOK {
 			return editError("create", p, code)
 		}
 	}
-	return editError("create", path, s.edit(&request{op: opCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
+	return editError("create", path, s.edit(&request{op: jute.OpCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
 }
 
 // declaration is the data of a provisioned lock's node and the children it needs.
@@ -107,7 +109,7 @@ func (s *Server) Set(path string, data []byte) error {
 }
 
 func (s *Server) set(path string, data []byte) error {
-	return editError("set", path, s.edit(&request{op: opSetData, path: path, data: slices.Clone(data), version: -1}))
+	return editError("set", path, s.edit(&request{op: jute.OpSetData, path: path, data: slices.Clone(data), version: -1}))
 }
 
 // Delete removes a node and everything below it, children first, whatever
@@ -126,7 +128,7 @@ func (s *Server) deleteAll(path string) error {
 			}
 		}
 	}
-	return editError("delete", path, s.edit(&request{op: opDelete, path: path, version: -1}))
+	return editError("delete", path, s.edit(&request{op: jute.OpDelete, path: path, version: -1}))
 }
 
 // edit is a write without a client: without a session, hence never ephemeral, and with
@@ -134,14 +136,14 @@ func (s *Server) deleteAll(path string) error {
 func (s *Server) edit(r *request) Code {
 	t := s.begin(0, super)
 	_, _, code := t.write(r)
-	if code == codeOK {
+	if code == jute.CodeOK {
 		t.commit()
 	}
 	return code
 }
 
 func editError(what, path string, code Code) error {
-	if code == codeOK {
+	if code == jute.CodeOK {
 		return nil
 	}
 	return fmt.Errorf("zktest: %s %s: %w", what, path, code)

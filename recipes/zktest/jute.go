@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // errMalformed means that a record does not fit its frame. The real server
@@ -13,63 +15,20 @@ import (
 // when the frame's header itself cannot be read.
 var errMalformed = errors.New("zktest: record does not fit its frame")
 
-// decoder reads ZooKeeper's jute encoding: big-endian integers, strings and
-// buffers with a 32-bit length, vectors with a 32-bit count. The first misfit
-// sets err, and every later read returns zero, so callers check once. Whatever
-// length or count the input claims, no allocation is larger than the bytes that
-// are there.
-type decoder struct {
-	b   []byte
-	err error
-}
+// decoder reads what a client sent.
+type decoder struct{ jute.Decoder }
 
-func (d *decoder) take(n int) []byte {
-	if d.err != nil || n < 0 || n > len(d.b) {
-		d.err = errMalformed
-		return nil
-	}
-	v := d.b[:n]
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) int32() int32 {
-	if v := d.take(4); v != nil {
-		return int32(binary.BigEndian.Uint32(v))
-	}
-	return 0
-}
-
-func (d *decoder) int64() int64 {
-	if v := d.take(8); v != nil {
-		return int64(binary.BigEndian.Uint64(v))
-	}
-	return 0
-}
-
-func (d *decoder) bool() bool {
-	v := d.take(1)
-	return v != nil && v[0] != 0
-}
-
-// buffer distinguishes nil (length -1) from empty, as ZooKeeper stores both.
-func (d *decoder) buffer() []byte {
-	n := d.int32()
-	if n == -1 || d.err != nil {
-		return nil
-	}
-	return append([]byte{}, d.take(int(n))...)
-}
+func newDecoder(b []byte) decoder { return decoder{jute.Decoder{B: b}} }
 
 // optString reads a string that may be null on the wire.
 func (d *decoder) optString() (string, bool) {
-	n := d.int32()
-	if n == -1 || d.err != nil {
+	n := d.Int32()
+	if n == -1 || d.Bad {
 		return "", false
 	}
 	// Java decodes invalid UTF-8 to the replacement character, which its path
 	// validation then refuses.
-	return strings.ToValidUTF8(string(d.take(int(n))), "\uFFFD"), true
+	return strings.ToValidUTF8(string(d.Take(int(n))), "\uFFFD"), true
 }
 
 // string reads a string that must not be null: the real server hits a null pointer
@@ -77,24 +36,14 @@ func (d *decoder) optString() (string, bool) {
 func (d *decoder) string() string {
 	v, ok := d.optString()
 	if !ok {
-		d.err = errMalformed
+		d.Fail()
 	}
 	return v
 }
 
-// count reads the length of a vector whose elements take at least size bytes each. A
-// negative length means an empty vector: the server reads it as null, which it treats
+// count is Count, where a negative length means an empty vector: the server reads it as null, which it treats
 // as empty.
-func (d *decoder) count(size int) int {
-	n := int(d.int32())
-	if n > len(d.b)/size {
-		d.err = errMalformed
-	}
-	if d.err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
+func (d *decoder) count(size int) int { return max(d.Count(size), 0) }
 
 func (d *decoder) strings() []string {
 	n := d.count(4)
@@ -110,7 +59,7 @@ func (d *decoder) acls() []ACL {
 	n := d.count(12)
 	out := make([]ACL, 0, n)
 	for range n {
-		a := ACL{Perms: d.int32()}
+		a := ACL{Perms: d.Int32()}
 		a.Scheme, _ = d.optString()
 		a.ID, _ = d.optString()
 		out = append(out, a)
@@ -120,34 +69,13 @@ func (d *decoder) acls() []ACL {
 
 // encoder appends jute records to a frame whose first four bytes, the length,
 // are filled in by frame.
-type encoder struct{ b []byte }
+type encoder struct{ jute.Encoder }
 
-func newEncoder() *encoder { return &encoder{b: make([]byte, 4, 96)} }
+func newEncoder() *encoder { return &encoder{jute.Encoder{B: make([]byte, 4, 96)}} }
 
 func (e *encoder) frame() []byte {
-	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4))
-	return e.b
-}
-
-func (e *encoder) int32(v int32) { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
-func (e *encoder) int64(v int64) { e.b = binary.BigEndian.AppendUint64(e.b, uint64(v)) }
-
-func (e *encoder) bool(v bool) {
-	if v {
-		e.b = append(e.b, 1)
-	} else {
-		e.b = append(e.b, 0)
-	}
-}
-
-// buffer writes nil as null, which ZooKeeper distinguishes from empty data.
-func (e *encoder) buffer(v []byte) {
-	if v == nil {
-		e.int32(-1)
-		return
-	}
-	e.int32(int32(len(v)))
-	e.b = append(e.b, v...)
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
+	return e.B
 }
 
 // string writes characters beyond the basic plane as Java's encoder does: each
@@ -165,61 +93,60 @@ func (e *encoder) string(v string) {
 		}
 		v = string(b)
 	}
-	e.int32(int32(len(v)))
-	e.b = append(e.b, v...)
+	e.Str(v)
 }
 
 func (e *encoder) strings(v []string) {
-	e.int32(int32(len(v)))
+	e.Int32(int32(len(v)))
 	for _, s := range v {
 		e.string(s)
 	}
 }
 
 func (e *encoder) acls(v []ACL) {
-	e.int32(int32(len(v)))
+	e.Int32(int32(len(v)))
 	for _, a := range v {
-		e.int32(a.Perms)
+		e.Int32(a.Perms)
 		e.string(a.Scheme)
 		e.string(a.ID)
 	}
 }
 
 func (e *encoder) stat(s Stat) {
-	e.int64(s.Czxid)
-	e.int64(s.Mzxid)
-	e.int64(s.Ctime)
-	e.int64(s.Mtime)
-	e.int32(s.Version)
-	e.int32(s.Cversion)
-	e.int32(s.Aversion)
-	e.int64(s.EphemeralOwner)
-	e.int32(s.DataLength)
-	e.int32(s.NumChildren)
-	e.int64(s.Pzxid)
+	e.Int64(s.Czxid)
+	e.Int64(s.Mzxid)
+	e.Int64(s.Ctime)
+	e.Int64(s.Mtime)
+	e.Int32(s.Version)
+	e.Int32(s.Cversion)
+	e.Int32(s.Aversion)
+	e.Int64(s.EphemeralOwner)
+	e.Int32(s.DataLength)
+	e.Int32(s.NumChildren)
+	e.Int64(s.Pzxid)
 }
 
 // replyFrame starts the frame that answers xid.
 func replyFrame(xid int32, zxid int64, code Code) *encoder {
 	e := newEncoder()
-	e.int32(xid)
-	e.int64(zxid)
-	e.int32(int32(code))
+	e.Int32(xid)
+	e.Int64(zxid)
+	e.Int32(int32(code))
 	return e
 }
 
 // eventFrame is a watch event as the server pushes it, with no request's xid and no
 // zxid.
 func eventFrame(typ int32, path string) []byte {
-	e := replyFrame(xidNotification, -1, codeOK)
-	e.int32(typ)
-	e.int32(stateSyncConnected)
+	e := replyFrame(jute.XidEvent, -1, jute.CodeOK)
+	e.Int32(typ)
+	e.Int32(stateSyncConnected)
 	e.string(path)
 	return e.frame()
 }
 
 func (e *encoder) multiHeader(typ int32, done bool, code Code) {
-	e.int32(typ)
-	e.bool(done)
-	e.int32(int32(code))
+	e.Int32(typ)
+	e.Bool(done)
+	e.Int32(int32(code))
 }

@@ -2,34 +2,12 @@ package zktest
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
-// validPath reports whether ZooKeeper accepts the path of a node (PathUtils): it
-// starts with a slash, does not end with one, has no empty, "." or ".." part
-// and none of the characters ZooKeeper refuses.
-func validPath(path string) bool {
-	if path == "/" {
-		return true
-	}
-	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
-		return false
-	}
-	for part := range strings.SplitSeq(path[1:], "/") {
-		if part == "" || part == "." || part == ".." {
-			return false
-		}
-	}
-	return strings.IndexFunc(path, refusedRune) < 0
-}
-
-// refusedRune covers the control characters, the UTF-16 surrogates and private
-// use area, and the specials. Java sees a character beyond the basic plane as
-// two surrogates, so such characters are refused too.
-func refusedRune(r rune) bool {
-	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff ||
-		r >= 0xfff0 || r == utf8.RuneError
-}
+// validPath reports whether ZooKeeper accepts the path of a node.
+func validPath(path string) bool { return jute.BadPath(path, false) == "" }
 
 // splitPath returns the parent's path and the node's own name. The parent of a
 // child of the root is "/".
@@ -54,10 +32,10 @@ func joinPath(parent, name string) string {
 func parentForChange(path string) (string, Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
-		return "", codeBadArguments
+		return "", jute.CodeBadArguments
 	}
 	parent, _ := splitPath(path)
-	return parent, codeOK
+	return parent, jute.CodeOK
 }
 
 // special reports whether a node can never be deleted.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // Quotas are ordinary nodes: /zookeeper/quota<path>/zookeeper_limits holds the
@@ -86,7 +88,7 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 // ZooKeeper it is off by default.
 func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	if !t.s.opts.enforceQuota {
-		return codeOK
+		return jute.CodeOK
 	}
 	quotas := t.s.tree.quotas
 	if t.quota.paths != nil {
@@ -94,7 +96,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	}
 	prefix, ok := quotaFor(quotas, path)
 	if !ok {
-		return codeOK
+		return jute.CodeOK
 	}
 	limit, ok1 := t.track(quotaPath + prefix + "/" + limitNode)
 	now, ok2 := t.track(quotaPath + prefix + "/" + statNode)
@@ -102,7 +104,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) Code {
 		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard) {
 		return CodeQuotaExceeded
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // accountCreate keeps the counts up to date after a create, and starts counting

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"encoding/binary"
 	"io"
 	"net"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
 // rawConn speaks the protocol byte by byte, for what a client library hides.
@@ -29,19 +32,19 @@ func rawDial(t testing.TB, v *view) *rawConn {
 func (c *rawConn) greet(id int64, password []byte, readOnly bool) (int64, []byte, bool) {
 	c.t.Helper()
 	e := newEncoder()
-	e.int32(0)
-	e.int64(0)
-	e.int32(10_000)
-	e.int64(id)
-	e.buffer(password)
-	e.bool(readOnly)
+	e.Int32(0)
+	e.Int64(0)
+	e.Int32(10_000)
+	e.Int64(id)
+	e.Buffer(password)
+	e.Bool(readOnly)
 	_, err := c.Write(e.frame())
 	require.NoError(c.t, err)
-	d := decoder{b: c.frame()}
-	d.int64()
-	id, password = d.int64(), d.buffer()
-	readOnly = d.bool()
-	require.NoError(c.t, d.err)
+	d := newDecoder(c.frame())
+	d.Int64()
+	id, password = d.Int64(), d.Buffer()
+	readOnly = d.Bool()
+	require.False(c.t, d.Bad)
 	return id, password, readOnly
 }
 
@@ -50,7 +53,7 @@ func (c *rawConn) frame() []byte {
 	var head [4]byte
 	_, err := io.ReadFull(c, head[:])
 	require.NoError(c.t, err)
-	body := make([]byte, (&decoder{b: head[:]}).int32())
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
 	_, err = io.ReadFull(c, body)
 	require.NoError(c.t, err)
 	return body
@@ -61,8 +64,8 @@ func (c *rawConn) send(op int32, f func(*encoder)) {
 	c.t.Helper()
 	c.xid++
 	e := newEncoder()
-	e.int32(c.xid)
-	e.int32(op)
+	e.Int32(c.xid)
+	e.Int32(op)
 	f(e)
 	_, err := c.Write(e.frame())
 	require.NoError(c.t, err)
@@ -71,24 +74,24 @@ func (c *rawConn) send(op int32, f func(*encoder)) {
 // header reads one frame down to its body.
 func (c *rawConn) header() (xid int32, code Code) {
 	c.t.Helper()
-	d := decoder{b: c.frame()}
-	xid, _, code = d.int32(), d.int64(), Code(d.int32())
+	d := newDecoder(c.frame())
+	xid, _, code = d.Int32(), d.Int64(), Code(d.Int32())
 	return xid, code
 }
 
 func (c *rawConn) create(path string) {
-	c.send(opCreate, func(e *encoder) {
+	c.send(jute.OpCreate, func(e *encoder) {
 		e.string(path)
-		e.buffer(nil)
+		e.Buffer(nil)
 		e.acls(openACL)
-		e.int32(0)
+		e.Int32(0)
 	})
 }
 
 func (c *rawConn) watch(path string) {
-	c.send(opExists, func(e *encoder) {
+	c.send(jute.OpExists, func(e *encoder) {
 		e.string(path)
-		e.bool(true)
+		e.Bool(true)
 	})
 }
 
@@ -127,10 +130,10 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		require.True(t, readOnly)
 		c.watch("/a")
 		_, code := c.header()
-		require.Equal(t, codeOK, code)
+		require.Equal(t, Code(jute.CodeOK), code)
 		c.create("/b")
 		_, code = c.header()
-		require.Equal(t, codeNotReadOnly, code)
+		require.Equal(t, Code(jute.CodeNotReadOnly), code)
 		s.SetReadOnly(false)
 		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
 	})
@@ -154,7 +157,7 @@ func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
 		require.False(t, ok)
 		moved.create("/a")
 		_, code = moved.header()
-		require.Equal(t, codeOK, code)
+		require.Equal(t, Code(jute.CodeOK), code)
 	})
 }
 
@@ -168,10 +171,10 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			for range 100 {
 				mute.xid++
 				e := newEncoder()
-				e.int32(mute.xid)
-				e.int32(opGetData)
+				e.Int32(mute.xid)
+				e.Int32(jute.OpGetData)
 				e.string("/a")
-				e.bool(false)
+				e.Bool(false)
 				if _, err := mute.Write(e.frame()); err != nil {
 					return
 				}
@@ -185,7 +188,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		s.mu.Unlock()
 		other.create("/b")
 		_, code := other.header()
-		require.Equal(t, codeOK, code)
+		require.Equal(t, Code(jute.CodeOK), code)
 		mute.Close()
 		time.Sleep(time.Second)
 	})
@@ -195,15 +198,15 @@ func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		c := rawDial(t, s.views[0])
 		c.greet(0, nil, false)
-		for version, want := range map[int32]Code{0: codeOK, 7: codeBadVersion} {
-			c.send(opCheck, func(e *encoder) {
+		for version, want := range map[int32]Code{0: jute.CodeOK, 7: jute.CodeBadVersion} {
+			c.send(jute.OpCheck, func(e *encoder) {
 				e.string("/zookeeper")
-				e.int32(version)
+				e.Int32(version)
 			})
 			check := c.xid
 			c.watch("/zookeeper")
 			xid, code := c.header()
-			if want == codeOK {
+			if want == jute.CodeOK {
 				require.Equal(t, c.xid, xid, "the reply to the next request")
 				continue
 			}
@@ -220,12 +223,12 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		mute := rawDial(t, s.views[0])
 		mute.greet(0, nil, false)
-		mute.send(opAddWatch, func(e *encoder) {
+		mute.send(jute.OpAddWatch, func(e *encoder) {
 			e.string(path)
-			e.int32(0)
+			e.Int32(0)
 		})
 		_, code := mute.header()
-		require.Equal(t, codeOK, code)
+		require.Equal(t, Code(jute.CodeOK), code)
 		for range maxQueue/(64<<10) + 10 {
 			require.NoError(t, s.Set(path, nil))
 		}

@@ -1,39 +1,43 @@
 package zktest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
+)
 
 // readOp executes an operation that changes no data.
 func (c *conn) readOp(r *request, e *encoder) Code {
 	switch r.op {
-	case opExists:
+	case jute.OpExists:
 		return c.exists(r, e)
-	case opGetData:
+	case jute.OpGetData:
 		return c.getData(r, e)
-	case opGetChildren, opGetChildren2:
+	case jute.OpGetChildren, jute.OpGetChildren2:
 		return c.getChildren(r, e)
-	case opGetACL:
+	case jute.OpGetACL:
 		return c.getACL(r, e)
-	case opSync: // of any path, existing or not; execute has caught up
+	case jute.OpSync: // of any path, existing or not; execute has caught up
 		e.string(r.path)
-		return codeOK
-	case opSetWatches, opSetWatches2:
+		return jute.CodeOK
+	case jute.OpSetWatches, jute.OpSetWatches2:
 		c.v.watches.rearm(c.v.tree(), c, r)
-		return codeOK
-	case opMultiRead:
+		return jute.CodeOK
+	case jute.OpMultiRead:
 		return c.multiRead(r, e)
-	case opGetAllChildrenNumber:
+	case jute.OpGetAllChildrenNumber:
 		return c.countBelow(r, e)
-	case opGetEphemerals:
+	case jute.OpGetEphemerals:
 		return c.getEphemerals(r, e)
-	case opAddWatch:
+	case jute.OpAddWatch:
 		return c.addWatch(r, e)
-	case opCheckWatches, opRemoveWatches:
+	case jute.OpCheckWatches, jute.OpRemoveWatches:
 		return c.removeWatches(r)
-	case opWhoAmI:
+	case jute.OpWhoAmI:
 		c.whoAmI(e)
-		return codeOK
+		return jute.CodeOK
 	}
-	return codeUnimplemented
+	return jute.CodeUnimplemented
 }
 
 // readable finds a node and checks its ACL.
@@ -45,14 +49,14 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 	if !allowed(n.acl, perms, c.ids) {
 		return nil, CodeNoAuth
 	}
-	return n, codeOK
+	return n, jute.CodeOK
 }
 
 // exists needs no permission, as in every server before 3.8.4 and 3.9.2
 // (ZOOKEEPER-2590), and is the only read that sets a watch on a missing node.
 func (c *conn) exists(r *request, e *encoder) Code {
 	if strings.IndexByte(r.path, 0) >= 0 {
-		return codeBadArguments
+		return jute.CodeBadArguments
 	}
 	if r.watch {
 		c.v.watches.data.add(r.path, c, oneShot)
@@ -62,44 +66,44 @@ func (c *conn) exists(r *request, e *encoder) Code {
 		return CodeNoNode
 	}
 	e.stat(n.stat())
-	return codeOK
+	return jute.CodeOK
 }
 
 // getData sets a watch only if it answers with data: not on a node that is missing
 // or may not be read.
 func (c *conn) getData(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return code
 	}
 	if r.watch {
 		c.v.watches.data.add(r.path, c, oneShot)
 	}
-	e.buffer(n.data)
+	e.Buffer(n.data)
 	e.stat(n.stat())
-	return codeOK
+	return jute.CodeOK
 }
 
 func (c *conn) getChildren(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return code
 	}
 	if r.watch {
 		c.v.watches.child.add(r.path, c, oneShot)
 	}
 	e.strings(n.names())
-	if r.op == opGetChildren2 {
+	if r.op == jute.OpGetChildren2 {
 		e.stat(n.stat())
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // getACL shows digests only to those who may change the list. It needs READ or ADMIN,
 // as in 3.8.0.
 func (c *conn) getACL(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead|permAdmin)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return code
 	}
 	acl := n.acl
@@ -108,7 +112,7 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 	}
 	e.acls(acl)
 	e.stat(n.stat())
-	return codeOK
+	return jute.CodeOK
 }
 
 // multiRead answers each read separately: one that fails does not fail the others.
@@ -117,24 +121,24 @@ func (c *conn) multiRead(r *request, e *encoder) Code {
 	defer e.multiHeader(-1, true, -1)
 	for i := range r.ops {
 		op, body := &r.ops[i], newEncoder()
-		if op.op != opGetData && op.op != opGetChildren {
-			return codeMarshallingError
+		if op.op != jute.OpGetData && op.op != jute.OpGetChildren {
+			return jute.CodeMarshallingError
 		}
-		if code := c.readOp(op, body); code != codeOK {
-			e.multiHeader(opError, false, code)
-			e.int32(int32(code))
+		if code := c.readOp(op, body); code != jute.CodeOK {
+			e.multiHeader(jute.OpError, false, code)
+			e.Int32(int32(code))
 			continue
 		}
-		e.multiHeader(op.op, false, codeOK)
-		e.b = append(e.b, body.b[4:]...)
+		e.multiHeader(op.op, false, jute.CodeOK)
+		e.B = append(e.B, body.B[4:]...)
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // countBelow counts all descendants. For the root ZooKeeper gets the same number: it
 // leaves out the root and the second name under which it stores it.
 func (c *conn) countBelow(r *request, e *encoder) Code {
-	if _, code := c.readable(r.path, permRead); code != codeOK {
+	if _, code := c.readable(r.path, permRead); code != jute.CodeOK {
 		return code
 	}
 	n := 0
@@ -144,8 +148,8 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 			n++
 		}
 	}
-	e.int32(int32(n))
-	return codeOK
+	e.Int32(int32(n))
+	return jute.CodeOK
 }
 
 // getEphemerals lists the session's own ephemerals whose path begins with r.path: a
@@ -159,7 +163,7 @@ func (c *conn) getEphemerals(r *request, e *encoder) Code {
 		}
 	}
 	e.strings(out)
-	return codeOK
+	return jute.CodeOK
 }
 
 // addWatch watches a path until the watch is removed: mode 0 the node and its
@@ -171,40 +175,40 @@ func (c *conn) addWatch(r *request, e *encoder) Code {
 	case 1:
 		mode = recursiveWatch
 	default:
-		return codeMarshallingError
+		return jute.CodeMarshallingError
 	}
 	c.v.watches.data.add(r.path, c, mode)
 	c.v.watches.child.add(r.path, c, mode)
-	e.int32(0)
-	return codeOK
+	e.Int32(0)
+	return jute.CodeOK
 }
 
 // removeWatches removes a watch, or only looks for it (checkWatches), by kind:
 // 1 children, 2 data, 3 any.
 func (c *conn) removeWatches(r *request) Code {
 	if r.mode < 1 || r.mode > 3 {
-		return codeMarshallingError
+		return jute.CodeMarshallingError
 	}
 	found := false
 	for kind, table := range map[int32]*watchTable{1: c.v.watches.child, 2: c.v.watches.data} {
 		if r.mode != kind && r.mode != 3 {
 			continue
 		}
-		if r.op == opCheckWatches {
+		if r.op == jute.OpCheckWatches {
 			found = found || table.has(r.path)
 		} else if table.remove(r.path, c) {
 			found = true
 		}
 	}
 	if !found {
-		return codeNoWatcher
+		return jute.CodeNoWatcher
 	}
-	return codeOK
+	return jute.CodeOK
 }
 
 // whoAmI lists the connection's identities, without secrets.
 func (c *conn) whoAmI(e *encoder) {
-	e.int32(int32(len(c.ids)))
+	e.Int32(int32(len(c.ids)))
 	for _, i := range c.ids {
 		user, _, _ := strings.Cut(i.id, ":")
 		e.string(i.scheme)

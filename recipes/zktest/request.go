@@ -1,5 +1,7 @@
 package zktest
 
+import "github.com/locktree/locktree/recipes/internal/jute"
+
 // request is one decoded request of a client. Only the fields its operation
 // carries are set.
 type request struct {
@@ -34,14 +36,14 @@ type connectRequest struct {
 }
 
 func decodeConnect(b []byte) (request, error) {
-	d := decoder{b: b}
-	d.int32() // protocol version: the server never looks at it
-	c := connectRequest{lastZxid: d.int64(), timeout: d.int32(), session: d.int64(), password: d.buffer()}
-	if d.err != nil {
-		return request{}, d.err
+	d := newDecoder(b)
+	d.Int32() // protocol version: the server never looks at it
+	c := connectRequest{lastZxid: d.Int64(), timeout: d.Int32(), session: d.Int64(), password: d.Buffer()}
+	if d.Bad {
+		return request{}, errMalformed
 	}
-	c.old = len(d.b) == 0 // clients before 3.4 end with the password
-	c.readOnly = !c.old && d.bool()
+	c.old = len(d.B) == 0 // clients before 3.4 end with the password
+	c.readOnly = !c.old && d.Bool()
 	return request{op: opConnect, connect: c}, nil
 }
 
@@ -49,13 +51,13 @@ func decodeConnect(b []byte) (request, error) {
 // header is incomplete. A body that does not decode is marked bad instead, because
 // the server answers it.
 func decodeRequest(b []byte) (request, error) {
-	d := decoder{b: b}
-	r := request{xid: d.int32(), op: d.int32(), ttl: -1}
-	if d.err != nil {
-		return r, d.err
+	d := newDecoder(b)
+	r := request{xid: d.Int32(), op: d.Int32(), ttl: -1}
+	if d.Bad {
+		return r, errMalformed
 	}
 	d.body(&r)
-	r.bad = r.bad || d.err != nil
+	r.bad = r.bad || d.Bad
 	return r, nil
 }
 
@@ -63,54 +65,54 @@ func decodeRequest(b []byte) (request, error) {
 // without a case, and bytes that are left over.
 func (d *decoder) body(r *request) {
 	switch r.op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		d.create(r)
-	case opDelete, opCheck:
-		r.path, r.version = d.string(), d.int32()
-	case opSetData:
-		r.path, r.data, r.version = d.string(), d.buffer(), d.int32()
-	case opExists, opGetData, opGetChildren, opGetChildren2:
-		r.path, r.watch = d.string(), d.bool()
-	case opGetACL, opSync, opGetAllChildrenNumber:
+	case jute.OpDelete, jute.OpCheck:
+		r.path, r.version = d.string(), d.Int32()
+	case jute.OpSetData:
+		r.path, r.data, r.version = d.string(), d.Buffer(), d.Int32()
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+		r.path, r.watch = d.string(), d.Bool()
+	case jute.OpGetACL, jute.OpSync, jute.OpGetAllChildrenNumber:
 		r.path = d.string()
-	case opGetEphemerals:
+	case jute.OpGetEphemerals:
 		r.path, _ = d.optString()
-	case opSetACL:
-		r.path, r.acl, r.version = d.string(), d.acls(), d.int32()
-	case opAddWatch, opCheckWatches, opRemoveWatches:
-		r.path, r.mode = d.string(), d.int32()
-	case opSetWatches, opSetWatches2:
+	case jute.OpSetACL:
+		r.path, r.acl, r.version = d.string(), d.acls(), d.Int32()
+	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
+		r.path, r.mode = d.string(), d.Int32()
+	case jute.OpSetWatches, jute.OpSetWatches2:
 		d.setWatches(r)
-	case opAuth:
-		d.int32()
+	case jute.OpAuth:
+		d.Int32()
 		r.scheme, _ = d.optString()
-		r.auth = d.buffer()
-	case opSASL:
-		r.bad = d.buffer() == nil // the server fails on a missing token
-	case opMulti, opMultiRead:
+		r.auth = d.Buffer()
+	case jute.OpSASL:
+		r.bad = d.Buffer() == nil // the server fails on a missing token
+	case jute.OpMulti, jute.OpMultiRead:
 		d.multi(r)
-	case opReconfig:
+	case jute.OpReconfig:
 		for range 3 { // joining, leaving, new members
 			d.optString()
 		}
-		d.int64()
+		d.Int64()
 	}
 }
 
 func (d *decoder) create(r *request) {
-	r.path, r.data, r.acl, r.flags = d.string(), d.buffer(), d.acls(), d.int32()
+	r.path, r.data, r.acl, r.flags = d.string(), d.Buffer(), d.acls(), d.Int32()
 	r.ttl = -1
-	if r.op == opCreateTTL {
-		r.ttl = d.int64()
+	if r.op == jute.OpCreateTTL {
+		r.ttl = d.Int64()
 	}
 }
 
 // setWatches reads three vectors of paths (data, exist, child), or with setWatches2
 // five (persistent, and persistent recursive).
 func (d *decoder) setWatches(r *request) {
-	r.zxid = d.int64()
+	r.zxid = d.Int64()
 	n := 3
-	if r.op == opSetWatches2 {
+	if r.op == jute.OpSetWatches2 {
 		n = 5
 	}
 	for i := range n {
@@ -122,23 +124,23 @@ func (d *decoder) setWatches(r *request) {
 // and writes do not mix and anything that is neither is malformed.
 func (d *decoder) multi(r *request) {
 	reads := false
-	for d.err == nil {
-		op := request{op: d.int32()}
-		done := d.bool()
-		d.int32() // in a request the header's error field means nothing
-		if done || d.err != nil {
+	for !d.Bad {
+		op := request{op: d.Int32()}
+		done := d.Bool()
+		d.Int32() // in a request the header's error field means nothing
+		if done || d.Bad {
 			return
 		}
 		switch op.op {
-		case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opSetData, opCheck,
-			opGetChildren, opGetData:
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpCheck,
+			jute.OpGetChildren, jute.OpGetData:
 			d.body(&op)
 		default:
-			d.err = errMalformed
+			d.Fail()
 		}
-		read := op.op == opGetChildren || op.op == opGetData
+		read := op.op == jute.OpGetChildren || op.op == jute.OpGetData
 		if len(r.ops) > 0 && read != reads {
-			d.err = errMalformed
+			d.Fail()
 		}
 		reads = read
 		r.ops = append(r.ops, op)
@@ -147,7 +149,7 @@ func (d *decoder) multi(r *request) {
 
 // paths are the paths a request names. The first one becomes Request.Path.
 func (r *request) paths() []string {
-	if r.op != opMulti && r.op != opMultiRead {
+	if r.op != jute.OpMulti && r.op != jute.OpMultiRead {
 		if r.path == "" {
 			return nil
 		}

@@ -147,18 +147,18 @@ func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 // connectReply grants a session; nil tells the client that its session has expired.
 func (c *conn) connectReply(x *session) []byte {
 	e := newEncoder()
-	e.int32(0)
+	e.Int32(0)
 	if x == nil {
-		e.int32(0)
-		e.int64(0)
-		e.buffer(make([]byte, 16))
+		e.Int32(0)
+		e.Int64(0)
+		e.Buffer(make([]byte, 16))
 	} else {
-		e.int32(int32(x.timeout / time.Millisecond))
-		e.int64(x.id)
-		e.buffer(c.s.password(x.id))
+		e.Int32(int32(x.timeout / time.Millisecond))
+		e.Int64(x.id)
+		e.Buffer(c.s.password(x.id))
 	}
 	if !c.oldClient {
-		e.bool(c.s.readOnly)
+		e.Bool(c.s.readOnly)
 	}
 	return e.frame()
 }

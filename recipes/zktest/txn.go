@@ -1,6 +1,10 @@
 package zktest
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
+)
 
 // change is a watch trigger of a transaction: it fires when the whole transaction is
 // committed.
@@ -63,18 +67,18 @@ func (t *txn) changed(path string, typ int32, n *node) {
 // write applies one write operation. The Stat is that of the node after it.
 func (t *txn) write(r *request) (string, Stat, Code) {
 	switch r.op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		return t.create(r)
-	case opDelete:
+	case jute.OpDelete:
 		return r.path, Stat{}, t.delete(r.path, r.version)
-	case opSetData:
+	case jute.OpSetData:
 		return t.setData(r.path, r.data, r.version)
-	case opSetACL:
+	case jute.OpSetACL:
 		return t.setACL(r.path, r.acl, r.version)
-	case opCheck:
+	case jute.OpCheck:
 		return r.path, Stat{}, t.check(r.path, r.version)
 	}
-	return "", Stat{}, codeUnimplemented
+	return "", Stat{}, jute.CodeUnimplemented
 }
 
 // createMode is what the flags of a create ask for.
@@ -99,15 +103,15 @@ const maxTTL = 1<<40 - 1
 // answer when several things are wrong at once.
 func (t *txn) create(r *request) (string, Stat, Code) {
 	mode, code := t.checkMode(r)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	parentPath, code := parentForChange(r.path)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	acl, code := fixACL(t.s.opts, t.ids, r.acl)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	parent := t.s.tree.get(parentPath)
@@ -124,18 +128,18 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	}
 	switch {
 	case !validPath(path):
-		return "", Stat{}, codeBadArguments
+		return "", Stat{}, jute.CodeBadArguments
 	case t.s.tree.get(path) != nil:
 		return "", Stat{}, CodeNodeExists
 	case parent.life == ephemeral:
-		return "", Stat{}, codeNoChildrenForEphemerals
+		return "", Stat{}, jute.CodeNoChildrenForEphemerals
 	}
-	if code := t.checkQuota(path, int64(len(r.data)), 1); code != codeOK {
+	if code := t.checkQuota(path, int64(len(r.data)), 1); code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	n := t.newNode(r, mode, acl)
 	t.insert(path, n, created+1)
-	return path, n.stat(), codeOK
+	return path, n.stat(), jute.CodeOK
 }
 
 // checkMode refuses unknown flags, a lifetime without a TTL mode, and a TTL mode
@@ -144,13 +148,13 @@ func (t *txn) checkMode(r *request) (createMode, Code) {
 	mode, ok := parseMode(r.flags)
 	switch {
 	case !ok:
-		return mode, codeBadArguments
+		return mode, jute.CodeBadArguments
 	case mode.ttl && !t.s.opts.extendedTypes:
-		return mode, codeUnimplemented
-	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == opCreateTTL):
-		return mode, codeBadArguments
+		return mode, jute.CodeUnimplemented
+	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == jute.OpCreateTTL):
+		return mode, jute.CodeBadArguments
 	}
-	return mode, codeOK
+	return mode, jute.CodeOK
 }
 
 // createCount is the number that the next sequential child of parent gets. Inside a
@@ -168,9 +172,9 @@ func (t *txn) createCount(path string, parent *node) int32 {
 func (t *txn) newNode(r *request, mode createMode, acl []ACL) *node {
 	n := &node{data: r.data, acl: acl, czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now}
 	switch {
-	case r.op == opCreateContainer:
+	case r.op == jute.OpCreateContainer:
 		n.life = container
-	case r.op == opCreateTTL:
+	case r.op == jute.OpCreateTTL:
 		n.life, n.ttl = timed, r.ttl
 	case mode.ephemeral:
 		n.life, n.owner = ephemeral, t.session
@@ -207,8 +211,8 @@ func (t *txn) insert(path string, n *node, created int32) {
 // checked before it is known whether the node exists.
 func (t *txn) delete(path string, version int32) Code {
 	parentPath, code := parentForChange(path)
-	if code != codeOK || special(path) {
-		return codeBadArguments
+	if code != jute.CodeOK || special(path) {
+		return jute.CodeBadArguments
 	}
 	parent := t.s.tree.get(parentPath)
 	if parent == nil {
@@ -222,12 +226,12 @@ func (t *txn) delete(path string, version int32) Code {
 	case n == nil:
 		return CodeNoNode
 	case version != -1 && version != n.version:
-		return codeBadVersion
+		return jute.CodeBadVersion
 	case len(n.children) > 0:
-		return codeNotEmpty
+		return jute.CodeNotEmpty
 	}
 	t.drop(path, n)
-	return codeOK
+	return jute.CodeOK
 }
 
 // drop removes a node without any check. The parent's pzxid changes, its create count
@@ -250,14 +254,14 @@ func (t *txn) drop(path string, n *node) {
 // setData checks the quota before the version, as PrepRequestProcessor does.
 func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
 	n, code := t.target(path, permWrite)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
-	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != codeOK {
+	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	if version != -1 && version != n.version {
-		return "", Stat{}, codeBadVersion
+		return "", Stat{}, jute.CodeBadVersion
 	}
 	old := *n
 	t.s.tree.bytes += int64(len(data) - len(n.data))
@@ -268,36 +272,36 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 	})
 	t.accountSet(path, int64(len(data)-len(old.data)), old.data)
 	t.changed(path, eventDataChanged, n)
-	return path, n.stat(), codeOK
+	return path, n.stat(), jute.CodeOK
 }
 
 // setACL changes neither mzxid nor pzxid and fires no watch. It needs no undo, because
 // a multi cannot contain it.
 func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
 	if !validPath(path) {
-		return "", Stat{}, codeBadArguments
+		return "", Stat{}, jute.CodeBadArguments
 	}
 	fixed, code := fixACL(t.s.opts, t.ids, acl)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	n, code := t.target(path, permAdmin)
-	if code != codeOK {
+	if code != jute.CodeOK {
 		return "", Stat{}, code
 	}
 	if version != -1 && version != n.aversion {
-		return "", Stat{}, codeBadVersion
+		return "", Stat{}, jute.CodeBadVersion
 	}
 	n.acl, n.aversion = fixed, n.aversion+1
-	return path, n.stat(), codeOK
+	return path, n.stat(), jute.CodeOK
 }
 
 // check needs READ, because the answer reveals a node's version, or that it does not
 // exist.
 func (t *txn) check(path string, version int32) Code {
 	n, code := t.target(path, permRead)
-	if code == codeOK && version != -1 && version != n.version {
-		return codeBadVersion
+	if code == jute.CodeOK && version != -1 && version != n.version {
+		return jute.CodeBadVersion
 	}
 	return code
 }
@@ -305,7 +309,7 @@ func (t *txn) check(path string, version int32) Code {
 // target finds the node that a write names and checks its ACL.
 func (t *txn) target(path string, perm int32) (*node, Code) {
 	if !validPath(path) {
-		return nil, codeBadArguments
+		return nil, jute.CodeBadArguments
 	}
 	n := t.s.tree.get(path)
 	if n == nil {
@@ -314,5 +318,5 @@ func (t *txn) target(path string, perm int32) (*node, Code) {
 	if !allowed(n.acl, perm, t.ids) {
 		return nil, CodeNoAuth
 	}
-	return n, codeOK
+	return n, jute.CodeOK
 }

@@ -1,8 +1,7 @@
-//go:build linux
-
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,58 +125,42 @@ func (r *run) prepare(s drivers.System) {
 		r.out.Missing[s.Name] = ground.Missing
 		return
 	}
-	if err := r.warmUp(s); err != nil {
+	r.warmUp(s)
+}
+
+func (r *run) warmUp(s drivers.System) {
+	if err := server.Try(func() {
+		p := r.process(s)
+		r.Tell("warming up %s", s.Name)
+		warm := r.WarmUp
+		if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
+			warm *= 10
+		}
+		server.Check(p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), warm))
+		server.Check(p.Stop())
+	}); err != nil {
 		r.out.Missing[s.Name] = err.Error()
 	}
 }
 
-func (r *run) warmUp(s drivers.System) error {
-	p, err := r.process(s)
-	if err != nil {
-		return err
-	}
-	r.Tell("warming up %s", s.Name)
-	warm := r.WarmUp
-	if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
-		warm *= 10
-	}
-	if err := p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), warm); err != nil {
-		return err
-	}
-	return p.Stop()
-}
-
 // process is that of the system: one for the whole run, unless it was lost.
-func (r *run) process(s drivers.System) (*lock.Process, error) {
-	if p := r.processes[s.Name]; p != nil {
-		return p, nil
+func (r *run) process(s drivers.System) *lock.Process {
+	if r.processes[s.Name] == nil {
+		r.processes[s.Name] = server.Must(lock.Spawn(server.Must(s.Command(r.Self, r.Dir, drivers.TTL)), r.Limit))
 	}
-	argv, err := s.Command(r.Self, r.Dir, drivers.TTL)
-	if err != nil {
-		return nil, err
-	}
-	p, err := lock.Spawn(argv, r.Limit)
-	if err != nil {
-		return nil, err
-	}
-	r.processes[s.Name] = p
-	return p, nil
+	return r.processes[s.Name]
 }
 
-func (r *run) addrs(s drivers.System, roundTrip time.Duration) ([]string, error) {
+func (r *run) addrs(s drivers.System, roundTrip time.Duration) []string {
 	up := r.servers[s.Server]
 	if roundTrip == 0 {
-		return up.Addrs(), nil
+		return up.Addrs()
 	}
 	key := fmt.Sprint(s.Server, roundTrip)
 	if r.away[key] == nil {
-		d, err := server.Away(r.scope, up.Addrs(), roundTrip)
-		if err != nil {
-			return nil, err
-		}
-		r.away[key] = d.Addrs
+		r.away[key] = server.Must(server.Away(r.scope, up.Addrs(), roundTrip)).Addrs
 	}
-	return r.away[key], nil
+	return r.away[key]
 }
 
 // sample runs one workload of one system and keeps what came of it.
@@ -188,13 +171,10 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 	}
 	out := Sample{Round: round, Workload: w.Name, System: s.Name}
 	defer func() { r.out.Samples = append(r.out.Samples, out) }()
-	for _, why := range []string{r.out.Missing[s.Name], r.out.Missing[s.Name+"/"+w.Name]} {
-		if why != "" {
-			out.Missing = why
-			return
-		}
+	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[s.Name+"/"+w.Name]); out.Missing != "" {
+		return
 	}
-	err := r.measure(w, s, &out)
+	err := server.Try(func() { r.measure(w, s, &out) })
 	if err == nil {
 		return
 	}
@@ -202,9 +182,7 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 	if p := r.processes[s.Name]; p != nil && !errors.Is(err, lock.ErrNotOffered) {
 		p.Kill() // whatever its workers are still at
 		delete(r.processes, s.Name)
-		if err := r.warmUp(s); err != nil {
-			r.out.Missing[s.Name] = err.Error()
-		}
+		r.warmUp(s)
 	}
 	// It would not do better in the next round, and a limit was waited for.
 	r.out.Missing[s.Name+"/"+w.Name] = out.Missing
@@ -221,45 +199,17 @@ func (r *run) instead(round int, w Workload, s drivers.System) {
 	}
 }
 
-func (r *run) measure(w Workload, s drivers.System, out *Sample) error {
-	p, err := r.process(s)
-	if err != nil {
-		return err
-	}
-	addrs, err := r.addrs(s, w.RoundTrip)
-	if err != nil {
-		return err
-	}
-	up := r.servers[s.Server]
+func (r *run) measure(w Workload, s drivers.System, out *Sample) {
+	p, addrs, up := r.process(s), r.addrs(s, w.RoundTrip), r.servers[s.Server]
 	name, load := strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load
 	if s.Floor && w.FloorLoad != nil {
 		load = *w.FloorLoad
 	}
-	if err := p.Start(addrs, name, load, r.Warm); err != nil {
-		return err
-	}
-	before, err := server.Use(up)
-	if err != nil {
-		return err
-	}
-	clientBefore, err := server.CPU(p.Pid())
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	result, err := p.Measure(r.Window)
-	if err != nil {
-		return err
-	}
-	clientAfter, err := server.CPU(p.Pid())
-	if err != nil {
-		return err
-	}
-	clientCPU, clientTook := clientAfter-clientBefore, time.Since(begin)
-	used, took, err := server.Since(up, before)
-	if err != nil {
-		return err
-	}
-	out.fill(result, used.Counts.Requests, used.Counts.Events, used.CPU, took, clientCPU, clientTook)
-	return p.Stop()
+	server.Check(p.Start(addrs, name, load, r.Warm))
+	before, client, begin := server.Use(up), server.CPU(p.Pid()), time.Now()
+	result := server.Must(p.Measure(r.Window))
+	client, clientTook := server.CPU(p.Pid())-client, time.Since(begin)
+	used, took := server.Since(up, before)
+	out.fill(result, used, took, client, clientTook)
+	server.Check(p.Stop())
 }

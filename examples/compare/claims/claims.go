@@ -1,12 +1,15 @@
-//go:build linux
-
+// Package claims measures what is said of lock services.
 package claims
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
@@ -22,6 +25,35 @@ type Results struct {
 	Pooled   []Pooled      `json:"pooled,omitempty"`
 	Failover []Failover    `json:"failover,omitempty"`
 }
+
+// Row is what the rows of all experiments have.
+type Row struct {
+	System  string `json:"system"`
+	Missing string `json:"missing,omitempty"` // why there is nothing else
+}
+
+func (r *Row) row() *Row { return r }
+
+// try notes why an experiment failed.
+func (r *Row) try(experiment func()) {
+	if err := server.Try(experiment); err != nil {
+		r.Missing = err.Error()
+	}
+}
+
+// Env is what the experiments run on.
+type Env struct {
+	Self    string // this program, which is also the process of a driver in Go
+	Dir     string // for what is compiled
+	Systems []drivers.System
+	Servers map[string]server.Server // those that run, by name
+	Missing map[string]string        // why a system does not run, by name: nobody waits for it again
+	TTL     time.Duration            // how long a lock may outlive its holder
+	Tell    func(format string, args ...any)
+}
+
+// patience bounds what must happen.
+const patience = time.Minute
 
 // Run runs all experiments. Those that wait for seconds to pass do so at the same time; what a server counts is counted
 // while nobody else talks to it.
@@ -52,13 +84,76 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 	together(func() { r.Fair = e.Fair(window) })
 	together(func() { r.Idle = e.Idle(locks) })
 	together(func() {
-		up := e.Servers["zookeeper"]
-		if up == nil {
-			return
+		if up := e.Servers["zookeeper"]; up != nil {
+			limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+			defer cancel()
+			r.Herd = Herd(limited, up, waiters, e.Tell)
 		}
-		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		defer cancel()
-		r.Herd = Herd(limited, up, waiters, e.Tell)
 	})
 	return r
+}
+
+// measured are the systems that exclude somebody and whose server runs; in Go only, if so. What does not depend on the disk
+// is not measured twice.
+func (e *Env) measured(inGo bool) (all []drivers.System) {
+	for _, s := range e.Systems {
+		if !s.Floor && !s.Variant && e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// allAtOnce runs an experiment for each system at the same time: for what is a fact, or a wait of seconds.
+func allAtOnce[R any, P interface {
+	*R
+	row() *Row
+}](systems []drivers.System, measure func(drivers.System, P)) []R {
+	rows := make([]R, len(systems))
+	var all sync.WaitGroup
+	for i, s := range systems {
+		all.Go(func() {
+			row := P(&rows[i])
+			row.row().System = s.Name
+			row.row().try(func() { measure(s, row) })
+		})
+	}
+	all.Wait()
+	return rows
+}
+
+// byServer runs an experiment for the systems of one server one after the other, and for servers at the same time: for what
+// the server counts.
+func byServer[R any, P interface {
+	*R
+	row() *Row
+}](systems []drivers.System, measure func(drivers.System, P)) []R {
+	turns := map[string]*sync.Mutex{}
+	for _, s := range systems {
+		turns[s.Server] = &sync.Mutex{}
+	}
+	return allAtOnce(systems, func(s drivers.System, row P) {
+		turns[s.Server].Lock()
+		defer turns[s.Server].Unlock()
+		measure(s, row)
+	})
+}
+
+// command is what runs the system's process.
+func (e *Env) command(s drivers.System, ttl time.Duration) []string {
+	if why := e.Missing[s.Name]; why != "" {
+		server.Check(errors.New(why))
+	}
+	return server.Must(s.Command(e.Self, e.Dir, ttl))
+}
+
+// role starts a process that does one thing with one lock. In other languages than Go it can hold one.
+func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) *lock.Process {
+	argv := e.command(s, e.TTL)
+	if s.Driver() == nil {
+		argv = append(argv, role, strings.Join(addrs, ","), name)
+	} else {
+		argv = append([]string{e.Self, "-be", role, "-system", s.Name, "-addrs", strings.Join(addrs, ","), "-name", name, "-ttl", e.TTL.String()}, more...)
+	}
+	return server.Must(lock.Spawn(argv, patience))
 }

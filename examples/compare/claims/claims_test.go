@@ -1,5 +1,3 @@
-//go:build linux
-
 package claims
 
 import (
@@ -10,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
@@ -55,11 +54,11 @@ func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 
 // A launcher that waits for what it has launched is ended with that.
 func TestAHolderIsEndedWithWhatItStarted(t *testing.T) {
-	h, err := hold([]string{"/bin/sh", "-c", "sleep 1000 & echo waiting; wait"})
+	h, err := lock.Spawn([]string{"/bin/sh", "-c", "sleep 1000 & echo waiting; wait"}, patience)
 	require.NoError(t, err)
-	_, err = h.await(patience, "waiting")
+	_, err = h.Await(patience, "waiting")
 	require.NoError(t, err)
-	h.end()
+	h.Kill()
 }
 
 // What did not run before is not waited for in every experiment.

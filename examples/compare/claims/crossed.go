@@ -1,5 +1,3 @@
-//go:build linux
-
 package claims
 
 import (
@@ -9,92 +7,61 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
+	"github.com/locktree/locktree/examples/compare/server"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // Crossed is what becomes of two holders each of whom asks for the lock that the other has.
 type Crossed struct {
-	System   string `json:"system"`
+	Row
 	Refused  string `json:"refused,omitempty"`  // the error that one of them was given
 	Granted  int    `json:"granted"`            // second locks that were granted
 	Deadlock bool   `json:"deadlock"`           // locktree's status names the deadlock
 	Together bool   `json:"together,omitempty"` // both at once, as one lock, in opposite orders: no deadlock
-	Missing  string `json:"missing,omitempty"`
 }
 
 // Crossed crosses two locks of each system, and looks for three times the time to live what comes of it.
-func (e *Env) Crossed() []Crossed {
-	return allAtOnce(e.measured(true), func(s drivers.System) Crossed {
-		c := Crossed{System: s.Name}
-		if err := e.cross(s, &c); err != nil {
-			c.Missing = err.Error()
-		}
-		return c
-	})
-}
+func (e *Env) Crossed() []Crossed { return allAtOnce(e.measured(true), e.cross) }
 
-func (e *Env) cross(s drivers.System, c *Crossed) error {
+func (e *Env) cross(s drivers.System, c *Crossed) {
 	addrs := e.Servers[s.Server].Addrs()
-	p, err := e.role("cross", s, addrs, "crossed")
-	if err != nil {
-		return err
-	}
-	defer p.end()
-	if _, err := p.await(patience, "crossed"); err != nil {
-		return err
-	}
+	p := e.role("cross", s, addrs, "crossed")
+	defer p.Kill()
+	server.Must(p.Await(patience, "crossed"))
 	limit := time.Now().Add(3 * e.TTL)
 	for c.Granted < 2 {
-		said, err := p.await(time.Until(limit), "granted", "refused")
-		if errors.Is(err, errLate) {
+		said, err := p.Await(time.Until(limit), "granted", "refused")
+		if errors.Is(err, lock.ErrLate) {
 			break
 		}
-		if err != nil {
-			return err
-		}
-		if said.verb == "granted" {
+		server.Check(err)
+		if said.Verb == "granted" {
 			c.Granted++
-		} else if c.Refused = said.rest; c.Granted > 0 {
+		} else if c.Refused = said.Rest; c.Granted > 0 {
 			break
 		}
 	}
 	if s.Name != drivers.Ours {
-		return nil
+		return
 	}
-	if c.Deadlock, err = deadlock(addrs); err != nil {
-		return err
-	}
+	c.Deadlock = deadlock(addrs)
 	lasting := *e
 	lasting.TTL = patience
-	both, err := lasting.role("together", s, addrs, "together")
-	if err != nil {
-		return err
-	}
-	defer both.end()
-	_, err = both.await(patience, "together")
-	c.Together = err == nil
-	return err
+	both := lasting.role("together", s, addrs, "together")
+	defer both.Kill()
+	server.Must(both.Await(patience, "together"))
+	c.Together = true
 }
 
 // deadlock asks what `locktree status` asks.
-func deadlock(addrs []string) (bool, error) {
+func deadlock(addrs []string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, ConnectTimeout: patience})
-	if err != nil {
-		return false, err
-	}
+	c := server.Must(recipes.Dial(ctx, recipes.Config{Servers: addrs, ConnectTimeout: patience}))
 	defer c.Close()
-	var locks []*inspect.Report
-	for _, path := range []string{"/locktree/crossed-0", "/locktree/crossed-1"} {
-		l, err := inspect.Lock(ctx, c, path)
-		if err != nil {
-			return false, err
-		}
-		locks = append(locks, l)
-	}
-	return len(inspect.WaitsFor(locks...).Deadlocks) > 0, nil
+	return len(inspect.WaitsFor(server.Must(inspect.Lock(ctx, c, "/locktree/crossed-0")), server.Must(inspect.Lock(ctx, c, "/locktree/crossed-1"))).Deadlocks) > 0
 }
 
 // does is what came of it, in words.

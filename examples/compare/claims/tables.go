@@ -1,5 +1,3 @@
-//go:build linux
-
 package claims
 
 import (
@@ -44,19 +42,23 @@ func section(w io.Writer, title, text, table string) {
 }
 
 // table renders rows under a head, nothing for none. What is missing is said in the place of the second cell.
-func table[Row any](head string, rows []Row, cells func(Row) (name, missing string, rest []string)) string {
+func table[R any, P interface {
+	*R
+	row() *Row
+}](head string, rows []R, cells func(P) []string) string {
 	if len(rows) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	columns := strings.Count(head, "|") - 1
 	b.WriteString(head + "\n" + strings.Repeat("|---", columns) + "|\n")
-	for _, row := range rows {
-		name, missing, rest := cells(row)
-		if missing != "" {
-			rest = append([]string{"not measured: " + oneLine(missing)}, make([]string, columns-2)...)
+	for i := range rows {
+		row := P(&rows[i])
+		rest := append([]string{"not measured: " + oneLine(row.row().Missing)}, make([]string, columns-2)...)
+		if row.row().Missing == "" {
+			rest = cells(row)
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(rest, " | "))
+		fmt.Fprintf(&b, "| %s | %s |\n", row.row().System, strings.Join(rest, " | "))
 	}
 	return b.String()
 }
@@ -66,8 +68,8 @@ func oneLine(s string) string {
 }
 
 func herdTable(all []Release) string {
-	return table("| how they wait | clients that wait | of them woken by a release | events | requests | bytes to and fro |", all, func(r Release) (string, string, []string) {
-		return r.System, r.Missing, []string{fmt.Sprint(r.Waiters), fmt.Sprint(r.Woken), fmt.Sprint(r.Events), fmt.Sprint(r.Requests), fmt.Sprint(r.Bytes)}
+	return table("| how they wait | clients that wait | of them woken by a release | events | requests | bytes to and fro |", all, func(r *Release) []string {
+		return []string{fmt.Sprint(r.Waiters), fmt.Sprint(r.Woken), fmt.Sprint(r.Events), fmt.Sprint(r.Requests), fmt.Sprint(r.Bytes)}
 	})
 }
 
@@ -78,7 +80,7 @@ func fairTable(all []Fair) string {
 			ours = f
 		}
 	}
-	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | from release to grant, locktree = 1 |", all, func(f Fair) (string, string, []string) {
+	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | from release to grant, locktree = 1 |", all, func(f *Fair) []string {
 		requests, handover := "–", "–"
 		if f.Requests >= 0 {
 			requests = fmt.Sprintf("%.1f", f.Requests)
@@ -87,7 +89,7 @@ func fairTable(all []Fair) string {
 			handover = fmt.Sprintf("%.1f", float64(f.Handover)/float64(ours.Handover))
 		}
 		least, most := extremes(f.Each)
-		return f.System, f.Missing, []string{requests, fmt.Sprintf("%.2f", jain(f.Each)), fmt.Sprintf("%d and %d", least, most), fmt.Sprintf("%.0f", f.waited()), handover}
+		return []string{requests, fmt.Sprintf("%.2f", jain(f.Each)), fmt.Sprintf("%d and %d", least, most), fmt.Sprintf("%.0f", f.waited()), handover}
 	})
 }
 
@@ -114,24 +116,24 @@ func extremes(each []int64) (least, most int64) {
 }
 
 func pausedTable(all []Pause) string {
-	return table("| | a rival has the lock | the holder is told | stale writes before that | accepted by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
+	return table("| | a rival has the lock | the holder is told | stale writes before that | accepted by a store that checks tokens |", all, func(p *Pause) []string {
 		stale := fmt.Sprint(p.Stale)
 		if p.Stale == enough {
 			stale += " and more"
 		}
 		switch {
 		case !p.Rival:
-			return p.System, p.Missing, []string{"no: everybody waits until the holder goes on", "–", "0", "–"}
+			return []string{"no: everybody waits until the holder goes on", "–", "0", "–"}
 		case !p.Token:
-			return p.System, p.Missing, []string{"yes", yes[p.Told], stale, "all: there are no tokens"}
+			return []string{"yes", yes[p.Told], stale, "all: there are no tokens"}
 		}
-		return p.System, p.Missing, []string{"yes", yes[p.Told], stale, fmt.Sprintf("%d of %d", p.Fenced, p.Writes)}
+		return []string{"yes", yes[p.Told], stale, fmt.Sprintf("%d of %d", p.Fenced, p.Writes)}
 	})
 }
 
 func killedTable(all []Killed) string {
-	return table("| | the next has the lock after, in times to live |", all, func(k Killed) (string, string, []string) {
-		return k.System, k.Missing, []string{k.does()}
+	return table("| | the next has the lock after, in times to live |", all, func(k *Killed) []string {
+		return []string{k.does()}
 	})
 }
 
@@ -148,23 +150,23 @@ func (k Killed) does() string {
 }
 
 func failoverTable(all []Failover) string {
-	return table("| | what happens | trials | double grants | the holder keeps the lock |", all, func(f Failover) (string, string, []string) {
-		return f.System, f.Missing, []string{f.Server, fmt.Sprint(f.Trials), fmt.Sprint(f.Double), fmt.Sprint(f.Kept)}
+	return table("| | what happens | trials | double grants | the holder keeps the lock |", all, func(f *Failover) []string {
+		return []string{f.Server, fmt.Sprint(f.Trials), fmt.Sprint(f.Double), fmt.Sprint(f.Kept)}
 	})
 }
 
 func pooledTable(all []Pooled) string {
-	return table("| | grants | double grants | what the first error says | locks that stay after all clients have left |", all, func(p Pooled) (string, string, []string) {
+	return table("| | grants | double grants | what the first error says | locks that stay after all clients have left |", all, func(p *Pooled) []string {
 		first := oneLine(p.First)
 		if p.Stuck {
 			first += "; in the end nobody is granted the lock"
 		}
-		return p.System, p.Missing, []string{fmt.Sprint(p.Grants), fmt.Sprint(p.Double), strings.TrimPrefix(first, "; "), fmt.Sprint(p.Stranded)}
+		return []string{fmt.Sprint(p.Grants), fmt.Sprint(p.Double), strings.TrimPrefix(first, "; "), fmt.Sprint(p.Stranded)}
 	})
 }
 
 func crossedTable(all []Crossed) string {
-	return table("| | what becomes of them |", all, func(c Crossed) (string, string, []string) {
+	return table("| | what becomes of them |", all, func(c *Crossed) []string {
 		does := oneLine(c.does())
 		if c.Deadlock {
 			does += "; `locktree status` names the deadlock"
@@ -172,12 +174,12 @@ func crossedTable(all []Crossed) string {
 		if c.Together {
 			does += "; MultiLock, which takes both at once, cannot come into it: fifty times in opposite orders, each was granted"
 		}
-		return c.System, c.Missing, []string{does}
+		return []string{does}
 	})
 }
 
 func idleTable(all []Idle) string {
-	return table("| | locks | requests a second | for a time to live | connections | after one time to live |", all, func(i Idle) (string, string, []string) {
+	return table("| | locks | requests a second | for a time to live | connections | after one time to live |", all, func(i *Idle) []string {
 		locks := fmt.Sprint(i.Kept)
 		if i.Kept < i.Locks {
 			locks += fmt.Sprintf(" of %d: %s", i.Locks, oneLine(i.Refused))
@@ -186,6 +188,6 @@ func idleTable(all []Idle) string {
 		if i.Gone {
 			after = "gone: the program has to renew each (Refresh, Extend)"
 		}
-		return i.System, i.Missing, []string{locks, fmt.Sprintf("%.1f", i.Requests), fmt.Sprintf("%.0f", i.PerTTL), fmt.Sprint(i.Connections), after}
+		return []string{locks, fmt.Sprintf("%.1f", i.Requests), fmt.Sprintf("%.0f", i.PerTTL), fmt.Sprint(i.Connections), after}
 	})
 }

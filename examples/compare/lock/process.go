@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +26,7 @@ type Process struct {
 
 // Spawn starts the process of a system. It dies with its parent, also when that is killed.
 func Spawn(argv []string, limit time.Duration) (*Process, error) {
-	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string), stderr: &Tail{}, limit: limit}
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string, 1<<16), stderr: &Tail{}, limit: limit}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.stderr
 	in, err := p.cmd.StdinPipe()
@@ -87,6 +88,46 @@ func (p *Process) Kill() {
 	})
 }
 
+// Said is a line of a process that plays a role of an experiment.
+type Said struct {
+	Verb, Rest string
+	Token      uint64 // 0 where there is none
+}
+
+// ErrLate is of a line that did not come in time.
+var ErrLate = errors.New("late")
+
+// Await skips what the process says until one of the verbs.
+func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err error) {
+	limit := time.After(patience)
+	for {
+		select {
+		case text, ok := <-p.lines:
+			if !ok {
+				p.Kill() // then all it wrote is there
+				return said, fmt.Errorf("its process ended before it said %s: %s", strings.Join(verbs, " or "), p.stderr)
+			}
+			if said.Verb, said.Rest, _ = strings.Cut(text, " "); slices.Contains(verbs, said.Verb) {
+				_, _ = fmt.Sscanf(said.Rest, "token=%d", &said.Token)
+				return said, nil
+			}
+		case <-limit:
+			return Said{}, fmt.Errorf("%w: no %s within %v", ErrLate, strings.Join(verbs, " or "), patience.Round(time.Millisecond))
+		}
+	}
+}
+
+// Drain forgets what the process has said and nobody has awaited.
+func (p *Process) Drain() {
+	for {
+		select {
+		case <-p.lines:
+		default:
+			return
+		}
+	}
+}
+
 // ErrLost is of a process that did not answer, and is of no more use.
 var ErrLost = errors.New("lost the process")
 
@@ -109,3 +150,23 @@ func (p *Process) ask(line string, takes time.Duration) (words, error) {
 }
 
 func (p *Process) wrote() string { return cmp.Or(p.stderr.String(), "nothing") }
+
+// Tail keeps the end of what a process writes.
+type Tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *Tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-1000):]
+	return len(b), nil
+}
+
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package report
 
 import (
@@ -43,21 +41,21 @@ func example() *Report {
 		},
 		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
 		Claims: claims.Results{TTL: 4 * time.Second,
-			Herd: []claims.Release{{System: "all watch the parent", Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706}, {System: "locktree", Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456},
-				{System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
-			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1, Writes: 21}, {System: "redislock", Rival: true, Stale: 400, Writes: 400, Fenced: 400},
-				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}},
-			Fair: []claims.Fair{{System: "locktree", Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
-				{System: "redislock", Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {System: "mariadb GET_LOCK", Window: time.Second, Each: []int64{1, 1}, Requests: -1}},
-			Killed: []claims.Killed{{System: "locktree", TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {System: "postgres row", TTL: 4 * time.Second, After: 12 * time.Second},
-				{System: "postgres advisory lock", TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
-			Idle: []claims.Idle{{System: "locktree", Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {System: "redislock", Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
-				{System: "mariadb GET_LOCK", Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
-			Crossed: []claims.Crossed{{System: "locktree", Deadlock: true, Together: true}, {System: "redislock", Granted: 2}, {System: "postgres advisory lock", Refused: `"deadlock detected"`}},
-			Pooled: []claims.Pooled{{System: "postgres advisory lock, pooled", Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
-				{System: "postgres transaction lock, pooled", Grants: 80}},
-			Failover: []claims.Failover{{System: "redislock", Server: "the primary is killed", Trials: 5, Double: 5}, {System: "locktree", Server: "the leader is killed", Trials: 1, Kept: 1},
-				{System: "redsync", Missing: "redis-server is not installed"}}},
+			Herd: []claims.Release{{Row: claims.Row{System: "all watch the parent"}, Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706}, {Row: claims.Row{System: "locktree"}, Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456},
+				{Row: claims.Row{System: "go-zookeeper", Missing: "9 of 10 have a place"}, Waiters: 10}},
+			Paused: []claims.Pause{{Row: claims.Row{System: "locktree"}, Rival: true, Told: true, Token: true, Stale: 1, Writes: 21}, {Row: claims.Row{System: "redislock"}, Rival: true, Stale: 400, Writes: 400, Fenced: 400},
+				{Row: claims.Row{System: "postgres advisory lock"}}, {Row: claims.Row{System: "etcd", Missing: "its process ended"}}},
+			Fair: []claims.Fair{{Row: claims.Row{System: "locktree"}, Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
+				{Row: claims.Row{System: "redislock"}, Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {Row: claims.Row{System: "mariadb GET_LOCK"}, Window: time.Second, Each: []int64{1, 1}, Requests: -1}},
+			Killed: []claims.Killed{{Row: claims.Row{System: "locktree"}, TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {Row: claims.Row{System: "postgres row"}, TTL: 4 * time.Second, After: 12 * time.Second},
+				{Row: claims.Row{System: "postgres advisory lock"}, TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
+			Idle: []claims.Idle{{Row: claims.Row{System: "locktree"}, Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {Row: claims.Row{System: "redislock"}, Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
+				{Row: claims.Row{System: "mariadb GET_LOCK"}, Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
+			Crossed: []claims.Crossed{{Row: claims.Row{System: "locktree"}, Deadlock: true, Together: true}, {Row: claims.Row{System: "redislock"}, Granted: 2}, {Row: claims.Row{System: "postgres advisory lock"}, Refused: `"deadlock detected"`}},
+			Pooled: []claims.Pooled{{Row: claims.Row{System: "postgres advisory lock, pooled"}, Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
+				{Row: claims.Row{System: "postgres transaction lock, pooled"}, Grants: 80}},
+			Failover: []claims.Failover{{Row: claims.Row{System: "redislock"}, Server: "the primary is killed", Trials: 5, Double: 5}, {Row: claims.Row{System: "locktree"}, Server: "the leader is killed", Trials: 1, Kept: 1},
+				{Row: claims.Row{System: "redsync", Missing: "redis-server is not installed"}}}},
 		Results: &bench.Results{
 			Rounds: 3, Clients: map[string]string{"locktree": "this repository", "curator": "curator-recipes-5.4.0"},
 			Servers: map[string]bench.Ground{

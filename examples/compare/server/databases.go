@@ -1,11 +1,10 @@
-//go:build linux
-
 package server
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -42,21 +41,15 @@ func postgresWith(s *Scope, durability, synchronous string) Server {
 	p.run(filepath.Join(filepath.Dir(name), "initdb"), "-D", p.dir+"/data", "-U", "compare", "--auth=trust", "--no-sync")
 	port := realzk.FreePorts(s, 1)[0]
 	db := &postgres{addr: loopback(port), durability: durability, program: p}
-	ready := func() error {
+	ready := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		c, err := pgx.Connect(ctx, "postgres://compare@"+db.addr+"/postgres")
-		if err != nil {
-			return err
-		}
+		c := Must(pgx.Connect(ctx, "postgres://compare@"+db.addr+"/postgres"))
 		defer c.Close(ctx)
-		if err := c.QueryRow(ctx, "show server_version").Scan(&db.version); err != nil {
-			return err
-		}
-		_, err = c.Exec(ctx, "create table if not exists locks (name text primary key)")
-		return err
+		Check(c.QueryRow(ctx, "show server_version").Scan(&db.version))
+		Must(c.Exec(ctx, "create table if not exists locks (name text primary key)"))
 	}
-	p.start(ready, name, "-D", p.dir+"/data", "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
+	p.start(func() error { return Try(ready) }, name, "-D", p.dir+"/data", "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "synchronous_commit="+synchronous)
 	return db
 }
@@ -78,10 +71,7 @@ func startMariaDB(s *Scope, _ Options) Server {
 	p := newProgram(s, true)
 	port := realzk.FreePorts(s, 1)[0]
 	m := &mariadb{addr: loopback(port), program: p}
-	db, err := sql.Open("mysql", "root@tcp("+m.addr+")/")
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
+	db := Must(sql.Open("mysql", "root@tcp("+m.addr+")/"))
 	s.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	m.db = db
@@ -108,3 +98,32 @@ func (m *mariadb) Version() string {
 	v, _, _ := strings.Cut(rest, "-")
 	return fmt.Sprint("MariaDB ", v)
 }
+
+// pgBouncer is PostgreSQL behind a connection pool that gives every transaction a connection of its own choice, as most
+// programs with many processes have it.
+type pgBouncer struct {
+	Server        // the database
+	addr, version string
+}
+
+func startPgBouncer(s *Scope, opts Options) Server {
+	name := found(s, "pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer")
+	db := startPostgres(s, opts)
+	p := newProgram(s, true)
+	port := realzk.FreePorts(s, 1)[0]
+	b := &pgBouncer{Server: db, addr: loopback(port)}
+	host, dbPort, _ := strings.Cut(db.Addrs()[0], ":")
+	config := fmt.Sprintf("[databases]\npostgres = host=%s port=%s user=compare\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		"unix_socket_dir =\nauth_type = any\npool_mode = transaction\nlogfile =\npidfile =\n", host, dbPort, port)
+	file := filepath.Join(p.dir, "pgbouncer.ini")
+	Check(os.WriteFile(file, []byte(config), 0o644))
+	p.start(p.listens(b.addr), name, file)
+	out, _ := exec.Command(name, "--version").Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	b.version = first + ", pool_mode = transaction, before " + db.Version()
+	return b
+}
+
+// Addrs are the pool's, and then the database's own.
+func (b *pgBouncer) Addrs() []string { return append([]string{b.addr}, b.Server.Addrs()...) }
+func (b *pgBouncer) Version() string { return b.version }

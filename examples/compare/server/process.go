@@ -1,5 +1,3 @@
-//go:build linux
-
 package server
 
 import (
@@ -41,17 +39,12 @@ func found(s *Scope, pkg string, names ...string) string {
 
 // newProgram makes the folder. Databases refuse to run as root: for them it belongs to nobody.
 func newProgram(s *Scope, asNobody bool) *program {
-	dir, err := os.MkdirTemp("", "compare-")
-	if err != nil {
-		s.Fatalf("no folder for a server: %v", err)
-	}
+	dir := Must(os.MkdirTemp("", "compare-"))
 	s.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &program{s: s, dir: dir}
 	if asNobody && os.Getuid() == 0 {
 		p.cred = nobody(s)
-		if err := os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)); err != nil {
-			s.Fatalf("%v", err)
-		}
+		Check(os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)))
 	}
 	return p
 }

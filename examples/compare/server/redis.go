@@ -1,5 +1,3 @@
-//go:build linux
-
 package server
 
 import (
@@ -76,47 +74,84 @@ func (r *redis) Version() string {
 
 // Counts has the commands of scripts, too: Redis counts them. Nobody watches.
 func (r *redis) Counts() (c Counts, err error) {
-	for _, addr := range r.addrs {
-		info, err := ask(addr)
-		if err != nil {
-			return c, err
+	err = Try(func() {
+		for _, addr := range r.addrs {
+			c.Requests += Must(strconv.ParseInt(Must(ask(addr))["total_commands_processed"], 10, 64))
 		}
-		n, err := strconv.ParseInt(info["total_commands_processed"], 10, 64)
-		if err != nil {
-			return c, err
-		}
-		c.Requests += n
-	}
-	return c, nil
+	})
+	return c, err
+}
+
+// talk sends a command and reads the answer.
+func talk(addr, command string, answer func(*bufio.Reader)) error {
+	return Try(func() {
+		c := Must(net.DialTimeout("tcp", addr, time.Second))
+		defer c.Close()
+		Check(c.SetDeadline(time.Now().Add(10 * time.Second)))
+		Must(fmt.Fprint(c, command+"\r\n"))
+		answer(bufio.NewReader(c))
+	})
 }
 
 // ask sends INFO.
 func ask(addr string) (map[string]string, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return nil, err
-	}
-	if _, err := fmt.Fprint(c, "INFO\r\n"); err != nil {
-		return nil, err
-	}
-	in := bufio.NewReader(c)
-	var size int
-	if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-		return nil, fmt.Errorf("%s does not answer INFO: %w", addr, err)
-	}
 	info := map[string]string{}
-	for read := 0; read < size; {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return nil, err
+	return info, talk(addr, "INFO", func(in *bufio.Reader) {
+		var size int
+		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+			Check(fmt.Errorf("%s does not answer INFO: %w", addr, err))
 		}
-		read += len(line)
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[name] = value
-	}
-	return info, nil
+		for read := 0; read < size; {
+			line := Must(in.ReadString('\n'))
+			read += len(line)
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			info[name] = value
+		}
+	})
+}
+
+// RedisPair is a Redis with a replica, which is behind it by some time: Redis replicates after it has answered.
+type RedisPair struct {
+	Primary, Replica string // addresses
+	primary, replica *redis
+}
+
+// StartRedisPair starts both. The replica hears of a write so much later than it would on loopback.
+func StartRedisPair(s *Scope, lag time.Duration) (*RedisPair, error) {
+	return begin(s, func(s *Scope) *RedisPair {
+		args := []string{"--appendonly", "no", "--repl-diskless-sync-delay", "0"}
+		p := &RedisPair{primary: redises(s, 1, "", args...).(*redis)}
+		p.Primary = p.primary.addrs[0]
+		from := p.Primary
+		if lag > 0 {
+			from = Must(Away(s, []string{from}, 2*lag)).Addrs[0]
+		}
+		p.replica = redises(s, 1, "", append(args, "--replicaof", strings.Replace(from, ":", " ", 1))...).(*redis)
+		p.Replica = p.replica.addrs[0]
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			info, err := ask(p.Replica)
+			if err == nil && info["master_link_status"] == "up" {
+				return p
+			}
+			if time.Now().After(end) {
+				s.Fatalf("the replica has not followed within a minute: %v", err)
+			}
+		}
+	})
+}
+
+// FailOver kills the primary and promotes the replica, as Sentinel does.
+func (p *RedisPair) FailOver() error {
+	p.primary.programs[0].kill()
+	return talk(p.Replica, "REPLICAOF NO ONE", func(in *bufio.Reader) {
+		if answer := Must(in.ReadString('\n')); !strings.HasPrefix(answer, "+OK") {
+			Check(fmt.Errorf("the replica was not promoted: %s", strings.TrimSpace(answer)))
+		}
+	})
+}
+
+// Forget kills one of several servers, which starts again without what it had in memory.
+func (r *redis) Forget(i int) error {
+	r.programs[i].kill()
+	return Try(func() { r.start(i) })
 }

@@ -1,10 +1,7 @@
-//go:build linux
-
 // Package server starts the servers that lock services need, on loopback, with data folders of their own, and ends them.
 package server
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,18 +56,13 @@ func Start(s *Scope, name string, opts Options) (Server, error) {
 // begin starts something. A start that fails takes away what it has made, and nothing else.
 func begin[T any](s *Scope, start func(*Scope) T) (started T, err error) {
 	own := &Scope{}
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-			s.Cleanup(own.Close)
-		case failure:
-			own.failed, err = true, errors.New(string(p))
-			own.Close()
-		default:
-			panic(p)
-		}
-	}()
-	return start(own), nil
+	if err = Try(func() { started = start(own) }); err != nil {
+		own.failed = true
+		own.Close()
+		return started, err
+	}
+	s.Cleanup(own.Close)
+	return started, nil
 }
 
 // Scope ends what was started in it. It is what package realzk takes for a test.
@@ -79,7 +71,36 @@ type Scope struct {
 	failed bool
 }
 
-type failure string
+// failure ends the start of a server, or an experiment, with an error.
+type failure struct{ error }
+
+// Check ends what [Try] runs if there is an error.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Must is Check for a call with a result.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
+
+// Try runs what ends with the first error of Check, in its own goroutine, and returns that.
+func Try(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	f()
+	return nil
+}
 
 // Close ends everything, the last one first.
 func (s *Scope) Close() {
@@ -93,7 +114,7 @@ func (s *Scope) Close() {
 func (s *Scope) Cleanup(end func()) { s.ends = append(s.ends, end) }
 
 // Fatalf implements realzk.TB.
-func (s *Scope) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
+func (s *Scope) Fatalf(format string, args ...any) { Check(fmt.Errorf(format, args...)) }
 
 // Helper implements realzk.TB.
 func (s *Scope) Helper() {}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package server
 
 import (
@@ -7,19 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // CPU is the processor time that a process has used, with all its threads, to the nanosecond.
-func CPU(pid int) (time.Duration, error) {
+func CPU(pid int) time.Duration {
 	var t unix.Timespec
 	// What clock_getcpuclockid(3) makes of a process id; the kernel's CPUCLOCK_SCHED is 2.
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
-		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+		Check(fmt.Errorf("processor time of process %d: %w", pid, err))
 	}
-	return time.Duration(t.Nano()), nil
+	return time.Duration(t.Nano())
 }
 
 // Usage is what a server has counted and used at a moment.
@@ -30,29 +30,17 @@ type Usage struct {
 }
 
 // Use reads the counts first, so that answering is not in the time of a window that begins here.
-func Use(s Server) (u Usage, err error) {
-	if u.Counts, err = s.Counts(); err != nil {
-		return u, err
-	}
-	u.At = time.Now()
-	u.CPU, err = cpuOf(s)
-	return u, err
+func Use(s Server) (u Usage) {
+	u.Counts, u.At = Must(s.Counts()), time.Now()
+	u.CPU = cpuOf(s)
+	return u
 }
 
 // Since is what has been used since an earlier moment. Nothing of it is the cost of asking.
-func Since(s Server, from Usage) (u Usage, took time.Duration, err error) {
-	if u.CPU, err = cpuOf(s); err != nil {
-		return u, 0, err
-	}
-	u.At = time.Now()
-	took = u.At.Sub(from.At)
-	u.CPU -= from.CPU
-	now, err := s.Counts()
-	if err != nil {
-		return u, took, err
-	}
-	u.Counts = Between(s, from.Counts, now)
-	return u, took, nil
+func Since(s Server, from Usage) (u Usage, took time.Duration) {
+	u.CPU, u.At = cpuOf(s)-from.CPU, time.Now()
+	u.Counts = Between(s, from.Counts, Must(s.Counts()))
+	return u, u.At.Sub(from.At)
 }
 
 // Between is what was counted from one look at the counts to another, without the second look.
@@ -70,40 +58,73 @@ func Between(s Server, from, to Counts) Counts {
 	return c
 }
 
-func cpuOf(s Server) (sum time.Duration, err error) {
+func cpuOf(s Server) (sum time.Duration) {
 	for _, pid := range s.Pids() {
-		used, err := CPU(pid)
-		if err != nil {
-			return 0, err
-		}
-		sum += used
+		sum += CPU(pid)
 	}
-	return sum, nil
+	return sum
 }
 
 // Sync measures what it costs to make 512 bytes durable here: the median of a hundred.
-func Sync() (time.Duration, error) {
-	dir, err := os.MkdirTemp("", "compare-")
-	if err != nil {
-		return 0, err
-	}
+func Sync() time.Duration {
+	dir := Must(os.MkdirTemp("", "compare-"))
 	defer os.RemoveAll(dir)
-	f, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return 0, err
-	}
+	f := Must(os.Create(filepath.Join(dir, "log")))
 	defer f.Close()
 	var took []time.Duration
 	for range 100 {
 		begin := time.Now()
-		if _, err := f.Write(make([]byte, 512)); err != nil {
-			return 0, err
-		}
-		if err := f.Sync(); err != nil {
-			return 0, err
-		}
+		Must(f.Write(make([]byte, 512)))
+		Check(f.Sync())
 		took = append(took, time.Since(begin))
 	}
 	slices.Sort(took)
-	return took[len(took)/2], nil
+	return took[len(took)/2]
+}
+
+// What /proc/net/tcp says of a socket.
+const (
+	established = "01"
+	listening   = "0A"
+)
+
+// sockets counts those of a process in one state whose local or remote port is one of the addresses'.
+func sockets(pid int, state string, addrs []string) (n int) {
+	ports := map[string]bool{}
+	for _, addr := range addrs {
+		_, port, _ := strings.Cut(addr, ":")
+		number, _ := strconv.Atoi(port) // of a listener of ours
+		ports[fmt.Sprintf("%04X", number)] = true
+	}
+	wanted := map[string]bool{}
+	table, _ := os.ReadFile("/proc/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line) // number, local, remote, state, and the inode is the tenth
+		if len(fields) < 10 || fields[3] != state {
+			continue
+		}
+		_, local, _ := strings.Cut(fields[1], ":")
+		_, remote, _ := strings.Cut(fields[2], ":")
+		wanted["socket:["+fields[9]+"]"] = ports[local] || ports[remote]
+	}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil && wanted[to] {
+			n++
+		}
+	}
+	return n
+}
+
+// Connections counts those that a process has to any of the addresses.
+func Connections(pid int, addrs []string) int { return sockets(pid, established, addrs) }
+
+// listens says nil when the program accepts connections there: another that has the port would accept them too.
+func (p *program) listens(addr string) func() error {
+	return func() error {
+		if sockets(p.pid(), listening, []string{addr}) == 0 {
+			return fmt.Errorf("it does not listen on %s", addr)
+		}
+		return nil
+	}
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package server
 
 import (
@@ -66,16 +64,10 @@ func (z *zooKeeper) Counts() (c Counts, err error) {
 		if requests == nil {
 			return c, fmt.Errorf("%s does not answer mntr: %q", m.Addr, text[:min(len(text), 100)])
 		}
-		n, err := strconv.ParseInt(requests[1], 10, 64)
-		if err != nil {
-			return c, err
-		}
+		n, _ := strconv.ParseInt(requests[1], 10, 64) // digits
 		c.Requests += n
 		for _, told := range toldOf.FindAllStringSubmatch(text, -1) {
-			n, err := strconv.ParseInt(told[1], 10, 64)
-			if err != nil {
-				return c, err
-			}
+			n, _ := strconv.ParseInt(told[1], 10, 64)
 			c.Events += n
 		}
 	}

@@ -213,7 +213,7 @@ func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why st
 	}
 }
 
-// promptly is more than every exchange of these tests takes, go-zookeeper's second before a reconnect included.
+// promptly is more than every exchange of these tests takes, a pause before a reconnect included.
 const promptly = 3 * time.Second
 
 // Soon returns what ch brings, or fails when that takes too long.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 const (
@@ -26,6 +28,7 @@ var (
 )
 
 func TestKazoosOwnTests(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	if out, err := exec.Command(debianPython, "-c", "import kazoo.tests, pytest").CombinedOutput(); err != nil {
 		t.Fatalf("kazoo's tests cannot run; install what they need with: apt-get install -y python3-kazoo python3-pytest\n%s", out)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -122,6 +123,7 @@ func bounded(t *testing.T, address, name string, args ...string) string {
 
 // go-zookeeper's own helper starts servers; ours takes the one there is.
 func TestGoZooKeepersOwnTests(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
 	require.NoError(t, err)

@@ -7,10 +7,13 @@
 // The exit code is the command's own; 128+N when signal N killed it, as in a shell.
 // [Process.Kill] ends all processes of the group; on Linux also what the command started in
 // groups of their own, as timeout(1) in a script does, unless it left the session (setsid, as
-// daemons do). Not guaranteed: a group of its own that ignores SIGHUP. Linux continues a stopped group when
-// the parent of its leader dies, so a process in it that is about to start another may still do so. On Linux the command is killed when this process dies, however it dies; what
-// the command started is not. On systems other than Unix there are no
-// groups: only the command itself is told.
+// daemons do). On Linux the command is killed when this process dies, however it dies.
+//
+// # What is not guaranteed
+//
+// A group of its own that ignores SIGHUP may escape Kill: Linux continues a stopped group when the parent
+// of its leader dies, and a process in it may start another just then. What the command started survives
+// if this process dies. Systems other than Unix have no groups: only the command itself is told.
 package child
 
 import (

@@ -123,7 +123,7 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 		out = append(out, attribute{symbol: symbol, name: f.Name, text: value(f.Get()) + suffix})
 	}
 	out = append(out, wholeList(symbol, "acl", n.ACL, suffix))
-	if len(n.Payload.ChildACL) > 0 && !kind.EqualACL(n.ACL, n.Payload.ChildACL) {
+	if len(n.Payload.ChildACL) > 0 && !n.ACL.Equal(n.Payload.ChildACL) {
 		out = append(out, wholeList(symbol, "contender_acl", n.Payload.ChildACL, suffix))
 	}
 	if n.Payload.Protect {
@@ -141,8 +141,8 @@ func notables(n *plan.Node) []kind.Field {
 }
 
 // wholeList writes an access list with one entry on one line.
-func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
-	if list = kind.NormalizeACL(list); len(list) == 1 {
+func wholeList(symbol, name string, list kind.List, suffix string) attribute {
+	if list = list.Normalize(); len(list) == 1 {
 		return attribute{symbol: symbol, name: name, text: "[" + quote(list[0].String()) + "]" + suffix}
 	}
 	a := attribute{symbol: symbol, name: name, list: []string{}}
@@ -170,7 +170,7 @@ func hiddenCount(c *plan.Change) int {
 // listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because
 // their hashes are not shown: a comment says that they differ.
 func listChange(d *plan.ACLDiff) []string {
-	gone, come, stay := split(kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After))
+	gone, come, stay := split(d.Before.Normalize(), d.After.Normalize())
 	const other = " # another digest of that user"
 	var out []string
 	line := func(symbol string, a kind.ACL) {
@@ -198,10 +198,10 @@ func listChange(d *plan.ACLDiff) []string {
 	return out
 }
 
-func split(before, after []kind.ACL) (gone, come, stay []kind.ACL) {
+func split(before, after kind.List) (gone, come, stay kind.List) {
 	for _, a := range before {
 		i := slices.Index(after, a)
-		if i < 0 && a.Masked() { // the servers hide its hash
+		if i < 0 && (kind.List{a}.Masked()) { // the servers hide its hash
 			i = slices.IndexFunc(after, func(b kind.ACL) bool { return b.String() == a.String() })
 		}
 		if i < 0 {
@@ -220,7 +220,7 @@ func split(before, after []kind.ACL) (gone, come, stay []kind.ACL) {
 }
 
 // reads reports whether an entry of the list looks like a.
-func reads(list []kind.ACL, a kind.ACL) bool {
+func reads(list kind.List, a kind.ACL) bool {
 	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
 }
 
@@ -285,26 +285,8 @@ func (t planText) access(p *plan.Plan, concise bool) {
 	}
 	t.printf("\n  %s\n  # (who may use locktree's own nodes: admins and readers)\n%s ensemble %s {\n", t.paint(bold)("# "+addr+" will be updated in-place"), t.paint(yellow)("  ~"), quote(p.Ensemble))
 	if len(p.Access) == 0 {
-		t.printf("        # (noted in the index; no access list changes)\n")
+		t.printf("        # (noted in the record; no access list changes)\n")
 	}
 	t.block(6, accessLists(p.Access), 0)
 	t.printf("    }\n")
-}
-
-func accessJSON(ensemble string, changes []plan.AccessChange) []fields {
-	out := []fields{}
-	for i := range changes {
-		c := &changes[i]
-		out = append(out, fields{"ensemble": ensemble, "address": c.Addr, "path": c.Pin.Path, "list": listName(c), "before": aclJSON(c.Before), "after": aclJSON(c.After)})
-	}
-	return out
-}
-
-// plannedAccess is the one message about the tool's own nodes of an ensemble.
-func (s *machine) plannedAccess(p *plan.Plan) {
-	if len(p.Access) > 0 || p.NotesAccess() {
-		addr := plan.EnsembleAddr(p.Ensemble)
-		s.send("info", "planned_change", string(addr)+": Plan to update",
-			fields{"change": fields{"resource": resource(p.Ensemble, addr), "action": "update", "access": accessJSON(p.Ensemble, p.Access)}})
-	}
 }

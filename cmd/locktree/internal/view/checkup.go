@@ -10,11 +10,12 @@ import (
 )
 
 // Checkup is what doctor found, by ensemble.
-type Checkup struct{ Ensembles []CheckupOf }
+type Checkup []CheckupOf
 
 // CheckupOf is about one ensemble.
 type CheckupOf struct {
 	Ensemble string
+	Err      error // why doctor could not finish with it
 	Servers  []CheckupServer
 	Together []inspect.Condition // of all servers
 	Root     string
@@ -29,8 +30,8 @@ type CheckupServer struct {
 
 // Count is how many conditions there are of a verdict.
 func (c Checkup) Count(v inspect.Verdict) (n int) {
-	for _, e := range c.Ensembles {
-		for _, k := range e.all() {
+	for _, e := range c {
+		for _, k := range e.Findings() {
 			if k.Verdict == v {
 				n++
 			}
@@ -39,16 +40,35 @@ func (c Checkup) Count(v inspect.Verdict) (n int) {
 	return n
 }
 
-func (e CheckupOf) all() []inspect.Condition {
-	var out []inspect.Condition
-	for _, s := range e.Servers {
-		out = append(out, s.Conditions...)
+// Finding is one of the conditions, with where it was found.
+type Finding struct {
+	Where string
+	inspect.Condition
+}
+
+// Findings are all of them.
+func (e CheckupOf) Findings() (out []Finding) {
+	for _, s := range slices.Concat(e.Servers, []CheckupServer{{"all servers", e.Together}, {e.Root, e.Locks}}) {
+		for _, k := range s.Conditions {
+			out = append(out, Finding{s.Server, k})
+		}
 	}
-	return slices.Concat(out, e.Together, e.Locks)
+	return out
+}
+
+// Err is the error of a command that could not finish; nil if it could.
+func (c Checkup) Err() error {
+	var lost Lost
+	for _, e := range c {
+		if e.Err != nil {
+			lost = append(lost, Unseen{Ensemble: e.Ensemble, Only: len(c) == 1, Err: e.Err})
+		}
+	}
+	return lost.Err()
 }
 
 func (c Checkup) text(h *Human) {
-	for _, e := range c.Ensembles {
+	for _, e := range c {
 		for _, s := range e.Servers {
 			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
 			h.conditions(s.Conditions)
@@ -56,6 +76,9 @@ func (c Checkup) text(h *Human) {
 		if len(e.Together) > 0 {
 			h.out.printf("%s  all servers\n\n", h.out.paint(bold)(e.Ensemble))
 			h.conditions(e.Together)
+		}
+		if e.Err != nil { // the command ends with it
+			continue
 		}
 		h.out.printf("%s  %s, %d %s checked\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
 		h.conditions(e.Locks)
@@ -92,23 +115,59 @@ func next(k inspect.Condition) string {
 	return k.Next
 }
 
-// Checkup writes what doctor found out.
+// checkupDoc is the -json of doctor.
+type checkupDoc struct {
+	FormatVersion string         `json:"format_version"`
+	Ensembles     []checkupOfDoc `json:"ensembles"`
+	Holds         int            `json:"holds"`
+	Unsure        int            `json:"unsure"`
+	Fails         int            `json:"fails"`
+}
+
+type checkupOfDoc struct {
+	Ensemble     string         `json:"ensemble"`
+	Root         string         `json:"root"`
+	Error        string         `json:"error,omitempty"` // why doctor could not finish with it
+	Servers      []serverDoc    `json:"servers"`
+	Conditions   []conditionDoc `json:"conditions"` // of all servers together
+	LocksChecked int            `json:"locks_checked"`
+	Cut          bool           `json:"cut"` // there are more locks
+	Locks        []conditionDoc `json:"locks"`
+}
+
+type serverDoc struct {
+	Server     string         `json:"server"`
+	Conditions []conditionDoc `json:"conditions"`
+}
+
+type conditionDoc struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+	What    string `json:"what"`
+	Why     string `json:"why"`
+	Next    string `json:"next"`
+}
+
+func conditionDocs(ks []inspect.Condition) []conditionDoc {
+	out := []conditionDoc{}
+	for _, k := range ks {
+		out = append(out, conditionDoc{k.Name, k.Verdict.String(), strings.TrimSpace(plan.Plain(k.What)), k.Why, next(k)})
+	}
+	return out
+}
+
 func (c Checkup) json(m *machine) {
-	list := func(ks []inspect.Condition) []fields {
-		out := []fields{}
-		for _, k := range ks {
-			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(plan.Plain(k.What)), "why": k.Why, "next": next(k)})
-		}
-		return out
-	}
-	ensembles := []fields{}
-	for _, e := range c.Ensembles {
-		servers := []fields{}
+	doc := checkupDoc{"1.1", []checkupOfDoc{}, c.Count(inspect.VerdictHolds), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails)}
+	for _, e := range c {
+		servers := []serverDoc{}
 		for _, s := range e.Servers {
-			servers = append(servers, fields{"server": s.Server, "conditions": list(s.Conditions)})
+			servers = append(servers, serverDoc{s.Server, conditionDocs(s.Conditions)})
 		}
-		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "conditions": list(e.Together), "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
+		why := ""
+		if e.Err != nil {
+			why = Brief(e.Err)
+		}
+		doc.Ensembles = append(doc.Ensembles, checkupOfDoc{e.Ensemble, e.Root, why, servers, conditionDocs(e.Together), e.Checked, e.Cut, conditionDocs(e.Locks)})
 	}
-	m.document(fields{"format_version": "1.0", "ensembles": ensembles,
-		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)})
+	m.document(doc)
 }

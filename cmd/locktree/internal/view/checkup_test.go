@@ -15,11 +15,11 @@ func TestCheckup(t *testing.T) {
 	holds := inspect.Condition{Name: "clock", What: "deadlines follow the monotonic clock", Why: "a lease must end in time"}
 	unsure := inspect.Condition{Name: "server version", Verdict: inspect.VerdictUnsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
 	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
-	c := view.Checkup{Ensembles: []view.CheckupOf{
+	c := view.Checkup{
 		{Ensemble: "main", Root: "/locks", Checkup: apply.Checkup{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
 			Together: []inspect.Condition{holds}, Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
-	}}
+	}
 	v, out, _ := capture(nil)
 	v.Show(c)
 	golden(t, "checkup.txt", out.String())

@@ -215,7 +215,7 @@ func (d *Denied) Explain() plan.Explanation {
 	}
 	said := x.Text()
 	var parts []string
-	if !strings.Contains(said, "we (") && !strings.Contains(said, "we are "+strings.Join(d.Who, ", ")) {
+	if !strings.Contains(said, "we (") && !strings.Contains(said, "we are "+strings.Join(d.Who, ", ")) && !strings.Contains(said, "connected as "+strings.Join(d.Who, ", ")) {
 		parts = append(parts, "The servers see this connection as "+strings.Join(d.Who, ", ")+".")
 	}
 	switch {

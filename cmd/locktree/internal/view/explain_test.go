@@ -58,7 +58,7 @@ func TestExplain(t *testing.T) {
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.
-		&view.Denied{Err: &session.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: it needs READ on /n/a, and we are digest:x"),
+		&view.Denied{Err: &session.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
 			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),

@@ -11,7 +11,6 @@ import (
 const UIVersion = uiVersion
 
 var (
-	Contenders      = contenders
 	DiagnosticsJSON = diagnosticsJSON
 	Explained       = explain
 	ListChange      = listChange

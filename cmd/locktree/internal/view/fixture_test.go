@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,17 +62,17 @@ func semaphore(permits int) kind.Params {
 
 func node(addr, path string, params kind.Params) *plan.Node {
 	return &plan.Node{
-		Path: path, Addr: plan.Addr(addr), ACL: []kind.ACL{users, admins},
+		Path: path, Addr: plan.Addr(addr), ACL: kind.List{users, admins},
 		Payload: &kind.Payload{Params: params, Owner: kind.Owner{Stack: "payments-prod", Addr: addr}, State: kind.StateActive, Gen: 3},
 		Live:    &plan.Live{Czxid: 77, Version: 2, Aversion: 1},
 	}
 }
 
-var busy = &plan.Usage{
-	Holders: []plan.Holder{{Name: "_c_1-lock-0000000001", ID: "host-a/4121", Session: 0x1000123, Token: 4294967301, SinceMs: now - 90_000}},
-	Waiters: []plan.Holder{
-		{Name: "_c_2-lock-0000000002", ID: "host-b/77", Session: 0x1000124, Token: 4294967302, SinceMs: now - 30_000},
-		{Name: "_c_3-__READ__0000000003", Session: 0x1000125, Token: 4294967303, SinceMs: now - 1_000, Shared: true},
+var busy = &kind.Usage{
+	Holders: []kind.Party{{Name: "_c_1-lock-0000000001", ID: "host-a/4121", Session: 0x1000123, Token: 4294967301, Since: time.UnixMilli(now - 90_000)}},
+	Waiters: []kind.Party{
+		{Name: "_c_2-lock-0000000002", ID: "host-b/77", Session: 0x1000124, Token: 4294967302, Since: time.UnixMilli(now - 30_000)},
+		{Name: "_c_3-__READ__0000000003", Session: 0x1000125, Token: 4294967303, Since: time.UnixMilli(now - 1_000), Shared: true},
 	},
 }
 
@@ -80,27 +81,27 @@ func richPlan() *plan.Plan {
 	const ns = "namespace.payments"
 	pool := ns + `.semaphore.pool["thumbnails"]`
 	before, after := node(pool, "/locks/payments/pool-thumbnails", semaphore(8)), node(pool, "/locks/payments/pool-thumbnails", semaphore(4))
-	before.Live.Usage = busy
+	before.Live.Usage = busyAt(before.Path)
 	after.Payload.Protect = true
-	after.ACL = []kind.ACL{admins, {Scheme: "digest", ID: "payments:" + "OTHER" + hash[5:], Perms: users.Perms}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
+	after.ACL = kind.List{admins, {Scheme: "digest", ID: "payments:" + "OTHER" + hash[5:], Perms: users.Perms}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
 	books := node(ns+".mutex.books", "/locks/payments/books", kind.Mutex.New())
-	books.Live.Usage = busy
+	books.Live.Usage = busyAt(books.Path)
 	kazoo := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
 	kazooAfter := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
 	kazooAfter.Payload.Params.(*kind.MutexParams).Wire = kind.WireKazoo
 	turned := node(ns+".rwlock.cat", "/locks/payments/cat", kind.RWLock.New())
 	created := node(ns, "/locks/payments", kind.Namespace.New())
-	created.Payload.ChildACL = []kind.ACL{users}
+	created.Payload.ChildACL = kind.List{users}
 	renamed := node(ns+".mutex.new", "/locks/payments/renamed", kind.Mutex.New())
 	return &plan.Plan{
 		Ensemble: "main", Root: "/locks", Stack: "payments-prod",
 		Changes: []plan.Change{
-			{Action: plan.Delete, Addr: books.Addr, Path: books.Path, Kind: kind.Mutex, Before: books, Reason: plan.ReasonDeleteNoConfig, Usage: busy},
+			{Action: plan.Delete, Addr: books.Addr, Path: books.Path, Kind: kind.Mutex, Before: books, Reason: plan.ReasonDeleteNoConfig, Usage: busyAt(books.Path)},
 			{Action: plan.Create, Addr: ns, Path: created.Path, Kind: kind.Namespace, After: created, Drift: true},
 			{Action: plan.Update, Addr: plan.Addr(pool), Path: before.Path, Kind: kind.Semaphore, Before: before, After: after, Drift: true,
 				Params:  kind.Diff(before.Payload.Params, after.Payload.Params),
 				ACL:     &plan.ACLDiff{Before: before.ACL, After: after.ACL},
-				Protect: &plan.ProtectDiff{Before: false, After: true}, Usage: busy, MissingParts: []string{"leases"}},
+				Protect: &plan.ProtectDiff{Before: false, After: true}, Usage: busyAt(before.Path), MissingParts: []string{"leases"}},
 			{Action: plan.Replace, Addr: kazoo.Addr, Path: kazoo.Path, Kind: kind.Mutex, Before: kazoo, After: kazooAfter,
 				Params: kind.Diff(kazoo.Payload.Params, kazooAfter.Payload.Params), ForcesReplace: []string{"wire"}, Reason: plan.ReasonReplaceCannotUpdate},
 			{Action: plan.Replace, Addr: turned.Addr, Path: turned.Path, Kind: kind.RWLock,
@@ -109,8 +110,7 @@ func richPlan() *plan.Plan {
 			{Action: plan.NoOp, Addr: ns + ".mutex.ledger", Path: "/locks/payments/ledger", Kind: kind.Mutex,
 				Before: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New()), After: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())},
 		},
-		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, What: plan.DriftDeleted}, {Addr: plan.Addr(pool), Path: before.Path, What: plan.DriftChanged},
-			{Addr: ns + ".mutex.lost", Path: "/locks/payments/lost", What: plan.DriftTaken}},
+		Drifted: []plan.Drift{{Addr: plan.Addr(pool), Path: before.Path}},
 		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
 			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle."}},
 		Outputs: []plan.OutputChange{
@@ -137,15 +137,28 @@ func movedPlan() *plan.Plan {
 		Targeted: true,
 		Changes: []plan.Change{
 			{Action: plan.Create, Addr: "mutex.new", PreviousAddr: "mutex.old", Path: "/new", PreviousPath: "/old", Kind: kind.Mutex, After: mutex("mutex.new", "/new")},
-			{Action: plan.Update, Addr: "mutex.old", Path: "/old", Kind: kind.Mutex, Before: mutex("mutex.old", "/old"), After: stone, Tombstone: true, Usage: busy},
+			{Action: plan.Update, Addr: "mutex.old", Path: "/old", Kind: kind.Mutex, Before: mutex("mutex.old", "/old"), After: stone, Tombstone: true, Usage: busyAt("/old")},
 			{Action: plan.Delete, Addr: "mutex.older", Path: "/older", Kind: kind.Mutex, Before: mutex("mutex.older", "/older"), Tombstone: true, Reason: plan.ReasonDeleteTombstone},
 			{Action: plan.NoOp, Addr: "mutex.b", PreviousAddr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: mutex("mutex.a", "/a"), After: mutex("mutex.b", "/a")},
 			{Action: plan.Forget, Addr: "mutex.free", Path: "/free", Kind: kind.Mutex, Before: mutex("mutex.free", "/free"), After: free},
 			{Action: plan.Replace, Addr: "mutex.taken", Path: "/taken", Kind: kind.Mutex, Before: mutex("mutex.taken", "/taken"), After: mutex("mutex.taken", "/taken"),
 				Importing: "/taken", Reason: plan.ReasonReplaceContainer},
 			{Action: plan.Update, Addr: "mutex.used", Path: "/used", Kind: kind.Mutex, Before: mutex("mutex.used", "/used"), After: mutex("mutex.used", "/used"),
-				Importing: "/used", Usage: busy},
+				Importing: "/used", Usage: busyAt("/used")},
 			{Action: plan.Replace, Addr: "mutex.anew", Path: "/anew", Kind: kind.Mutex, Before: mutex("mutex.anew", "/anew"), After: mutex("mutex.anew", "/anew"), Reason: plan.ReasonReplaceByRequest},
 		},
 	}
+}
+
+// at are the parties of the lock at path.
+func at(path string, all []kind.Party) []kind.Party {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].Path = kind.JoinPath(path, out[i].Name)
+	}
+	return out
+}
+
+func busyAt(path string) *kind.Usage {
+	return &kind.Usage{Holders: at(path, busy.Holders), Waiters: at(path, busy.Waiters)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -126,9 +127,9 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	const hidden = "\u007f\u0085\u009b31m\u200b\u202e\u2066\ufeff\U000e0041\u00a0"
 	id := "a" + hidden + "é日\U0001f512\\u0041\"z"
 	tree := liveTree()
-	tree.Nodes[2].Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: id}}, Junk: []string{id}}
+	tree.Nodes[2].Live.Usage = &kind.Usage{Holders: []kind.Party{{ID: id}}, Junk: []string{id}}
 	var out, lines bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	view.NewStream(&lines, "1.2.3", clock).Message(id)
 	raw, err := json.Marshal(id)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 )
 
 func writeJSON(w io.Writer, indent string, v any) {
@@ -21,8 +22,17 @@ func writeJSON(w io.Writer, indent string, v any) {
 }
 
 func (v Version) json(m *machine) {
-	m.document(fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat})
+	m.document(struct {
+		Version       string `json:"locktree_version"`
+		Platform      string `json:"platform"`
+		Revision      string `json:"revision"`
+		Modified      bool   `json:"modified"`
+		PayloadFormat int    `json:"payload_format"`
+	}(v))
 }
+
+// Saved writes plans and checks as one document.
+func (p Saved) json(m *machine) { m.document(plan.Document(m.version, p.Checks, p.Plans...)) }
 
 // Validation writes Terraform's validate -json.
 func (v Validation) json(m *machine) {
@@ -44,47 +54,17 @@ func (v Validation) json(m *machine) {
 // Outputs writes the object of Terraform's output -json.
 func (outputs Outputs) json(m *machine) { m.document(outputsJSON(outputs)) }
 
-func outputsJSON(outputs []plan.Output) fields {
-	out := fields{}
-	for i := range outputs {
-		out[outputs[i].Name] = outputJSON(&outputs[i])
+func outputsJSON(outputs []plan.Output) map[string]document.Output {
+	out := map[string]document.Output{}
+	for _, o := range outputs {
+		out[o.Name] = o.Document()
 	}
 	return out
 }
 
-// outputJSON never has the value of a sensitive output: it is stored nowhere.
-func outputJSON(o *plan.Output) fields {
-	f := fields{"sensitive": o.Sensitive}
-	if len(o.Type) > 0 {
-		f["type"] = o.Type
-	}
-	if !o.Sensitive {
-		f["value"] = o.Value
-	}
-	return f
-}
-
 // Live writes the trees in the form of Terraform's show -json of a state.
 func (trees Live) json(m *machine) {
-	var resources []fields
-	for _, tree := range trees {
-		for _, n := range tree.Nodes {
-			if n.Payload == nil {
-				continue
-			}
-			f := valuesOf(tree.Ensemble, n.Addr, n)
-			f["live"] = liveJSON(n)
-			resources = append(resources, f)
-		}
-	}
-	m.document(fields{"format_version": "1.0", "locktree_version": m.version, "terraform_version": m.version, "values": fields{"outputs": outputsJSON(StoredOutputs(trees)), "root_module": modulesJSON(resources)}})
-}
-
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
+	m.document(plan.StateDocument(m.version, outputsJSON(StoredOutputs(trees)), trees...))
 }
 
 // visibleJSON escapes in JSON what clean escapes in text. People read JSON on terminals, and encoding/json does not escape

@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, an incompatible change the major one.
-const uiVersion = "1.3"
+const uiVersion = "1.4"
 
 // machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
 // machine-readable UI.
@@ -64,27 +66,128 @@ func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 
 func (m *machine) document(v any) { writeJSON(m.out, "  ", v) }
 
-type fields map[string]any
+// message is one line of the stream. What it has besides its text depends on its type.
+type message struct {
+	Level     string `json:"@level"`
+	Text      string `json:"@message"`
+	Module    string `json:"@module"`
+	Timestamp string `json:"@timestamp"`
 
-// send writes one message, after the version. encoding/json sorts the keys, so "@level"
-// comes first and equal messages are equal lines.
-func (s *machine) send(level, kind, message string, more fields) {
+	Change      *change                    `json:"change,omitempty"`
+	Changes     *changes                   `json:"changes,omitempty"`
+	Diagnostic  *diagnosticJSON            `json:"diagnostic,omitempty"`
+	Ensemble    string                     `json:"ensemble,omitempty"`
+	Hook        *hook                      `json:"hook,omitempty"`
+	Lock        *apply.LockInfo            `json:"lock,omitempty"`
+	Locktree    string                     `json:"locktree,omitempty"`
+	Outputs     map[string]document.Output `json:"outputs,omitempty"`
+	Transaction *transaction               `json:"transaction,omitempty"`
+
+	Type string `json:"type"`
+	UI   string `json:"ui,omitempty"`
+}
+
+// change is a planned change, or a drift.
+type change struct {
+	Access     []document.AccessChange `json:"access,omitzero"`
+	Action     string                  `json:"action"`
+	Attributes []plan.Attribute        `json:"attributes,omitzero"`
+	document.Origin
+	Live     *document.Usage `json:"live,omitempty"`
+	Previous *previous       `json:"previous_resource,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Resource plannedResource `json:"resource"`
+}
+
+type previous struct {
+	Addr plan.Addr `json:"addr"`
+}
+
+// changes are the figures of the summary line.
+type changes struct {
+	Add       int    `json:"add"`
+	Change    int    `json:"change"`
+	Forget    int    `json:"forget"`
+	Import    int    `json:"import"`
+	Operation string `json:"operation"`
+	Remove    int    `json:"remove"`
+}
+
+type transaction struct {
+	Batch    int    `json:"batch"`
+	Batches  int    `json:"batches"`
+	Bytes    int    `json:"bytes"`
+	ID       string `json:"id"`
+	Ops      int    `json:"ops"`
+	Resolved bool   `json:"resolved"`
+}
+
+// hook is what an apply does with a node.
+type hook struct {
+	Action   string          `json:"action,omitempty"`
+	Elapsed  *int            `json:"elapsed_seconds,omitempty"`
+	IDKey    string          `json:"id_key"`
+	IDValue  string          `json:"id_value"`
+	Live     *document.Usage `json:"live,omitempty"`
+	Open     *bool           `json:"open,omitempty"`
+	Resource resource        `json:"resource"`
+}
+
+// resource names what a message is about, with Terraform's keys.
+type resource struct {
+	Addr     plan.Addr `json:"addr"`
+	Ensemble string    `json:"ensemble"`
+	Provider string    `json:"implied_provider"`
+	Module   plan.Addr `json:"module"`
+	Resource plan.Addr `json:"resource"`
+}
+
+// plannedResource has more of them.
+type plannedResource struct {
+	resource
+	Key  *string `json:"resource_key"`
+	Name string  `json:"resource_name"`
+	Type string  `json:"resource_type"`
+}
+
+func newResource(ensemble string, addr plan.Addr) resource {
+	return resource{addr, ensemble, "locktree", addr.Module(), addr.Local()}
+}
+
+func newPlanned(ensemble string, addr plan.Addr) plannedResource {
+	r := plannedResource{newResource(ensemble, addr), nil, addr.Name(), addr.Type()}
+	if key, ok := addr.Key(); ok {
+		r.Key = &key
+	}
+	return r
+}
+
+// live is nil if the lock is idle.
+func live(u *kind.Usage) *document.Usage {
+	if !u.Busy() {
+		return nil
+	}
+	return new(document.NewUsage(u))
+}
+
+// send writes one message, after the version. Equal messages are equal lines.
+func (s *machine) send(level, kind, text string, m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.begun {
 		s.begun = true
-		s.write("info", "version", "locktree "+s.version, fields{"locktree": s.version, "ui": uiVersion})
+		s.write("info", "version", "locktree "+s.version, message{Locktree: s.version, UI: uiVersion})
 	}
-	s.write(level, kind, message, more)
+	s.write(level, kind, text, m)
 }
 
-func (s *machine) write(level, kind, message string, more fields) {
-	m := fields{"@level": level, "@message": message, "@module": "locktree.ui", "@timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"), "type": kind}
-	maps.Copy(m, more)
+func (s *machine) write(level, kind, text string, m message) {
+	m.Level, m.Text, m.Module, m.Type = level, text, "locktree.ui", kind
+	m.Timestamp = s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	writeJSON(s.out, "", m)
 }
 
-func (s *machine) message(text string) { s.send("info", "log", text, nil) }
+func (s *machine) message(text string) { s.send("info", "log", text, message{}) }
 
 func (s *machine) diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
 	for i, j := range diagnosticsJSON(diags, files) {
@@ -92,18 +195,15 @@ func (s *machine) diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 		if diags[i].Severity == hcl.DiagWarning {
 			level = "warn"
 		}
-		s.send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, fields{"diagnostic": j})
+		s.send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, message{Diagnostic: &j})
 	}
 }
 
 func (p Plan) json(s *machine) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
-			change := fields{"resource": resource(one.Ensemble, d.Addr), "action": driftAction(d)}
-			if d.Attributes != nil {
-				change["attributes"] = d.Attributes
-			}
-			s.send("info", "resource_drift", string(d.Addr)+": Drift detected ("+driftAction(d)+")", fields{"change": change})
+			s.send("info", "resource_drift", string(d.Addr)+": Drift detected (update)",
+				message{Change: &change{Action: plan.Update.String(), Resource: newPlanned(one.Ensemble, d.Addr), Attributes: d.Attributes}})
 		}
 	}
 	for _, one := range p.Plans {
@@ -121,115 +221,94 @@ func (p Plan) json(s *machine) {
 }
 
 func (s *machine) planned(ensemble string, c *plan.Change) {
-	action := c.Action.String()
+	one := change{Action: c.Action.String(), Resource: newPlanned(ensemble, c.Addr), Reason: string(c.Reason), Origin: c.Origin()}
+	if moved(c) {
+		one.Previous = &previous{c.PreviousAddr}
+	}
 	switch {
-	case c.Action == plan.NoOp && !moved(c):
+	case c.Action == plan.NoOp && one.Previous == nil:
 		return
 	case c.Action == plan.NoOp:
-		action = "move"
+		one.Action = "move"
 	}
-	change := fields{"resource": resource(ensemble, c.Addr), "action": action}
-	if moved(c) {
-		change["previous_resource"] = fields{"addr": c.PreviousAddr}
-	}
-	addOrigin(change, c)
-	if c.Reason != plan.ReasonNone {
-		change["reason"] = string(c.Reason)
-	}
-	at := c.Path
-	if c.Before != nil { // where it is now
-		at = c.Before.Path
-	}
-	if live := usageJSON(at, c.Usage); live != nil {
-		change["live"] = live
-	}
-	s.send("info", "planned_change", string(c.Addr)+": Plan to "+action, fields{"change": change})
+	one.Live = live(c.Usage)
+	s.send("info", "planned_change", string(c.Addr)+": Plan to "+one.Action, message{Change: &one})
 }
 
-// resource names what a message is about, with Terraform's keys.
-func resource(ensemble string, addr plan.Addr) fields {
-	f := hookResource(ensemble, addr)
-	f["resource_type"], f["resource_name"], f["resource_key"] = addr.Type(), addr.Name(), nil
-	if key, ok := addr.Key(); ok {
-		f["resource_key"] = key
+// plannedAccess is the one message about the tool's own nodes of an ensemble.
+func (s *machine) plannedAccess(p *plan.Plan) {
+	if len(p.Access) > 0 || p.NotesAccess() {
+		addr := plan.EnsembleAddr(p.Ensemble)
+		s.send("info", "planned_change", string(addr)+": Plan to update",
+			message{Change: &change{Action: "update", Resource: newPlanned(p.Ensemble, addr), Access: p.AccessDocument()}})
 	}
-	return f
 }
 
 func (s *machine) changeSummary(text string, c plan.Counts, operation string) {
-	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": c.Import, "remove": c.Destroy, "forget": c.Forget, "operation": operation}})
+	s.send("info", "change_summary", text, message{Changes: &changes{c.Add, c.Change, c.Forget, c.Import, operation, c.Destroy}})
 }
 
 func (s *machine) plannedOutputs(plans []*plan.Plan) {
-	out := fields{}
+	out := map[string]document.Output{}
 	for _, p := range plans {
 		for _, o := range p.Outputs {
-			one := outputJSON(cmp.Or(o.After, o.Before))
-			one["action"] = strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
-			delete(one, "value")
+			one := cmp.Or(o.After, o.Before).Document()
+			one.Value, one.Action = nil, strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
 			out[o.Name] = one
 		}
 	}
-	if len(out) > 0 {
-		s.outputs(out)
-	}
+	s.outputs(out)
 }
 
 func (e Event) json(s *machine) {
-	ensemble := e.Ensemble
-	switch e := e.Event.(type) {
+	of := func(addr plan.Addr, path string, action string) *hook {
+		return &hook{Resource: newResource(e.Ensemble, addr), Action: action, IDKey: "path", IDValue: path}
+	}
+	switch ev := e.Event.(type) {
 	case apply.LockWaiting:
-		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
+		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", message{Lock: ev.Info, Ensemble: e.Ensemble})
 	case apply.Draining:
-		s.send("info", "drain_start", string(e.Addr)+": Draining",
-			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Path, e.Usage), "open": e.Open}})
+		h := of(ev.Addr, ev.Path, "")
+		h.Live, h.Open = live(ev.Usage), &ev.Open
+		s.send("info", "drain_start", string(ev.Addr)+": Draining", message{Hook: h})
 	case apply.Breaking:
-		s.send("warn", "force_break", string(e.Addr)+": Breaking",
-			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Path, e.Usage)}})
+		h := of(ev.Addr, ev.Path, "")
+		h.Live = live(ev.Usage)
+		s.send("warn", "force_break", string(ev.Addr)+": Breaking", message{Hook: h})
 	case apply.Started:
-		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
+		s.send("info", "apply_start", fmt.Sprintf("%s: %s", ev.Addr, progress[ev.Action][0]), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
 	case apply.Applied:
-		h := hook(ensemble, e.Addr, e.Path, e.Action)
-		h["elapsed_seconds"] = int(e.Elapsed.Seconds())
-		s.send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", e.Addr, progress[e.Action][1], elapsed(e.Elapsed)), fields{"hook": h})
+		h := of(ev.Addr, ev.Path, ev.Action.String())
+		h.Elapsed = new(int(ev.Elapsed.Seconds()))
+		s.send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", ev.Addr, progress[ev.Action][1], elapsed(ev.Elapsed)), message{Hook: h})
 	case apply.Failed:
-		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", e.Addr), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
+		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", ev.Addr), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
 	case apply.Committed:
-		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", e.Ops),
-			fields{"transaction": fields{"id": e.ApplyID, "ops": e.Ops, "bytes": e.Bytes, "resolved": e.Resolved, "batch": e.Batch, "batches": e.Batches}, "ensemble": ensemble})
+		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", ev.Ops),
+			message{Transaction: &transaction{ev.Batch, ev.Batches, ev.Bytes, ev.ApplyID, ev.Ops, ev.Resolved}, Ensemble: e.Ensemble})
 	case apply.ACLApplied:
-		s.send("info", "acl_applied", string(e.Addr)+": Access list set", fields{"hook": fields{"resource": fields{"addr": e.Addr}, "id_key": "path", "id_value": e.Path}})
+		s.send("info", "acl_applied", string(ev.Addr)+": Access list set", message{Hook: of(ev.Addr, ev.Path, "")})
 	}
 }
 
 func (still Still) json(s *machine) {
 	for _, o := range still.Open {
-		kind, h := "apply_progress", hook(still.Ensemble, o.Addr, o.Path, o.Action)
+		kind, action := "apply_progress", o.Action.String()
 		if o.Drains {
-			kind = "drain_progress"
-			delete(h, "action")
+			kind, action = "drain_progress", ""
 		}
-		h["elapsed_seconds"] = int(still.Now.Sub(o.Since).Seconds())
-		s.send("info", kind, stillText(o, still.Now), fields{"hook": h})
+		s.send("info", kind, stillText(o, still.Now), message{Hook: &hook{Resource: newResource(still.Ensemble, o.Addr), Action: action,
+			IDKey: "path", IDValue: o.Path, Elapsed: new(int(still.Now.Sub(o.Since).Seconds()))}})
 	}
-}
-
-// hookResource is as much of it as the messages of an apply have.
-func hookResource(ensemble string, addr plan.Addr) fields {
-	return fields{"addr": addr, "module": addr.Module(), "resource": addr.Local(), "implied_provider": "locktree", "ensemble": ensemble}
-}
-
-func hook(ensemble string, addr plan.Addr, path string, a plan.Action) fields {
-	return fields{"resource": hookResource(ensemble, addr), "action": a.String(), "id_key": "path", "id_value": path}
 }
 
 func (a Applied) json(s *machine) {
 	s.changeSummary(a.line(), a.Counts, a.Operation)
-	if len(a.Outputs) > 0 {
-		s.outputs(outputsJSON(a.Outputs))
-	}
+	s.outputs(outputsJSON(a.Outputs))
 }
 
-func (s *machine) outputs(out fields) {
-	s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), fields{"outputs": out})
+func (s *machine) outputs(out map[string]document.Output) {
+	if len(out) > 0 {
+		s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), message{Outputs: out})
+	}
 }

@@ -20,7 +20,7 @@ var stated = kind.Limits{MaxHold: "1m", MaxWait: "45s", Owner: "Team \x1b[31mLed
 func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = stated
-	s := view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
+	s := view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 	v, out, _ := capture(nil)
 	v.Show(s)
 	v.Show(top(seen("main", tree.Nodes[2])))
@@ -51,11 +51,11 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 // Who waited for an hour and was granted the lock a second ago has held it for a second.
 func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	tree := liveTree()
-	late := plan.Holder{Name: "_c_1-lock-0000000001", ID: "late", Session: 1, SinceMs: now - 3_600_000, HeldMs: now - 1_000}
+	late := kind.Party{Name: "_c_1-lock-0000000001", ID: "late", Session: 1, Since: time.UnixMilli(now - 3_600_000), Held: time.UnixMilli(now - 1_000)}
 	ledger := tree.Nodes[2]
-	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{late}}
+	ledger.Live.Usage = &kind.Usage{Holders: []kind.Party{late}}
 	v, out, _ := capture(nil)
-	s := view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
+	s := view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 	v.Show(s)
 	v.Show(top(seen("main", ledger)))
 	v.Show(view.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{

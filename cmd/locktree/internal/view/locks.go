@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -87,7 +88,7 @@ func Unasked(snap *inspect.Snapshot) string {
 		}
 	}
 	if len(others) > 0 {
-		parts = append(parts, "Not told by "+FirstFew(others)+".")
+		parts = append(parts, "Not reported by "+FirstFew(others)+".")
 	}
 	return strings.Join(parts, " ")
 }
@@ -116,7 +117,7 @@ func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
 	cols := []string{"", where, c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
 	switch {
 	case c.Session != 0:
-		cols[4] = "session " + SessionText(c.Session)
+		cols[4] = "session " + document.Session(c.Session)
 	case c.Token != 0:
 		cols[6] = "belongs to no session: it stays until somebody deletes it"
 	}

@@ -63,16 +63,16 @@ func TestLocks(t *testing.T) {
 func TestStatusWarnsOfDeadlocks(t *testing.T) {
 	held := func(path, holder, waiter string, sessions ...int64) *plan.Node {
 		n := node("mutex."+path[1:], path, kind.Mutex.New())
-		n.Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: holder, Session: sessions[0]}}, Waiters: []plan.Holder{{ID: waiter, Session: sessions[1]}}}
+		n.Live.Usage = &kind.Usage{Holders: []kind.Party{{ID: holder, Session: sessions[0]}}, Waiters: []kind.Party{{ID: waiter, Session: sessions[1]}}}
 		return n
 	}
 	tree := &plan.Tree{Nodes: []*plan.Node{held("/ledger", "A", "B", 1, 2), held("/rates", "B", "A", 2, 1)}}
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "deadlock: B holds /rates and waits for /ledger; A holds /ledger and waits for /rates\n")
 	tree.Nodes = tree.Nodes[:1]
 	out.Reset()
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.NotContains(t, out.String(), "deadlock")
 }
 

@@ -138,7 +138,7 @@ func heredoc(text, indent string) string {
 	return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(cleanLines(text), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
 }
 
-// StoredOutputs are the outputs the last apply left in the index, by name.
+// StoredOutputs are the outputs the last apply left in the record, by name.
 func StoredOutputs(trees []*plan.Tree) (out Outputs) {
 	for _, tree := range trees {
 		if tree.Index == nil {

@@ -55,7 +55,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	require.Equal(t, want["applied"], shown)
 }
 
-// What a hand or a foreign program wrote into the index must not reach the terminal.
+// What a hand or a foreign program wrote into the record must not reach the terminal.
 func TestOutputsAreShownSafely(t *testing.T) {
 	bad, err := json.Marshal(map[string]any{"k\x1b[31m": []any{"a\x1b[31m", "b\n\x1b[31m\u202ec"}})
 	require.NoError(t, err)

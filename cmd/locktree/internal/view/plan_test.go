@@ -31,7 +31,7 @@ func TestPlanText(t *testing.T) {
 		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, NowMs: now},
 		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, Concise: true},
 		"plan_seals.txt":    {Plans: []*plan.Plan{{Ensemble: "main", Changes: unsealedAlone()}}, NoAdvice: true},
-		"plan_drift.txt": {Plans: []*plan.Plan{{Ensemble: "main", Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged,
+		"plan_drift.txt": {Plans: []*plan.Plan{{Ensemble: "main", Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a",
 			Attributes: []plan.Attribute{{Name: "max_waiters", Declared: "0", Found: "7"}}}}}}, NoAdvice: true},
 		"plan_two.txt": {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, NoAdvice: true},
 	}
@@ -153,7 +153,7 @@ func TestNoViewShowsDigests(t *testing.T) {
 	for _, v := range []view.Output{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
 		v.Show(view.Saved{view.Plan{Plans: []*plan.Plan{richPlan()}}})
 		v.Show(view.Live{tree})
-		v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+		v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	}
 	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
 	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
@@ -165,13 +165,13 @@ func TestNoViewShowsDigests(t *testing.T) {
 func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p := richPlan()
 	evil := *busy
-	evil.Holders = []plan.Holder{{ID: "a\x1b[2Jb\u202e"}}
+	evil.Holders = []kind.Party{{ID: "a\x1b[2Jb\u202e"}}
 	p.Changes[0].Usage = &evil
 	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
 	v, out, err := capture(nil)
 	v.Show(view.Plan{Plans: []*plan.Plan{p}})
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
@@ -208,14 +208,14 @@ func TestDigestsOfOneUserAreToldApart(t *testing.T) {
 	of := func(hash string) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ops:" + hash, Perms: kind.PermAll} }
 	ci := kind.ACL{Scheme: "digest", ID: "ci:1", Perms: kind.PermRead}
 	for _, c := range []struct {
-		before, after []kind.ACL
+		before, after kind.List
 		want          []string
 	}{
-		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("1"), of("2"), ci}, []string{`+ "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
-		{[]kind.ACL{of("1"), of("2"), ci}, []kind.ACL{of("2"), ci}, []string{`- "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
-		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("2"), ci}, []string{`~ "digest:ops:cdrwa", # another digest of that user`, "  # (1 unchanged entry hidden)"}},
-		{[]kind.ACL{of("1")}, []kind.ACL{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
-		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+		{kind.List{of("1"), ci}, kind.List{of("1"), of("2"), ci}, []string{`+ "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{kind.List{of("1"), of("2"), ci}, kind.List{of("2"), ci}, []string{`- "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{kind.List{of("1"), ci}, kind.List{of("2"), ci}, []string{`~ "digest:ops:cdrwa", # another digest of that user`, "  # (1 unchanged entry hidden)"}},
+		{kind.List{of("1")}, kind.List{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+		{kind.List{of("1"), ci}, kind.List{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
 	} {
 		require.Equal(t, c.want, view.ListChange(&plan.ACLDiff{Before: c.before, After: c.after}))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // planText writes a plan in Terraform's grammar.
@@ -69,11 +70,6 @@ func visible(p *plan.Plan) bool {
 	return p.Resumes != "" || len(p.Access) > 0 || p.NotesAccess() || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
-// driftText says what happened, in Terraform's words if it has any.
-var driftText = map[string]string{
-	plan.DriftChanged: "has changed", plan.DriftDeleted: "has been deleted", plan.DriftTaken: "is no longer ours: its data was replaced",
-}
-
 // drift shows what somebody changed by hand since the last apply.
 func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
@@ -83,7 +79,7 @@ func (t planText) drift(plans []*plan.Plan) bool {
 			if one.Addr == plan.EnsembleAddr(p.Ensemble) {
 				where = " at " + clean(one.Path)
 			}
-			lines = append(lines, fmt.Sprintf("  # %s %s%s", clean(one.Addr), driftText[one.What], where))
+			lines = append(lines, fmt.Sprintf("  # %s has changed%s", clean(one.Addr), where))
 			for _, a := range one.Attributes {
 				lines = append(lines, fmt.Sprintf("      %s %s = %s (declared: %s)", t.paint(yellow)("~"), a.Name, clean(a.Found), clean(a.Declared)))
 			}
@@ -198,10 +194,10 @@ func (t planText) usage(c *plan.Change) []string {
 	switch {
 	case len(u.Holders) > 0:
 		text += "held by " + clean(u.Holders[0].String())
-		if age := waited(contenders("", u.Holders[:1])[0], t.nowMs); age != "" {
+		if age := waited(u.Holders[0], t.nowMs); age != "" {
 			text += ", for " + age
 		}
-		if more := len(plan.Clients(u.Holders)) - 1; more > 0 {
+		if more := len(kind.PerClient(u.Holders)) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
 	case len(u.Waiters) > 0:
@@ -209,7 +205,7 @@ func (t planText) usage(c *plan.Change) []string {
 	default:
 		text += fmt.Sprintf("%d foreign %s", len(u.Junk), plural(len(u.Junk), "child", "children"))
 	}
-	if n := len(plan.Clients(u.Waiters)); n > 0 {
+	if n := len(kind.PerClient(u.Waiters)); n > 0 {
 		text += fmt.Sprintf("; %d waiting", n)
 	}
 	return []string{t.paint(red)(text)}
@@ -283,7 +279,7 @@ func (t planText) loud(text string) string {
 func verb(c *plan.Change) string {
 	switch {
 	case c.Tombstone && c.Action == plan.Update:
-		return "will leave a note at its old path that says where it went"
+		return "will leave a mark at its old path that names the new one"
 	case c.Action == plan.Forget:
 		return "will no longer be managed by locktree, but will not be destroyed"
 	case c.Importing != "":
@@ -386,7 +382,7 @@ func (t planText) summary(p Plan) {
 		what := "You can apply this plan to save these new output values, without changing any locks."
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
-			what = "You can apply this plan to rebuild the index, without changing any locks."
+			what = "You can apply this plan to write the record of the stack again, without changing any locks."
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).Seals):
 			what = "Some nodes have no sum of what the last apply left. You can apply this plan to add it, without changing any locks."
 		case p.operation() == "destroy":

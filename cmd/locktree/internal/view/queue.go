@@ -25,7 +25,7 @@ func Parties(in *inspect.Report) (holders, waiters []recipes.Contender) {
 	if in.Kind.Permits == nil {
 		return in.Holders, in.Waiters
 	}
-	return PerClient(in.Holders), PerClient(in.Waiters)
+	return kind.PerClient(in.Holders), kind.PerClient(in.Waiters)
 }
 
 func queueOf(in *inspect.Report) (q queue) {
@@ -110,47 +110,9 @@ func reports(tree *plan.Tree) (out []*inspect.Report) {
 		}
 		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
 		if n.Live != nil && n.Live.Usage != nil {
-			in.Holders, in.Waiters, in.Junk = contenders(n.Path, n.Live.Usage.Holders), contenders(n.Path, n.Live.Usage.Waiters), n.Live.Usage.Junk
+			in.Holders, in.Waiters, in.Junk = n.Live.Usage.Holders, n.Live.Usage.Waiters, n.Live.Usage.Junk
 		}
 		out = append(out, in)
-	}
-	return out
-}
-
-// contenders are those of the lock at path, as package inspect has them.
-func contenders(path string, hs []plan.Holder) []recipes.Contender {
-	var out []recipes.Contender
-	for _, h := range hs {
-		c := recipes.Contender{Path: kind.JoinPath(path, h.Name), Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared, Permits: h.Permits}
-		if h.SinceMs > 0 {
-			c.Since = time.UnixMilli(h.SinceMs)
-		}
-		c.Retains = time.Duration(h.RetainMs) * time.Millisecond
-		if h.HeldMs > 0 {
-			c.Held = time.UnixMilli(h.HeldMs)
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-// PerClient keeps the oldest node of each client and adds up its permits. A node whose session could not be read may be
-// anybody's.
-func PerClient(cs []recipes.Contender) []recipes.Contender {
-	type client struct {
-		session int64
-		id      string
-	}
-	at := map[client]int{}
-	var out []recipes.Contender
-	for _, c := range cs {
-		key := client{c.Session, c.ID}
-		if i, seen := at[key]; seen && c.Session != 0 {
-			out[i].Permits += c.Permits
-			continue
-		}
-		at[key] = len(out)
-		out = append(out, c)
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -20,7 +21,7 @@ func (s Status) text(h *Human) {
 		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), s.Servers[i], clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
-		locks, gaps := reports(tree), tree.Gaps()
+		locks, gaps := reports(tree), tree.Gaps(s.Declared[i])
 		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree, locks, gaps), "")
 		_ = w.Flush()
 		closed := len(Closed(gaps))
@@ -123,7 +124,7 @@ func (b branch) about(c recipes.Contender) (text string) {
 		text += fmt.Sprintf("\ttoken %d", c.Token)
 	}
 	if c.Session != 0 {
-		text += "\tsession " + SessionText(c.Session)
+		text += "\tsession " + document.Session(c.Session)
 	}
 	if age := waited(c, b.nowMs); age != "" {
 		text += "\t" + age

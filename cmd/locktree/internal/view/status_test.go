@@ -17,7 +17,7 @@ import (
 // names that sort differently with and without their slashes.
 func liveTree() *plan.Tree {
 	ledger := node("namespace.payments.mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())
-	ledger.Live.Usage = busy
+	ledger.Live.Usage = busyAt(ledger.Path)
 	draining := node("namespace.payments.semaphore.pool", "/locks/payments/pool", semaphore(2))
 	draining.Payload.State = kind.StateDraining
 	foreign := &plan.Node{Path: "/locks/payments/odd", Live: &plan.Live{Trouble: plan.TroubleForeign}}
@@ -29,7 +29,7 @@ func liveTree() *plan.Tree {
 }
 
 func TestStatus(t *testing.T) {
-	s := view.Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
+	s := view.Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Declared: []*plan.Tree{{}, {}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
 		Drift: []*plan.Plan{richPlan(), {}}, NowMs: now}
 	v, out, _ := capture(nil)
 	v.Show(s)
@@ -43,30 +43,30 @@ func TestStatus(t *testing.T) {
 // Who looks for the holder of a lock that is kept finds nobody at work.
 func TestStatusTellsALockThatMayBeKept(t *testing.T) {
 	tree := liveTree()
-	use := &plan.Usage{Holders: []plan.Holder{{ID: "worker", RetainMs: 5000}}}
+	use := &kind.Usage{Holders: []kind.Party{{ID: "worker", Retains: 5 * time.Second}}}
 	tree.Nodes[2].Live.Usage = use
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "worker (in use, or kept for up to 5s)")
 	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), `"retain_ms": 5000`)
-	use.Waiters = []plan.Holder{{ID: "rival"}}
+	use.Waiters = []kind.Party{{ID: "rival"}}
 	out.Reset()
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.NotContains(t, out.String(), "kept", "not while somebody waits")
 }
 
 // A lock with a thousand waiters must not fill the screen.
 func TestStatusCutsLongQueues(t *testing.T) {
 	tree := liveTree()
-	long := &plan.Usage{}
+	long := &kind.Usage{}
 	for i := range 13 {
-		long.Waiters = append(long.Waiters, plan.Holder{ID: fmt.Sprintf("worker-%d", i)})
+		long.Waiters = append(long.Waiters, kind.Party{ID: fmt.Sprintf("worker-%d", i)})
 	}
 	tree.Nodes[2].Live.Usage = long
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "worker-9")
 	require.NotContains(t, out.String(), "worker-10")
 	require.Contains(t, out.String(), "and 3 more")

@@ -4,27 +4,29 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // statusDoc is the -json of status, and what the page serves to programs.
 type statusDoc struct {
-	FormatVersion string        `json:"format_version"`
-	Timestamp     stamp         `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
-	Ensembles     []ensembleDoc `json:"ensembles"`
-	Configuration *sourceDoc    `json:"configuration,omitempty"`
+	FormatVersion string         `json:"format_version"`
+	Timestamp     document.Stamp `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
+	Ensembles     []ensembleDoc  `json:"ensembles"`
+	Configuration *sourceDoc     `json:"configuration,omitempty"`
 }
 
 type sourceDoc struct {
-	Path        string `json:"path"`
-	Fingerprint string `json:"fingerprint"`
-	Read        stamp  `json:"read"`
-	Error       string `json:"error"`
+	Path        string         `json:"path"`
+	Fingerprint string         `json:"fingerprint"`
+	Read        document.Stamp `json:"read"`
+	Error       string         `json:"error"`
 }
 
 func newStatusDoc(nowMs int64) statusDoc {
-	return statusDoc{FormatVersion: "1.3", Timestamp: stamp{time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
+	return statusDoc{FormatVersion: "1.3", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
 }
 
 // ensembleDoc has those parts that are known.
@@ -49,13 +51,13 @@ type queuesDoc struct {
 
 // lookDoc is what a look tells of itself.
 type lookDoc struct {
-	Closed         []string     `json:"closed"`
-	Missing        []string     `json:"missing"`
-	Cut            bool         `json:"cut"`
-	At             stamp        `json:"at"`
-	Zxid           int64        `json:"zxid"`
-	WordsForbidden []string     `json:"words_forbidden"`
-	NotAsked       []unaskedDoc `json:"not_asked"`
+	Closed         []string       `json:"closed"`
+	Missing        []string       `json:"missing"`
+	Cut            bool           `json:"cut"`
+	At             document.Stamp `json:"at"`
+	Zxid           int64          `json:"zxid"`
+	WordsForbidden []string       `json:"words_forbidden"`
+	NotAsked       []unaskedDoc   `json:"not_asked"`
 }
 
 type unaskedDoc struct {
@@ -83,8 +85,8 @@ type driftDoc struct {
 		Change int `json:"change"`
 		Remove int `json:"remove"`
 	} `json:"changes"`
-	Compared *stamp `json:"compared,omitempty"`
-	With     string `json:"compared_with,omitempty"`
+	Compared *document.Stamp `json:"compared,omitempty"`
+	With     string          `json:"compared_with,omitempty"`
 }
 
 func newDriftDoc(p *plan.Plan) *driftDoc {
@@ -101,7 +103,7 @@ type lockDoc struct {
 	Address  string `json:"address,omitempty"`
 	Stack    string `json:"stack,omitempty"`
 	State    string `json:"state,omitempty"`
-	usageDoc
+	document.Usage
 	Permits  int      `json:"permits,omitempty"`
 	MaxHold  string   `json:"max_hold,omitempty"`
 	MaxWait  string   `json:"max_wait,omitempty"`
@@ -111,7 +113,7 @@ type lockDoc struct {
 }
 
 func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs int64) lockDoc {
-	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, usageDoc: newUsageDoc(in, sessions)}
+	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, Usage: newUsageDoc(in, sessions)}
 	if in.Payload == nil {
 		return d
 	}
@@ -130,67 +132,23 @@ func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs i
 	return d
 }
 
-// usageDoc is who uses a lock, also in the documents of a plan.
-type usageDoc struct {
-	Holders []partyDoc `json:"holders"`
-	Waiters []partyDoc `json:"waiters"`
-	Foreign []string   `json:"foreign"`
+// newUsageDoc adds what is known of the sessions.
+func newUsageDoc(in *inspect.Report, sessions map[int64]*inspect.Session) document.Usage {
+	d := document.NewUsage(&kind.Usage{Holders: in.Holders, Waiters: in.Waiters, Junk: in.Junk})
+	locate(d.Holders, in.Holders, sessions)
+	locate(d.Waiters, in.Waiters, sessions)
+	return d
 }
 
-func newUsageDoc(in *inspect.Report, sessions map[int64]*inspect.Session) usageDoc {
-	return usageDoc{newPartyDocs(in.Holders, sessions), newPartyDocs(in.Waiters, sessions), nonNil(in.Junk)}
-}
-
-// usageJSON is nil if the lock at path is idle.
-func usageJSON(path string, u *plan.Usage) *usageDoc {
-	if !u.Busy() {
-		return nil
-	}
-	d := newUsageDoc(&inspect.Report{Holders: contenders(path, u.Holders), Waiters: contenders(path, u.Waiters), Junk: u.Junk}, nil)
-	return &d
-}
-
-// partyDoc is a holder or a waiter. What was not asked is left out.
-type partyDoc struct {
-	Node           string `json:"node"`
-	ID             string `json:"id"`
-	Shared         bool   `json:"shared"`
-	Position       int    `json:"position"`
-	Token          uint64 `json:"token,omitempty"`
-	Session        string `json:"session,omitempty"`
-	Permits        int    `json:"permits,omitempty"`
-	RetainMs       int64  `json:"retain_ms,omitempty"`
-	Host           string `json:"host,omitempty"`
-	PID            int    `json:"pid,omitempty"`
-	Since          stamp  `json:"since,omitzero"`
-	Held           stamp  `json:"held,omitzero"`
-	Format         string `json:"format,omitempty"`
-	Revoked        *bool  `json:"revoked,omitempty"`
-	Connected      *bool  `json:"connected,omitempty"`
-	ClientAddress  string `json:"client_address,omitempty"`
-	SessionExpires stamp  `json:"session_expires,omitzero"`
-}
-
-func newPartyDocs(cs []recipes.Contender, sessions map[int64]*inspect.Session) []partyDoc {
-	out := []partyDoc{}
+func locate(docs []document.Party, cs []recipes.Contender, sessions map[int64]*inspect.Session) {
 	for i, c := range cs {
-		d := partyDoc{Node: c.Path, ID: c.ID, Shared: c.Shared, Position: i + 1, Token: c.Token, Permits: c.Permits, RetainMs: c.Retains.Milliseconds(),
-			Host: c.Host, PID: c.PID, Since: stamp{c.Since}, Held: stamp{c.Held}, Format: c.Writer}
-		if c.Writer != "" { // its node was read
-			d.Revoked = &c.Revoked
-		}
-		if c.Session != 0 {
-			d.Session = SessionText(c.Session)
-		}
 		if s := sessions[c.Session]; s != nil {
 			if connected := s.Address != ""; connected || s.Away {
-				d.Connected = &connected
+				docs[i].Connected = &connected
 			}
-			d.ClientAddress, d.SessionExpires = s.Address, stamp{s.Expires}
+			docs[i].ClientAddress, docs[i].SessionExpires = s.Address, document.Stamp{Time: s.Expires}
 		}
-		out = append(out, d)
 	}
-	return out
 }
 
 // waitDoc is an edge of the wait-for graph: nodes are contenders' paths.
@@ -230,24 +188,17 @@ func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 	for _, found := range w.Deadlocks {
 		one := deadlockDoc{found.String(), []stepDoc{}}
 		for _, s := range found {
-			one.Steps = append(one.Steps, stepDoc{s.Who, SessionText(s.Owner), s.Holds, s.Ahead, s.Waits})
+			one.Steps = append(one.Steps, stepDoc{s.Who, document.Session(s.Owner), s.Holds, s.Ahead, s.Waits})
 		}
 		d.Deadlocks = append(d.Deadlocks, one)
 	}
 	return d
 }
 
-// stamp is a time as documents have it. Unlike that of package time it cannot fail: what others wrote may be any year.
-type stamp struct{ time.Time }
-
-func (s stamp) MarshalJSON() ([]byte, error) {
-	return s.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
-}
-
 func (s Status) json(m *machine) {
 	doc := newStatusDoc(s.NowMs)
 	for i, tree := range s.Trees {
-		nodes, gaps := reports(tree), tree.Gaps()
+		nodes, gaps := reports(tree), tree.Gaps(s.Declared[i])
 		locks, unreadable := []lockDoc{}, []gapDoc{}
 		for _, in := range nodes {
 			if !in.Kind.Container {
@@ -259,10 +210,10 @@ func (s Status) json(m *machine) {
 				unreadable = append(unreadable, gapDoc{g.Addr, g.Path, gapText(&g), g.Type})
 				continue
 			}
-			locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", usageDoc: newUsageDoc(&inspect.Report{}, nil)})
+			locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", Usage: newUsageDoc(&inspect.Report{}, nil)})
 		}
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: tree.Ensemble, Servers: s.Servers[i], Root: tree.Root, Stack: tree.Stack,
-			queuesDoc: newQueuesDoc(locks, inspect.WaitsFor(nodes...)), treeDoc: &treeDoc{unreadable, nonNil(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
+			queuesDoc: newQueuesDoc(locks, inspect.WaitsFor(nodes...)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
 	}
 	for _, u := range s.Lost {
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: u.Ensemble, Servers: u.Servers, Error: Brief(u.Err)})
@@ -272,15 +223,15 @@ func (s Status) json(m *machine) {
 
 func (l Locks) json(m *machine) {
 	doc := newStatusDoc(l.NowMs)
-	if c := l.Source; c != nil {
-		doc.Configuration = &sourceDoc{c.Path, c.Fingerprint, stamp{c.Read}, c.Error}
+	if c := l.Source; c.Path != "" {
+		doc.Configuration = &sourceDoc{c.Path, c.Fingerprint, document.Stamp{Time: c.Read}, c.Error}
 	}
 	for _, e := range l.Ensembles {
 		d := ensembleDoc{Ensemble: e.Ensemble, Servers: e.Addresses, Path: e.Path, Error: e.Error}
 		if c := e.Compared; c != nil {
 			if d.Root, d.Stack = c.Root, c.Stack; c.Drift != nil {
 				d.driftDoc = newDriftDoc(c.Drift)
-				d.Compared, d.With = &stamp{c.At}, c.Fingerprint
+				d.Compared, d.With = &document.Stamp{Time: c.At}, c.Fingerprint
 			}
 		}
 		if e.Snapshot != nil {
@@ -297,8 +248,8 @@ func (e LocksOf) looked(nowMs int64) (*queuesDoc, *lookDoc) {
 	for _, in := range e.Locks {
 		locks = append(locks, newLockDoc(in, e.Sessions, nowMs))
 	}
-	look := &lookDoc{Closed: nonNil(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: stamp{e.At}, Zxid: e.Zxid,
-		WordsForbidden: nonNil(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}}
+	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: document.Stamp{Time: e.At}, Zxid: e.Zxid,
+		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}}
 	for _, u := range e.Unread {
 		if u.Missing() {
 			look.Missing = append(look.Missing, u.Path)

@@ -161,7 +161,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 
 			var read terraformPlan
 			understood(t, "plan", out.Bytes(), &read)
-			require.Equal(t, "1.2", read.FormatVersion)
+			require.Equal(t, "1.3", read.FormatVersion)
 			require.Equal(t, "1.2.3", read.TerraformVersion)
 			require.NotNil(t, read.Config)
 			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")
@@ -195,18 +195,12 @@ func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
-	require.Len(t, read.ResourceDrift, 3)
-	deleted, changed, taken := read.ResourceDrift[0], read.ResourceDrift[1], read.ResourceDrift[2]
-	require.Equal(t, []string{"delete"}, deleted.Change.Actions)
-	require.Equal(t, "namespace", deleted.Type)
-	require.Nil(t, deleted.Change.After)
+	require.Len(t, read.ResourceDrift, 1)
+	changed := read.ResourceDrift[0]
 	require.Equal(t, []string{"update"}, changed.Change.Actions)
 	require.Equal(t, "thumbnails", changed.Index)
 	require.EqualValues(t, 4, changed.Change.Before.(map[string]any)["permits"], "what is declared")
 	require.EqualValues(t, 8, changed.Change.After.(map[string]any)["permits"], "what is there")
-	require.Equal(t, []string{"delete"}, taken.Change.Actions)
-	require.Equal(t, "mutex", taken.Type)
-	require.Equal(t, "lost", taken.Name)
 
 	require.Equal(t, "1.2.3", read.PriorState.TerraformVersion)
 	there := map[string]map[string]any{}

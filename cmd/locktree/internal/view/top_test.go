@@ -23,7 +23,7 @@ func seen(ensemble string, nodes ...*plan.Node) view.LocksOf {
 	for _, n := range nodes {
 		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
 		if u := n.Live.Usage; u != nil {
-			in.Holders, in.Waiters = view.Contenders(n.Path, u.Holders), view.Contenders(n.Path, u.Waiters)
+			in.Holders, in.Waiters = at(n.Path, u.Holders), at(n.Path, u.Waiters)
 		}
 		snap.Locks = append(snap.Locks, in)
 	}
@@ -37,9 +37,9 @@ func top(ensembles ...view.LocksOf) view.Top {
 func TestTop(t *testing.T) {
 	used := func(path string, params kind.Params, holders, waiters int) *plan.Node {
 		n := node("x", path, params)
-		n.Live.Usage = &plan.Usage{}
+		n.Live.Usage = &kind.Usage{}
 		for i := range holders + waiters {
-			h := plan.Holder{Name: "_c_1-lock-000000000" + string(rune('0'+i)), ID: "host\x1b[31m", Token: uint64(70 + i), SinceMs: now - int64(1000*(90-i))}
+			h := kind.Party{Name: "_c_1-lock-000000000" + string(rune('0'+i)), ID: "host\x1b[31m", Token: uint64(70 + i), Since: time.UnixMilli(now - int64(1000*(90-i)))}
 			if i < holders {
 				n.Live.Usage.Holders = append(n.Live.Usage.Holders, h)
 			} else {
@@ -96,11 +96,11 @@ func TestTopNamesAFewOfTheHoldersThatAreCutOff(t *testing.T) {
 // pool is a semaphore of 12 permits: gw holds 7 of them, and gw2 waits for 7.
 func pool() *plan.Node {
 	n := node("semaphore.pool", "/locks/payments/pool", semaphore(12))
-	n.Live.Usage = &plan.Usage{Waiters: []plan.Holder{
-		{Name: "locks/_c_9-lock-0000000009", ID: "gw2", Session: 0x2, Token: 4294967390, SinceMs: now - 30_000, Permits: 7}}}
+	n.Live.Usage = &kind.Usage{Waiters: []kind.Party{
+		{Name: "_c_9-lock-0000000009", ID: "gw2", Session: 0x2, Token: 4294967390, Since: time.UnixMilli(now - 30_000), Permits: 7}}}
 	for i := range 7 {
-		n.Live.Usage.Holders = append(n.Live.Usage.Holders, plan.Holder{Name: fmt.Sprintf("leases/_c_%d-lease-%010d", i, i), ID: "gw", Session: 0x1,
-			Token: 4294967301, SinceMs: now - 90_000, Permits: 1})
+		n.Live.Usage.Holders = append(n.Live.Usage.Holders, kind.Party{Name: fmt.Sprintf("_c_%d-lease-%010d", i, i), ID: "gw", Session: 0x1,
+			Token: 4294967301, Since: time.UnixMilli(now - 90_000), Permits: 1})
 	}
 	return n
 }
@@ -109,10 +109,10 @@ func pool() *plan.Node {
 func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now})
 	v.Show(top(seen("main", pool())))
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
-		Holders: view.Contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: view.Contenders("/locks/pool", pool().Live.Usage.Waiters)}
+		Holders: at("/locks/pool", pool().Live.Usage.Holders), Waiters: at("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
 	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in, &foreign}, Waits: inspect.WaitsFor()}}}, NowMs: now})
@@ -130,7 +130,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 // On a terminal of 80 columns the longest queue, by which top sorts, was cut off.
 func TestTopKeepsTheQueueWhereTheTerminalIsNarrow(t *testing.T) {
 	ledger := node("mutex.ledger", "/locks/platform/payments/ledger/of/record", kind.Mutex.New())
-	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: "payments-worker-7f9c8d5b6-x2x4z/4121", Session: 1, Token: 4294967301, SinceMs: now - 90_000}}, Waiters: busy.Waiters}
+	ledger.Live.Usage = &kind.Usage{Holders: []kind.Party{{ID: "payments-worker-7f9c8d5b6-x2x4z/4121", Session: 1, Token: 4294967301, Since: time.UnixMilli(now - 90_000)}}, Waiters: at(ledger.Path, busy.Waiters)}
 	for _, width := range []int{80, 100, 200} {
 		v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, width })
 		v.Show(top(seen("main", ledger, pool())))

@@ -103,7 +103,8 @@ type Applied struct {
 
 // Status is the live trees and how they differ from the configuration.
 type Status struct {
-	Trees []*plan.Tree
+	Trees    []*plan.Tree
+	Declared []*plan.Tree // per tree, what is declared there
 	// Drift are, per tree, the plans that would put the configuration in force.
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
@@ -134,14 +135,17 @@ func NewTop(known []LocksOf, shown time.Time) Top {
 type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64
-	Source    *Source // what "locktree serve" compares with; nil elsewhere
+	Source    Source // what "locktree serve" compares with
 }
 
-// Source is a configuration, as it was read.
+// Source is a configuration that ensembles are compared with.
 type Source struct {
-	Path, Fingerprint string
-	Read              time.Time
-	Error             string // why it could not be read again
+	Path        string // of its directory; "" without a configuration
+	Files       int
+	Fingerprint string // of its files
+	Read        time.Time
+	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
+	Failed      time.Time // since when
 }
 
 // Compared says how an ensemble differs from a configuration.

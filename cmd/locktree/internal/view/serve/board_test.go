@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil))
 	b.Saw("main", next)
-	b.Reread(Source{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon})
+	b.Reread(view.Source{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 
@@ -183,7 +183,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	require.NotContains(t, page, "not allowed")
 	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
 	require.Contains(t, page, "<b>server without an answer</b>")
-	require.Contains(t, page, "It is not known of all clients whether they are connected. Not told by zk1:2181 ("+expired+").")
+	require.Contains(t, page, "It is not known of all clients whether they are connected. Not reported by zk1:2181 ("+expired+").")
 
 	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
 	snap.Unasked[0].Forbids = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // waitLine is one contender that waits, in words.
@@ -27,7 +28,7 @@ func (e *Ensemble) waits() (out []waitLine) {
 	for _, w := range e.Snapshot.Waits.All[:min(maxWaits, len(e.Snapshot.Waits.All))] {
 		verb, held := " waits for ", w.Held
 		if w.Any {
-			verb, held = " waits for one of ", view.PerClient(w.Held)
+			verb, held = " waits for one of ", kind.PerClient(w.Held)
 		}
 		names := []string{}
 		for _, c := range held {

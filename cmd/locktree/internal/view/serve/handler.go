@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -23,7 +24,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    view.SessionText, "session": view.SessionText, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople,
 }).ParseFS(files, "page.html"))
@@ -86,7 +87,7 @@ type shown struct {
 	Version     int
 	Now         time.Time
 	Program     string
-	Source      Source
+	Source      view.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
@@ -106,7 +107,7 @@ type conditionsOf struct {
 	Ensemble string
 	At       time.Time
 	Trouble  string
-	List     []condition
+	List     []view.Finding
 	More     int
 }
 
@@ -165,12 +166,9 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(doc)
 }
 
-func (b *Board) render(source Source, ensembles []Ensemble) []byte {
+func (b *Board) render(source view.Source, ensembles []Ensemble) []byte {
 	var out, said bytes.Buffer
-	locks := view.Locks{}
-	if s := source; s.Path != "" {
-		locks.Source = &view.Source{Path: s.Path, Fingerprint: s.Fingerprint, Read: s.Read, Error: s.Error}
-	}
+	locks := view.Locks{Source: source}
 	for i := range ensembles {
 		e := &ensembles[i]
 		of := view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
@@ -258,8 +256,8 @@ func (b *Board) view(name string, q url.Values) *shown {
 		for _, e := range b.ensembles {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
-				of.List = conditions(e.Checkup)
-				slices.SortStableFunc(of.List, func(a, b condition) int { return int(b.Verdict - a.Verdict) }) // the worst first
+				of.List = e.Checkup.Findings()
+				slices.SortStableFunc(of.List, func(a, b view.Finding) int { return int(b.Verdict - a.Verdict) }) // the worst first
 				of.More = max(0, len(of.List)-maxQueue)
 				of.List = of.List[:len(of.List)-of.More]
 			}

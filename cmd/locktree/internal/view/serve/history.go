@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -109,7 +110,7 @@ func (c *comparison) lock(a, b *inspect.Report) {
 	path := ""
 	key := func(x inspect.Contender) string { return x.Path }
 	if in := cmp.Or(b, a); in.Kind.Permits != nil { // one client has several nodes, and others when it is granted
-		key = func(x inspect.Contender) string { return view.SessionText(x.Session) + x.ID }
+		key = func(x inspect.Contender) string { return document.Session(x.Session) + x.ID }
 	}
 	if a != nil {
 		path = a.Path

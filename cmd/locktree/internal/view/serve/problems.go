@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -119,7 +120,7 @@ func (p *problemsOf) lost() {
 		}
 		if e.What == "lost" && e.Ensemble == p.e.Name {
 			n++
-			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, view.SessionText(e.Session), clock(e.At)), look(e.Lock))
+			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, document.Session(e.Session), clock(e.At)), look(e.Lock))
 		}
 	}
 }
@@ -225,7 +226,7 @@ func (p *problemsOf) sessions() {
 			from = " of " + s.Address
 		}
 		p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
-			view.SessionText(s.ID), from, s.Nodes, s.Bytes), "")
+			document.Session(s.ID), from, s.Nodes, s.Bytes), "")
 	}
 }
 
@@ -258,7 +259,7 @@ func (p *problemsOf) conditions() {
 		return
 	}
 	n := 0
-	for _, k := range conditions(p.e.Checkup) {
+	for _, k := range p.e.Checkup.Findings() {
 		if k.Verdict != inspect.VerdictFails {
 			continue
 		}
@@ -269,27 +270,6 @@ func (p *problemsOf) conditions() {
 	if n > mostListed {
 		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n-mostListed), "locktree doctor")
 	}
-}
-
-// condition is one of doctor's, with the server it was found at.
-type condition struct {
-	Where string
-	inspect.Condition
-}
-
-func conditions(of *view.CheckupOf) (out []condition) {
-	for _, s := range of.Servers {
-		for _, k := range s.Conditions {
-			out = append(out, condition{s.Server, k})
-		}
-	}
-	for _, k := range of.Together {
-		out = append(out, condition{"all servers", k})
-	}
-	for _, k := range of.Locks {
-		out = append(out, condition{of.Root, k})
-	}
-	return out
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }

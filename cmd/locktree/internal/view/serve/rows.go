@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -129,7 +130,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 		texts = append(texts, in.Payload.Owner.Addr, in.Payload.Owner.Stack)
 	}
 	for _, c := range slices.Concat(in.Holders, in.Waiters) {
-		texts = append(texts, c.ID, c.Host, view.SessionText(c.Session))
+		texts = append(texts, c.ID, c.Host, document.Session(c.Session))
 		if s := e.Snapshot.Sessions[c.Session]; s != nil {
 			texts = append(texts, s.Address)
 		}
@@ -197,7 +198,7 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 		p.Notes = append(p.Notes, "belongs to no session: it stays until somebody deletes it")
 		return p
 	}
-	p.Session = view.SessionText(c.Session)
+	p.Session = document.Session(c.Session)
 	s := e.Snapshot.Sessions[c.Session]
 	if s == nil {
 		return p

@@ -21,7 +21,7 @@ import (
 
 // Setup is what a configuration says: what to look at, and who may look at the page.
 type Setup struct {
-	Source  Source
+	Source  view.Source
 	Targets []Target
 	Door    *Door
 	Stamps  func() string // changes when a file changes from which it was read
@@ -41,7 +41,7 @@ type Service struct {
 	reading sync.Mutex // over reading the configuration again
 	setup   *Setup     // in force
 	stamps  string     // of its files when they were read
-	source  Source
+	source  view.Source
 
 	mu       sync.Mutex
 	watched  map[string]*watched // by ensemble
@@ -53,7 +53,7 @@ type watched struct {
 	end    context.CancelFunc
 	news   chan struct{} // there is another configuration to compare with
 	target Target        // guarded by mu
-	source Source        // of it, guarded by mu
+	source view.Source   // of it, guarded by mu
 }
 
 // Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The

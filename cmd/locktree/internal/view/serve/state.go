@@ -27,21 +27,11 @@ type Ensemble struct {
 	Compare     bool       // it is compared with a configuration
 	Drift       *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt     time.Time
-	DriftSource Source // what it was compared with
-	Plan        string // Drift as text, "" where there is none
+	DriftSource view.Source // what it was compared with
+	Plan        string      // Drift as text, "" where there is none
 	Checkup     *view.CheckupOf
 	CheckAt     time.Time
 	Trouble     string // why drift or conditions could not be looked at
-}
-
-// Source is a configuration that ensembles are compared with.
-type Source struct {
-	Path        string // of its directory; "" without a configuration
-	Files       int
-	Fingerprint string // of its files
-	Read        time.Time
-	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
-	Failed      time.Time // since when
 }
 
 // Options of a Board.
@@ -60,7 +50,7 @@ type Board struct {
 	rendering sync.Mutex // the document, one at a time
 
 	mu        sync.Mutex
-	source    Source
+	source    view.Source
 	ensembles []Ensemble
 	document  []byte // the document of this version; nil before somebody asks
 	history   history
@@ -125,7 +115,7 @@ func (b *Board) news() {
 }
 
 // Show says which ensembles there are, and which configuration they are compared with. What is known of those that stay is kept.
-func (b *Board) Show(source Source, ensembles []Ensemble) {
+func (b *Board) Show(source view.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, e := range ensembles {
@@ -141,7 +131,7 @@ func (b *Board) Show(source Source, ensembles []Ensemble) {
 }
 
 // Reread says what came of reading the configuration again, when it is not used.
-func (b *Board) Reread(source Source) {
+func (b *Board) Reread(source view.Source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.source = source

@@ -53,20 +53,29 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 	_ = client.Close() // it holds nothing
 }
 
-// look looks once more if the session was lost meanwhile.
-func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner, interval time.Duration) (*inspect.Snapshot, error) {
+// look is one look.
+func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner, interval time.Duration) (snap *inspect.Snapshot, err error) {
+	err = Look(ctx, client, t.Patience, func(*recipes.Session) error {
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*interval)
+		defer cancel()
+		snap, err = scanner.Scan(bounded)
+		return err
+	})
+	return snap, err
+}
+
+// Look calls f, which only reads, and calls it once more if the session was lost meanwhile. It waits for a session no longer than
+// patience, and then for as long as f takes.
+func Look(ctx context.Context, client *recipes.Client, patience time.Duration, f func(*recipes.Session) error) error {
 	for again := true; ; again = false {
-		wait, cancel := context.WithTimeout(ctx, t.Patience)
+		wait, cancel := context.WithTimeout(ctx, patience)
 		live, err := client.Session(wait)
 		cancel()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*interval)
-		snap, err := scanner.Scan(bounded)
-		cancel()
-		if err == nil || !again || live.State() != session.StateLost {
-			return snap, err
+		if err = f(live); err == nil || !again || live.State() != session.StateLost {
+			return err
 		}
 	}
 }

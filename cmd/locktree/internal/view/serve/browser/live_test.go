@@ -22,7 +22,7 @@ const (
 	fastPolling = `{ const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 50) }`
 )
 
-func TestAGrantMovesWhileSomebodyLooks(t *testing.T) {
+func TestThePageShowsAGrantWithoutBeingReloaded(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	a, b, c := s.program("billing-1"), s.program("billing-2"), s.program("billing-3")

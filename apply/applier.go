@@ -1,0 +1,215 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// Options say how plans are applied. All may be zero.
+type Options struct {
+	// Events is called for every event, one at a time, from the goroutine that calls Begin or Apply, which waits for it.
+	Events func(Event)
+	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
+	LockTimeout time.Duration
+	// Operation, Who and Version are written into the apply lock for others to read.
+	Operation, Who, Version string
+}
+
+// Applier applies plans that were made before, such as those of package plan/saved.
+type Applier struct {
+	client *recipes.Client
+	opts   Options
+	held   *held // from Begin until Apply
+}
+
+// New returns an Applier that writes as client.
+func New(client *recipes.Client, o Options) *Applier { return &Applier{client: client, opts: o} }
+
+// Run is one apply from the look at the tree to the end: [Begin], Plan, Apply, Close. As long as it holds the apply lock, its plan
+// stays right.
+type Run struct {
+	*Applier
+	ctx           context.Context
+	desired, live *plan.Tree
+}
+
+// Begin takes the apply lock of desired's stack, so that no other apply changes what is read, planned and approved until the
+// end of Apply, and reads what exists.
+//
+// A stack that was never applied has no lock yet, and nothing is created before a plan is approved. Then Apply creates the lock,
+// takes it, and returns a [*StaleError] if another apply was first.
+func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Options) (*Run, error) {
+	r := &Run{Applier: New(client, o), ctx: ctx, desired: desired}
+	if err := r.lockFirst(); err != nil {
+		return nil, err
+	}
+	s, err := client.Session(r.ctx)
+	if err == nil {
+		r.live, err = Read(r.ctx, s, desired)
+	}
+	if err != nil {
+		if lost := context.Cause(r.ctx); lost != nil && ctx.Err() == nil {
+			err = lost
+		}
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// lockFirst takes the apply lock, if there is one.
+func (r *Run) lockFirst() error {
+	if err := r.mayApply(r.desired.Intent.Access, r.desired.Root); err != nil {
+		return err
+	}
+	s, err := r.client.Session(r.ctx)
+	if err != nil {
+		return err
+	}
+	path := plan.LockPath(r.desired.Root, r.desired.Stack)
+	switch stat, err := s.Exists(r.ctx, path); {
+	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
+	case err != nil:
+		return readError(path, err)
+	case stat == nil:
+		return nil
+	}
+	h, err := r.lock(r.ctx, newID(), path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	stop := context.AfterFunc(h.lease.Context(), func() { cancel(h.lost()) })
+	h.end = func() { stop(); cancel(nil) }
+	r.ctx, r.held = ctx, h
+	return nil
+}
+
+// Context is the one of Begin, and also ends, with the cause, when the lock is lost. Ask for approval under it. It ends with Apply and
+// with Close.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Live is what Begin read. It must not be changed.
+func (r *Run) Live() *plan.Tree { return r.live }
+
+// Plan compares what exists with what is declared. The identities in o are those of the client.
+func (r *Run) Plan(o plan.Options) *plan.Plan {
+	o.Identities = Identities(r.client)
+	return plan.Diff(r.live, r.desired, o)
+}
+
+// Close releases the lock, if there was no Apply. It is harmless otherwise.
+func (r *Run) Close() {
+	if h := r.held; h != nil {
+		r.held = nil
+		h.unlock(r.ctx)
+	}
+}
+
+// Identities are those that the servers see in a client, as far as a client can know them.
+func Identities(c *recipes.Client) []plan.Identity {
+	var out []plan.Identity
+	for _, id := range c.Identities() {
+		out = append(out, plan.Identity(id))
+	}
+	return out
+}
+
+// Apply applies the plan: under the lock of Begin, which it releases; or, for a plan that was made before, under a lock that it
+// takes itself. With a plan without changes it does nothing and needs no lock.
+//
+// Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
+// transaction is still determined, with a separate context, and the access lists that are
+// left are noted for the next apply.
+func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
+	j := x.job(p)
+	defer func() { j.unlock(ctx) }()
+	x.held = nil
+	if err := j.permitted(); err != nil {
+		return nil, err
+	}
+	res := &Result{Counts: p.Summary()}
+	if p.HasChanges() {
+		if err := j.run(ctx, res); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range p.Outputs {
+		if o.After != nil {
+			res.Outputs = append(res.Outputs, *o.After)
+		}
+	}
+	res.Elapsed = time.Since(j.start)
+	j.emit(Finished{Result: *res})
+	return res, nil
+}
+
+// Check reports whether Apply would refuse the plan now, and writes nothing: because
+// something has changed since the plan, a lock that has to be idle is in use, a
+// transaction is too large or, without LockTimeout, another apply holds the lock. Its
+// errors are those of Apply. Things may still change before Apply. Check is for plans of
+// several ensembles, which cannot share a transaction: if one of them would be refused
+// anyway, none is written.
+func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
+	r := x.job(p)
+	if err := r.permitted(); err != nil || !p.HasChanges() {
+		return err
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	// If we have the lock, or would wait for it, it is no reason for Apply to refuse.
+	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
+		return err
+	}
+	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
+}
+
+// job begins one apply. If Begin took the lock, the job has the id that was written into it.
+func (x *Applier) job(p *plan.Plan) *job {
+	r := &job{x: x, p: p.Keyed(newID() + newID()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	if r.fresh {
+		r.id, r.s = r.held.id, r.held.s
+	}
+	return r
+}
+
+func (x *Applier) emit(e Event) {
+	if x.opts.Events != nil {
+		x.opts.Events(e)
+	}
+}
+
+// mayApply refuses a connection that is not one of the declared administrators: an apply by anybody else
+// would fail at some write, or create nodes that the administrators cannot change. It does not matter who
+// planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
+func (x *Applier) mayApply(declared *plan.Access, root string) error {
+	if declared == nil {
+		return nil
+	}
+	if sure, perhaps := declared.Admins.Rights(us(x.client)...); sure|perhaps != 0 {
+		return nil
+	}
+	admins := plan.Names(declared.Admins)
+	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.client), ", "), strings.Join(admins, ", "))
+	if slices.ContainsFunc(x.client.Identities(), func(id session.Identity) bool {
+		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
+	}) {
+		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
+	}
+	return &NodeError{
+		Path: root, Op: "apply to", Why: why,
+		Written: nothingWritten,
+		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
+	}
+}

@@ -1,0 +1,80 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The record may be lost or damaged: the next plan says so and counts as a change, and after it the stack is as it was.
+func TestARecordThatIsLostIsWrittenAgain(t *testing.T) {
+	path := plan.IndexPath(testRoot, testStack)
+	rapid.Check(t, func(t *rapid.T) {
+		tree := trees().Draw(t, "tree")
+		m := newModel(testRoot, testStack)
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}))
+		if len(tree.Nodes) == 0 {
+			return
+		}
+		current, summary := m.read(t, testRoot, testStack), "Record is damaged"
+		if rapid.Bool().Draw(t, "deleted") {
+			delete(m.nodes, path)
+			current, summary = m.read(t, testRoot, testStack), "Record is missing"
+		} else {
+			current.Index, current.IndexTrouble = nil, "cut off"
+		}
+		p := plan.Diff(current, tree, plan.Options{Identities: us})
+		require.True(t, p.HasChanges())
+		require.Equal(t, plan.Counts{}, p.Summary())
+		require.Equal(t, summary, p.Problems[len(p.Problems)-1].Summary)
+		m.apply(t, p)
+		again := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us})
+		require.False(t, again.HasChanges())
+		require.Empty(t, again.Drifted)
+	})
+}
+
+// What moves left behind goes with an apply that has something else to do: not with
+// one that was not asked about it.
+func TestTombstoneStaysOutsideTheTargets(t *testing.T) {
+	m := applied(t, base())
+	moved := base()
+	moved.Nodes[3].Path = "/locks/solo2"
+	m.apply(t, replan(t, m, moved))
+	require.NotNil(t, m.nodes["/locks/solo"])
+	moved.Nodes[0].Payload.Protect = true
+	p := plan.Diff(m.read(t, testRoot, testStack), moved, plan.Options{Identities: us, Targets: []string{string(moved.Nodes[0].Addr)}})
+	require.True(t, p.HasChanges())
+	for i := range p.Changes {
+		require.NotEqual(t, plan.Delete, p.Changes[i].Action)
+	}
+	require.Contains(t, actions(replan(t, m, moved)), "- /locks/solo", "with everything else it goes")
+}
+
+// The record named each node of a namespace that was replaced by a lock, or forgotten without what is in it: what must not grow
+// with the number of locks did, up to a transaction for each of them.
+func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
+	nodes := []*plan.Node{declare("/locks/many", kind.Namespace, addr("namespace.many"))}
+	for i := range 3000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/many/%04d-%s", i, strings.Repeat("x", 240)), kind.Mutex, addr(fmt.Sprintf("namespace.many.mutex.m%d", i))))
+	}
+	m := newModel(testRoot, testStack)
+	m.inTransactions(t, plan.Diff(m.read(t, testRoot, testStack), declared(nodes...), plan.Options{Identities: us}), plan.MaxTransaction)
+
+	p := plan.Diff(m.read(t, testRoot, testStack), declared(declare("/locks/many", kind.Mutex, addr("namespace.many"))), plan.Options{Identities: us, AllowMassDestroy: true})
+	require.True(t, p.Applyable(), "%v", p.Problems)
+	require.Equal(t, plan.Counts{Add: 1, Destroy: 3001}, p.Summary())
+	require.Less(t, len(p.Batches), 5)
+
+	none := declared()
+	none.Intent.Removals = []plan.Removal{{From: "namespace.many"}}
+	require.True(t, replan(t, m, none).HasChanges())
+	p = plan.Diff(m.read(t, testRoot, testStack), none, plan.Options{Identities: us, Excludes: []string{"namespace.many.mutex.*"}})
+	require.False(t, p.HasChanges())
+}

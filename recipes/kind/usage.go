@@ -1,0 +1,129 @@
+package kind
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Party is a contender as it was seen: a holder or a waiter.
+type Party struct {
+	Path    string
+	Name    string // as found, like Path and Data; in all other strings control characters are escaped
+	GUID    string // the id by which its client recognises it
+	Seq     int32
+	Shared  bool          // a reader
+	Writer  string        // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	ID      string        // who it says it is
+	Host    string        // where it runs
+	PID     int           // its process
+	Since   time.Time     // when it queued
+	Held    time.Time     // when it was granted, which only clients of this library write, after a wait; else zero
+	Session int64         // the session that owns the node; 0 if it was not read
+	Token   uint64        // czxid: the fencing token it has, or will have
+	Revoked bool          // it has been asked to release the lock
+	Permits int           // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
+	Retains time.Duration // for how long its client may keep the lock while it does not use it and nobody else queues; else 0
+	Data    []byte        // as found
+}
+
+// String writes "host-a/4121, session 0x1000123".
+func (p Party) String() string {
+	who := cmp.Or(p.ID, p.Name)
+	if p.Session != 0 {
+		who += fmt.Sprintf(", session %#x", uint64(p.Session))
+	}
+	return who
+}
+
+// Usage is who used a lock when it was looked at.
+//
+// It informs people and warns in advance. Whether a lock is idle when it is deleted is decided by
+// ZooKeeper, which deletes no node that has children.
+type Usage struct {
+	// Holders and Waiters are in the order of the queue.
+	Holders, Waiters []Party
+	// Junk are children that are not contenders of any known client, sorted. Like every
+	// child they prevent deletion.
+	Junk []string
+}
+
+// Busy reports whether there is anything in the lock's queues. A nil Usage is idle.
+func (u *Usage) Busy() bool {
+	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
+}
+
+// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter".
+func (u *Usage) String() string {
+	if !u.Busy() {
+		return "nobody"
+	}
+	var parts []string
+	holders := PerClient(u.Holders)
+	for _, g := range []struct {
+		n    int
+		noun string
+		who  []Party
+	}{{len(holders), "holder", holders}, {len(PerClient(u.Waiters)), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
+		switch {
+		case g.n == 1:
+			parts = append(parts, fmt.Sprintf("1 %s%s", g.noun, ids(g.who)))
+		case g.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss%s", g.n, g.noun, ids(g.who)))
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// List names everybody: "held by host-a/4121, session 0x1000123".
+func (u *Usage) List() (out []string) {
+	for _, p := range u.Holders {
+		out = append(out, "held by "+p.String())
+	}
+	for _, p := range u.Waiters {
+		out = append(out, "waited for by "+p.String())
+	}
+	for _, junk := range u.Junk {
+		out = append(out, "foreign child "+junk)
+	}
+	return out
+}
+
+// PerClient keeps the first of each client's nodes and adds up its permits: a semaphore has one for each. A node whose session
+// could not be read may be anybody's.
+func PerClient(all []Party) (out []Party) {
+	type client struct {
+		session int64
+		id      string
+	}
+	at := map[client]int{}
+	for _, p := range all {
+		key := client{p.Session, p.ID}
+		if i, seen := at[key]; seen && p.Session != 0 {
+			out[i].Permits += p.Permits
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, p)
+	}
+	return out
+}
+
+// ids lists the first three, which fit on a line.
+func ids(who []Party) string {
+	var ids []string
+	for _, p := range who {
+		if p.ID != "" && len(ids) < 3 {
+			ids = append(ids, p.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	more := ""
+	if len(who) > len(ids) {
+		more = ", ..."
+	}
+	return " (" + strings.Join(ids, ", ") + more + ")"
+}

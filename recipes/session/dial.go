@@ -1,0 +1,222 @@
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"time"
+)
+
+// stayConnected connects the session to one server after another until it is over. A link is made, read and forgotten by this
+// goroutine alone, the last one before the next.
+func (s *Session) stayConnected() {
+	defer close(s.joined)
+	defer s.running.Wait()
+	for s.live.Err() == nil {
+		most, _ := s.hurry()
+		t, pass, first := s.hosts.next(most)
+		// After a failure the next server is tried at once; a pause comes only when all have failed.
+		if first && pass > 0 && !s.pause(pass) {
+			return
+		}
+		if l := s.connect(t, pass); l != nil {
+			began := time.Now()
+			l.serve()
+			if time.Since(began) >= settled {
+				s.hosts.restart()
+			}
+		}
+	}
+}
+
+// settled is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
+// and drops them would be dialled in a tight loop.
+const settled = time.Second
+
+// connect makes one attempt at a server: dialling, TLS and the connect request. It returns nil if the session is not granted.
+func (s *Session) connect(t target, pass int) *link {
+	ctx, cancel := context.WithTimeout(s.live, s.budget(pass))
+	defer cancel()
+	s.hosts.trying(t, "still connecting")
+	conn, shown, err := s.open(ctx, t)
+	if err != nil {
+		s.blame(t, explain(err))
+		return nil
+	}
+	s.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
+	l, err := s.handshake(ctx, conn, t)
+	if err != nil {
+		hangUp(conn)
+		s.blame(t, explainSilence(ownFault(shown, err)))
+		return nil
+	}
+	return l
+}
+
+// handshake asks a server for the session: a new one at first, then always the same.
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t target) (*link, error) {
+	s.mu.Lock()
+	say := connectFrame(s.Zxid(), s.timeout, s.id, []byte(s.password))
+	s.mu.Unlock()
+	var answer grant
+	asked := s.clock.now()
+	err := talk(ctx, conn, say, func(r io.Reader) (err error) {
+		answer, err = readGrant(r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := newLink(s, conn, t, asked, time.Duration(answer.timeout)*time.Millisecond)
+	return l, s.granted(answer, l)
+}
+
+// talk writes say and lets hear read the answer. When ctx ends it hangs up.
+func talk(ctx context.Context, conn net.Conn, say []byte, hear func(io.Reader) error) error {
+	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
+	_, _ = conn.Write(say) // if that fails, hear finds out. If the peer sent garbage before it hung up, that explains more
+	err := hear(conn)
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// hangUp closes the socket. tls.Conn.Close would first send an alert, waiting up to five seconds for a peer that does not
+// read, and the goroutine that found the connection dead would wait with it.
+func hangUp(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	_ = conn.Close()
+}
+
+// blame notes why there is no connection to a server, unless that is because the session is over.
+func (s *Session) blame(t target, cause string) {
+	if s.Err() == nil {
+		s.hosts.blame(t, cause)
+	}
+}
+
+// pause waits between two passes over the servers, with a jitter that grows from pass to pass, so that the clients of a
+// restarted ensemble do not come back in step. Before there is a session it takes a second and up to T/6. Later it grows to the
+// longest that the session can spare. It returns false when the session ends meanwhile.
+func (s *Session) pause(pass int) bool {
+	var d time.Duration
+	if most, _ := s.hurry(); most > 0 {
+		most = min(s.Timeout()/32<<min(pass-1, 6), most)
+		d = most/2 + rand.N(most/2+1)
+	} else {
+		d = time.Second + rand.N(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6)+1)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.live.Done():
+		return false
+	}
+}
+
+// budget bounds one attempt: dialling, TLS and the answer to the connect request. A silent server is noticed 2T/3 after its
+// last answer, so all servers together get the remaining T/3: one that accepts and says nothing must not cost the session.
+// After a failed pass the budget doubles, for slow networks, but not while something is held: no lease could be kept there.
+// With many servers each still gets half a second, or T/6 of a short session.
+func (s *Session) budget(pass int) time.Duration {
+	if _, held := s.hurry(); held {
+		pass = 0
+	}
+	t, n := s.Timeout(), time.Duration(s.hosts.size())
+	each := max(t/3/n, min(t/6, 500*time.Millisecond))
+	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)
+	if s.ID() == 0 { // Dial waits for this one
+		each = min(each, s.client.cfg.ConnectTimeout*4/5)
+	}
+	return each
+}
+
+// dialGrace is how long the end of a session waits for a Dialer to obey its context.
+const dialGrace = time.Second
+
+// dial runs the Dialer within ctx. Config.Dialer may not obey ctx: then its goroutine is left behind, and closes the
+// connection if one comes after all. When the session is over dial waits a little first, so that a Dialer that is only slow
+// leaves nothing behind after Close.
+func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialled, ended := make(chan result), make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := s.client.cfg.Dialer(ctx, "tcp", addr)
+		select {
+		case dialled <- result{conn, err}:
+		case <-ctx.Done(): // nobody takes it any more
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-dialled:
+		return r.conn, r.err
+	case <-ctx.Done():
+	}
+	if s.live.Err() != nil {
+		grace := time.NewTimer(dialGrace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// explain turns an attempt's error into a text that a person can act on.
+func explain(err error) string {
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	var dns *net.DNSError
+	var expired *expiredError
+	switch {
+	case errors.As(err, &expired):
+		return expired.Error()
+	case errors.As(err, &record):
+		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
+	case errors.As(err, &dns):
+		return dns.Error()
+	case timedOut(err):
+		return "no connection in the time allowed for one attempt"
+	case errors.As(err, &op) && op.Err != nil:
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// explainSilence is explain for a connection that was accepted and ended before a session was granted.
+func explainSilence(err error) string {
+	var expired *expiredError
+	switch {
+	case errors.As(err, &expired):
+		return expired.Error()
+	case timedOut(err):
+		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
+	}
+	return explain(err)
+}
+
+// explainLoss is explain for a connection that carried the session.
+func explainLoss(err error) string {
+	if timedOut(err) {
+		return "it stopped answering"
+	}
+	return "the connection ended: " + explain(err) // whoever ended it
+}

@@ -1,0 +1,350 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// go-zookeeper panics on the 8-byte frame, allocates 1.2 GB for HTTP and waits for ever for a stalled handshake.
+func TestHostilePeerDuringHandshake(t *testing.T) {
+	random := make([]byte, 4096)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(random)
+	random[0] |= 0x80
+	for name, c := range map[string]struct {
+		peer hostile.Script
+		says string
+	}{
+		"HTTP":              {hostile.Saying([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")), "answers in HTTP"},
+		"TLS alert":         {hostile.Saying([]byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}), "connect with TLS"},
+		"random bytes":      {hostile.Saying(random), "frame length"},
+		"8-byte frame":      {hostile.Saying(hostile.Cat(hostile.Be32(4), hostile.Be32(-1))), "frame length of 4"},
+		"huge length":       {hostile.Saying(hostile.Be32(0x7fffffff)), "frame length of 2147483647"},
+		"negative length":   {hostile.Saying(hostile.Be32(-1)), "frame length of -1"},
+		"mute":              {hostile.Silence, "did not answer"},
+		"stalled in length": {hostile.Saying([]byte{0, 0}), "did not answer"},
+		"stalled in body":   {hostile.Saying(hostile.Cat(hostile.Be32(36), hostile.Be32(0))), "did not answer"},
+		"hangs up":          {func(c net.Conn) { hostile.ReadFrame(c) }, "closed the connection"},
+		"hangs up at once":  {func(net.Conn) {}, "closed the connection"},
+		"password of -5":    {hostile.Saying(hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(9000), hostile.Be64(7), hostile.Be32(-5))...)), "malformed answer"},
+		"timeout of 0":      {hostile.Saying(grantOf(7, 0)), "timeout of 0 ms"},
+		"negative timeout":  {hostile.Saying(grantOf(7, -4)), "timeout of -4 ms"},
+		"session of 0":      {hostile.Saying(grantOf(0, 9000)), "session 0x0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
+				began := time.Now()
+				_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+				require.ErrorIs(t, err, ErrUnreachable)
+				require.ErrorContains(t, err, "bad:2181: ")
+				require.ErrorContains(t, err, c.says)
+				require.LessOrEqual(t, time.Since(began), 8*time.Second, "5 s of ConnectTimeout and 3 to clean up")
+				p.wg.Wait()
+			})
+		})
+	}
+}
+
+// A server that turns hostile once it has given a session. "wrong" answers the listing of /a.
+func TestHostilePeerAfterHandshake(t *testing.T) {
+	header := func(xid int32) []byte { return hostile.Cat(hostile.Be32(xid), hostile.Be64(9), hostile.Be32(0)) }
+	for name, wrong := range map[string]func(xid int32) []byte{
+		"8-byte frame":          func(int32) []byte { return hostile.Cat(hostile.Be32(4), hostile.Be32(-1)) },
+		"length beyond maximum": func(int32) []byte { return hostile.Be32(maxReply + 1) },
+		"negative vector":       func(xid int32) []byte { return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(-1))...) },
+		"vector beyond frame": func(xid int32) []byte {
+			return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(1<<28), make([]byte, 80))...)
+		},
+		"string beyond frame": func(xid int32) []byte {
+			return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(1), hostile.Be32(99), make([]byte, 80))...)
+		},
+		"negative string": func(xid int32) []byte {
+			return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(1), hostile.Be32(-1), make([]byte, 80))...)
+		},
+		"stat cut short": func(xid int32) []byte {
+			return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(0), make([]byte, statSize-1))...)
+		},
+		"nobody's xid":      func(xid int32) []byte { return hostile.Frame(header(xid + 77)...) },
+		"xid of -3":         func(int32) []byte { return hostile.Frame(header(-3)...) },
+		"pong without ping": func(int32) []byte { return hostile.Frame(header(jute.XidPing)...) },
+		"event cut short": func(int32) []byte {
+			return hostile.Frame(hostile.Cat(header(jute.XidEvent), hostile.Be32(3), hostile.Be32(3), hostile.Be32(50))...)
+		},
+		"event of nothing": func(int32) []byte { return hostile.Frame(header(jute.XidEvent)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte { return wrong(r.xid) })}}
+				c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+				require.NoError(t, err)
+				s, err := c.Session(t.Context())
+				require.NoError(t, err)
+				_, _, err = s.Children(t.Context(), "/a")
+				if name == "length beyond maximum" {
+					require.ErrorIs(t, err, ErrReplyTooLarge)
+					require.ErrorContains(t, err, "it is 16777217 bytes long, and this client reads up to 16777216 (Config.MaxReply)")
+				} else {
+					require.ErrorIs(t, err, ErrProtocol)
+				}
+				require.Equal(t, OutcomeUnknown, OutcomeOf(err))
+				require.Equal(t, 1+maxRetries, p.dials, "each violation costs a connection, and the asking ends")
+				_ = c.Close() // an error when the peer is not back yet
+				p.wg.Wait()
+			})
+		})
+	}
+}
+
+// Callers index a transaction's results by operation.
+func TestHostilePeerAnswersTransactionShort(t *testing.T) {
+	done := hostile.Cat(hostile.Be32(-1), []byte{1}, hostile.Be32(-1))
+	for name, results := range map[string][]byte{
+		"too few":      done,
+		"too many":     hostile.Cat(hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0), hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0), done),
+		"unknown type": hostile.Cat(hostile.Be32(15), []byte{0}, hostile.Be32(0), done),
+		"without end":  hostile.Cat(hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte {
+					return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(9), hostile.Be32(0), results)...)
+				})}}
+				c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+				require.NoError(t, err)
+				s, _ := c.Session(t.Context())
+				before := s.Deadline()
+				time.Sleep(time.Millisecond)
+				err = s.Confirm(t.Context(), "/a")
+				require.ErrorIs(t, err, ErrProtocol)
+				require.Equal(t, OutcomeUnknown, OutcomeOf(err))
+				require.Equal(t, before, s.Deadline(), "a malformed answer proves no commit")
+				_ = c.Close() // an error when the peer is not back yet
+				p.wg.Wait()
+			})
+		})
+	}
+}
+
+func TestMemoryBoundedByWhatArrives(t *testing.T) {
+	claim := hostile.Cat(hostile.Be32(maxReply), make([]byte, 100)) // 16 MB announced, 100 bytes sent, then silence
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(request) []byte { return claim })}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err = s.Children(t.Context(), "/a")
+		require.ErrorContains(t, err, "of a frame's 16777216 bytes")
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<20), "by four connections")
+		_ = c.Close() // an error when the peer is not back yet
+		p.wg.Wait()
+	})
+}
+
+// A frame that stalls half way must not hold the session longer than T/3.
+func TestStalledFrameCostsThirdOfTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stall := answering(7, 9000, func(r request) []byte { return hostile.Cat(hostile.Be32(100), hostile.Be32(r.xid)) })
+		p := &peers{scripts: map[string]hostile.Script{"a:2181": stall}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		began, changed := time.Now(), s.Changed()
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		go func() { _, _ = s.Exists(ctx, "/a") }()
+		<-changed
+		require.Equal(t, 3*time.Second, time.Since(began))
+		_ = c.Close() // an error when the peer is not back yet
+		p.wg.Wait()
+	})
+}
+
+// One mute server holds go-zookeeper for 6.67 session timeouts although the next one is healthy.
+func TestMuteServerDoesNotCostTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangUp func()
+		gone, once := make(chan struct{}), false
+		good := answering(7, 12000, func(r request) []byte { return nil })
+		p := &peers{scripts: map[string]hostile.Script{"mute:2181": hostile.Silence, "mute2:2181": hostile.Silence, "good:2181": func(c net.Conn) {
+			if !once {
+				once, hangUp = true, func() { c.Close(); close(gone) }
+			}
+			good(c)
+		}}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"mute,mute2,good"}, Dialer: p.dial, SessionTimeout: 12 * time.Second})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		time.Sleep(time.Minute)
+		began := time.Now()
+		hangUp()
+		<-gone
+		synctest.Wait()
+		require.Equal(t, StateSuspect, s.State())
+		<-s.Changed()
+		require.Equal(t, StateActive, s.State(), "found the good server again")
+		require.LessOrEqual(t, time.Since(began), 4*time.Second, "T/3")
+		require.NoError(t, c.Close())
+		p.wg.Wait()
+	})
+}
+
+// samuel/go-zookeeper: a host provider that never says retryStart made 850,411 dials in ten minutes.
+func TestReconnectIsPaced(t *testing.T) {
+	for name, peer := range map[string]hostile.Script{
+		"refused":             nil,
+		"hangs up":            func(net.Conn) {},
+		"grants and hangs up": func(c net.Conn) { hostile.ReadFrame(c); _, _ = c.Write(grantOf(7, 40_000)) },
+		"grants and misspeaks": func(c net.Conn) {
+			hostile.ReadFrame(c)
+			_, _ = c.Write(hostile.Cat(grantOf(7, 40_000), hostile.Be32(3)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peers{scripts: map[string]hostile.Script{}}
+				if peer != nil {
+					p.scripts["a:2181"], p.scripts["b:2181"] = peer, peer
+				}
+				var dials []time.Time
+				dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials = append(dials, time.Now())
+					return p.dial(ctx, network, address)
+				}
+				c, err := newClient(Config{Servers: []string{"a", "b"}, Dialer: dial, ConnectTimeout: time.Minute}, seam.Seams{})
+				require.NoError(t, err)
+				s := newSession(c)
+				go s.stayConnected()
+				time.Sleep(30 * time.Second)
+				s.lose(errors.New("enough"))
+				<-s.joined
+				pause := time.Second
+				if s.id != 0 {
+					pause = 40 * time.Second / 64
+				}
+				require.Zero(t, dials[1].Sub(dials[0]), "the other server is tried at once")
+				require.GreaterOrEqual(t, dials[2].Sub(dials[1]), pause, "and then there is a pause")
+				require.GreaterOrEqual(t, len(dials), 12, "it goes on trying")
+				require.LessOrEqual(t, len(dials), 66, "two servers, at most one pass a second or a session timeout's 64th")
+				c.end()
+				p.wg.Wait()
+			})
+		})
+	}
+}
+
+func TestUnreachableNamesEveryServerAndCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{scripts: map[string]hostile.Script{"mute:2181": hostile.Silence, "web:80": hostile.Saying([]byte("HTTP/1.1 404 Not Found\r\n\r\n"))}}
+		_, err := Dial(t.Context(), Config{Servers: []string{"down", "mute", "web:80"}, Dialer: p.dial})
+		require.ErrorIs(t, err, ErrUnreachable)
+		for _, part := range []string{"no session within 5s", "down:2181: connection refused", "mute:2181: it accepted", "web:80: recipes: protocol violation: it answers in HTTP"} {
+			require.ErrorContains(t, err, part)
+		}
+		p.wg.Wait()
+	})
+}
+
+func TestDialObeysContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{scripts: map[string]hostile.Script{"mute:2181": hostile.Silence}}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 700*time.Millisecond, errors.New("the user left"))
+		defer cancel()
+		began := time.Now()
+		_, err := Dial(ctx, Config{Servers: []string{"mute"}, Dialer: p.dial})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorContains(t, err, "the user left")
+		require.LessOrEqual(t, time.Since(began), 3700*time.Millisecond)
+		p.wg.Wait()
+	})
+}
+
+// Requests have passwords in auth frames and session passwords in handshakes.
+func TestSecretsInNoErrorOrLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(request) []byte { return hostile.Be32(5) })}}
+		c, err := Dial(t.Context(), Config{
+			Servers: []string{"bad"}, Dialer: p.dial, Logger: textLogger(&logged),
+			Auth: []Auth{{"digest", "alice:hunter2"}},
+		})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		_, _, err = s.Get(t.Context(), "/a")
+		require.Error(t, err)
+		_ = c.Close() // an error when the peer is not back yet
+		p.wg.Wait()
+		require.Contains(t, logged.String(), "session lost")
+		require.False(t, strings.Contains(logged.String()+err.Error(), "hunter2"))
+	})
+}
+
+func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next grant closed a closed channel
+	synctest.Test(t, func(t *testing.T) {
+		_, s := open(t, zktest.Start(t), func(c *Config) {
+			c.Trace = func(e Event) { // in the midst of a grant, with the session's mutex held
+				if e.Type == EventConnected && e.Session.links <= 3 {
+					l := e.Session.link
+					go l.fail(errSilent)
+					for over := false; !over; runtime.Gosched() {
+						l.mu.Lock()
+						over = l.state == linkDead
+						l.mu.Unlock()
+					}
+				}
+			}
+		})
+		s.present().fail(errSilent)
+		time.Sleep(10 * time.Second)
+		_, _, err := s.Get(t.Context(), "/")
+		require.NoError(t, err)
+		require.Equal(t, StateActive, s.State())
+		require.Equal(t, 4, s.Stats().Connections)
+	})
+}
+
+// A server that loses a request and goes on would keep its caller waiting for ever: contexts need not end.
+func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
+	for name, lose := range map[string]zktest.Fault{"request lost": zktest.DropRequest, "reply lost": zktest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				_, s := open(t, srv)
+				id := s.ID()
+				rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
+				got := make(chan error, 1)
+				go func() {
+					_, err := s.Create(context.Background(), "/a", nil, 0, openACL)
+					got <- err
+				}()
+				<-rule.Hit()
+				time.Sleep(time.Second)
+				require.Empty(t, got, "nothing tells yet that the answer will not come")
+				_, _, err := s.Get(t.Context(), "/")
+				require.NoError(t, err, "asked again on the next connection")
+				err = <-got
+				require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
+				require.Equal(t, id, s.ID())
+			})
+		})
+	}
+}

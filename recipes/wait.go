@@ -1,0 +1,241 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// waiter is an entry whose turn is waited for. Whoever makes one ends it.
+type waiter struct {
+	*entry
+	own own // the last node
+	way way
+
+	news   chan struct{} // of capacity 1: wakes next; see waker
+	wake   func()
+	queued bool // others were ahead: it is not on arrival any more
+	late   bool // it has waited for a moment
+	turn   bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
+	total  int  // contenders in the newest listing
+}
+
+// way are the watches on those ahead of a waiter.
+type way struct {
+	behind *session.Watch // on what is in the way; see wayClear
+	before *session.Watch // on the contender ahead of that; see lookAhead
+	looked bool           // lookAhead has watched our node
+}
+
+// forget stops the watches.
+func (w *way) forget() { w.behind, w.before = stop(w.behind), stop(w.before) }
+
+// waiter begins to wait.
+func (e *entry) waiter() *waiter { return &waiter{entry: e, own: own{k: e.node()}} }
+
+// end stops what watches our node, and the way.
+func (w *waiter) end() {
+	w.way.forget()
+	w.own.unwatch()
+}
+
+// fact is the first of the two that a grant rests on: see prove.
+type fact int
+
+const (
+	created  fact = iota // a listing that was sent behind the create admits us
+	listed               // a later one does
+	departed             // our predecessor, the front, has gone
+)
+
+// admission is what the queue says once it admits us.
+type admission struct {
+	fact    fact
+	written bool // a committed write was made after that, or by it
+}
+
+// arrived is the admission of an arrival whose listing admits it: the create was the write. That of an inherited place may name
+// another goroutine of this client.
+func (a arrival) arrived() admission { return admission{fact: created, written: a.named()} }
+
+// reach waits until the lock is ours, through the gate if there is one.
+func (w *waiter) reach(ctx context.Context, lists [][]string) (grant, error) {
+	if !w.in.Gate {
+		return w.wait(ctx, lists)
+	}
+	if _, err := w.admitted(ctx, lists); err != nil {
+		return grant{}, err
+	}
+	return w.serve(ctx)
+}
+
+// wait returns when the contender is admitted and that is proven.
+func (w *waiter) wait(ctx context.Context, lists [][]string) (grant, error) {
+	for ; ; lists = nil {
+		ad, err := w.admitted(ctx, lists)
+		if err != nil {
+			return grant{}, err
+		}
+		if g, done, err := w.prove(ctx, ad); done || err != nil {
+			return g, err
+		}
+	}
+}
+
+// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds
+// nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
+func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
+	defer w.way.forget()
+	a := arrival{w.entry, lists}
+	var children []string
+	if lists != nil {
+		ad, children = a.arrived(), lists[0]
+	}
+	for missing := false; ; children = nil {
+		if children == nil {
+			if children, ad, err = w.list(ctx); err != nil {
+				return ad, err
+			}
+		}
+		var v verdict
+		err := v.decide(w.in, w.d.params, children, w.node().name)
+		if err == nil {
+			w.total = v.total
+		}
+		switch {
+		case err != nil && missing:
+			return ad, lostError(w.node().path, err)
+		case err != nil:
+			missing = true
+			continue
+		case v.granted:
+			return ad, nil
+		}
+		if err := w.behind(w.node().dir, &v); err != nil {
+			return ad, err
+		}
+		if first, err := w.wayClear(ctx, &v); first || err != nil {
+			return admission{fact: departed}, err // it is newer than what was written before
+		}
+	}
+}
+
+// list reads the queue again. Where a write will be needed (see prove) it goes with the listing, in one round trip.
+func (w *waiter) list(ctx context.Context) (children []string, ad admission, err error) {
+	k := w.node()
+	ad.fact = listed
+	if w.own.w != nil && !w.own.silent() { // a listing has its name, and does not say whose it is by now
+		w.own.unwatch()
+		if err := w.own.read(ctx, w.waker()); err != nil {
+			return nil, ad, w.timedOut(ctx, err)
+		}
+	}
+	if !w.in.Gate && !w.permits() && w.named() && !w.vouched() {
+		err = retry(ctx, w.e.s, unanswered, func() error {
+			b := w.e.s.Batch()
+			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.path, Version: -1}), b.List(k.dir)
+			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
+				return err
+			}
+			if ad.written = true; list.Wait(ctx) == nil {
+				children = list.Names()
+			}
+			return nil
+		})
+		switch {
+		case isNoNode(err):
+			return nil, ad, lostError(k.path, nil)
+		case errors.Is(err, zk.ErrNoAuth): // we may read the queue but not our own node
+			w.own.hidden = true
+		case err != nil:
+			return nil, ad, w.timedOut(ctx, err)
+		}
+	}
+	if children == nil { // a later listing is of a later state: servers never go back in one session
+		switch children, err = listChildren(ctx, w.e.s, k.dir); {
+		case isNoNode(err): // our node went before its parent
+			return nil, ad, lostError(k.path, err)
+		case err != nil:
+			return nil, ad, w.timedOut(ctx, err)
+		}
+	}
+	return children, ad, nil
+}
+
+// behind records who is ahead. It refuses a Try, a queue that is full, and a request that can never be granted.
+func (w *waiter) behind(dir string, v *verdict) error {
+	if err := w.possible(); err != nil {
+		return err
+	}
+	w.position = v.position
+	// About the same holder we may know more by now than its name.
+	if w.holder == nil || w.holder.Name != v.first.Name {
+		w.holder = &rival{Contender: *v.first, dir: dir}
+	}
+	v.first = nil // it keeps the whole line
+	if w.a.try {
+		return w.held()
+	}
+	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
+	if !w.queued && w.d.waiters > 0 && v.waiters >= w.d.waiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.path, w.d.waiters)
+	}
+	w.tellLocal()
+	w.queued = true
+	w.a.waits(w.node().path, w.held)
+	return nil
+}
+
+// wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first;
+// otherwise the caller lists again.
+//
+// How we know without a listing that we are the first: a contender that was granted after a wait says so in its own node, in
+// a long queue at once (mark). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow,
+// so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
+// prove). The chain starts at a listing that shows the predecessor first, which a short queue has in time (lookAhead). A
+// predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks it: then we list.
+func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err error) {
+	ordered := w.in.Marked || w.in.Gate
+	first = v.head && ordered
+	ready := func() {}
+	defer func() { ready() }()
+	for {
+		held, err := w.watchAhead(ctx, v)
+		if isNoNode(err) {
+			return first && (w.in.Gate || w.own.silent()), nil
+		}
+		if err != nil {
+			return false, w.timedOut(ctx, err)
+		}
+		if w.way.behind == nil {
+			return false, nil
+		}
+		first = first || held && ordered
+		if w.turn = first || w.long(); first && !w.in.Gate {
+			ready() // we are next: see prove
+			ready = w.e.s.Ready(w.node().path)
+		}
+		if w.late {
+			w.identify(ctx)
+		}
+		event, err := w.next(ctx, w.way.behind)
+		if b := w.way.behind; b != nil && b.Event() != 0 { // what it told must not be used once the declaration has been read again
+			w.way.behind = stop(b)
+		}
+		if err != nil {
+			return false, err
+		}
+		switch event {
+		case zk.EventNodeDeleted:
+			return first && (w.in.Gate || w.own.silent()), nil
+		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
+		default:
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,47 @@
+// Package effort is where a test of this repository says which runs it belongs to. Most tests say nothing and run every day, in
+// `make test`. Long ones are proofs, which `make prove` runs. `.ci/tests` finds both by the calls in the tests, and sets TESTS to
+// "everyday" or "proofs". Plain `go test` does not set it, and runs every test that it is asked for.
+package effort
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+// Build is a way to compile tests.
+type Build string
+
+const (
+	Raced   Build = "with the race detector"
+	Unraced Build = "without the race detector"
+)
+
+// Proof says that only `make prove` runs the test: in these builds, or in both if it names none.
+func Proof(t testing.TB, builds ...Build) {
+	t.Helper()
+	switch tests := os.Getenv("TESTS"); {
+	case tests == "everyday":
+		t.Skip("make prove runs this")
+	case tests == "proofs" && len(builds) > 0 && !slices.Contains(builds, build):
+		t.Skip("make prove runs this", builds[0])
+	}
+}
+
+// Daily says that `make test` runs the test without the race detector, although it runs the other tests of the package with it.
+func Daily(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TESTS") != "" && build != Unraced {
+		t.Skip("make test runs this", Unraced)
+	}
+}
+
+// Of is how much a test does: whole, or, under the race detector, raced. The race detector makes each step five to ten times
+// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. A test that does less every day is also a
+// proof, which does the whole.
+func Of[T any](whole, raced T) T {
+	if build == Raced {
+		return raced
+	}
+	return whole
+}
