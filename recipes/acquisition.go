@@ -343,12 +343,9 @@ func (a *acquisition) nodes() (ks []*contender) {
 // hold makes a holding of what is granted: the session heartbeats from here on.
 func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	first := g.entries[0]
-	h := &holding{czxid: g.czxid, place: place{q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	h := &holding{place: place{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	h.czxid = g.czxid
 	if a.set {
-		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.
-		all := *first.q
-		all.path = a.path
-		h.q = &all
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)
 		}

@@ -22,7 +22,7 @@ type epoch struct {
 	bytes   atomic.Int64 // of the paths of the session's contenders
 
 	// clientState.mu guards these.
-	decls   map[string]*declaration  // by lock node
+	decls   declarations
 	loading map[string]chan struct{} // closed when it has been read
 	readers map[string]*holding      // read locks held that others may share, by lock
 	cleared *epoch                   // of a lost session: through which the nodes that nobody works under were deleted last
@@ -75,12 +75,12 @@ func (c *Client) epochOf(s *Session) *epoch {
 	}
 	e := &epoch{
 		c: c, s: s, kick: make(chan struct{}, 1), nodes: map[*contender]string{}, doubted: map[*holding]bool{}, timers: map[*time.Timer]struct{}{},
-		decls: map[string]*declaration{}, loading: map[string]chan struct{}{}, readers: map[string]*holding{},
+		decls: declarations{}, loading: map[string]chan struct{}{}, readers: map[string]*holding{},
 	}
 	e.janitor.e = e
 	st.epoch = e
 	st.spawn(func() {
-		e.follow()
+		e.tellDoubts()
 		e.rest()
 		st.mu.Lock()
 		defer st.mu.Unlock()
@@ -154,10 +154,10 @@ func (e *epoch) doubtless(h *holding) {
 	delete(e.doubted, h)
 }
 
-// follow tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
+// tellDoubts tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
 // the state, so it meets a change or a holding that comes in between at the next turn. Two changes in quick succession may look
 // like none.
-func (e *epoch) follow() {
+func (e *epoch) tellDoubts() {
 	for {
 		changed := e.s.Changed()
 		e.mu.Lock()

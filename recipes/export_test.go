@@ -182,7 +182,7 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.path, member{q: m.q})}
 	a.waits("", nil)
 	a.refused(refused)
-	l.h.tell(EventAcquired, l.g, nil)
+	l.g.tell(EventAcquired, l.h.czxid, nil)
 }
 
 // Share offers the holding to one more reader, Lose ends it, and Joined is that reader's lease.
@@ -232,8 +232,8 @@ func Moves() map[string][]string {
 	all := map[string][]string{}
 	for from := starting; from <= over; from++ {
 		for next := starting; next <= over; next++ {
-			if h := (&holding{state: from}); h.to(next) {
-				all[from.String()] = append(all[from.String()], h.state.String())
+			if s := from; s.to(next) {
+				all[from.String()] = append(all[from.String()], s.String())
 			}
 		}
 	}

@@ -28,18 +28,14 @@ type holding struct {
 	known chan struct{} // closed: czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // calls of Do and Lead whose function has not returned
 
-	mu      sync.Mutex
-	state   holdState
-	revoked bool
-	czxid   int64
-	use
-	ending
-	guard
+	mu sync.Mutex
+	life
 }
 
 // place is what is held: our nodes, of one or several locks. It does not change.
 type place struct {
-	q       *queue
+	path    string // of the lock; of a multi-lock, those of all its members
+	q       *queue // the handle; of a multi-lock, that of its first member
 	e       *epoch
 	d       *declaration
 	ks      []*contender // one; a semaphore has one for each permit
@@ -47,6 +43,16 @@ type place struct {
 	members []*queue     // of a multi-lock; nil otherwise
 	call    *call
 	wait    time.Duration
+}
+
+// life is what changes while a holding lasts. The holding's mu guards it, so its methods are called with mu held.
+type life struct {
+	state   holdState
+	revoked bool
+	czxid   int64
+	use
+	ending
+	guard
 }
 
 // use is who uses a holding.
@@ -103,7 +109,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.first = h.acquired(h.q, h.call, h.wait)
 	h.startWatching()
 	h.mu.Lock()
-	lasts := h.to(held)
+	lasts := h.state.to(held)
 	h.mu.Unlock()
 	if !lasts { // lost meanwhile
 		h.abandon()
@@ -151,13 +157,13 @@ func (h *holding) abandon() {
 // finish records the end, once, reports it for every tenure, and cancels the leases' context. It returns what the holding was.
 func (h *holding) finish(why error, what EventType, cause error) (was holdState) {
 	h.mu.Lock()
-	if was = h.state; !h.to(over) {
+	if was = h.state; !h.state.to(over) {
 		h.mu.Unlock()
 		return over
 	}
 	h.why, h.ended = why, time.Now()
 	for _, g := range h.tenures {
-		h.tell(what, g, cause)
+		g.tell(what, h.czxid, cause)
 	}
 	h.tenures = nil
 	h.mu.Unlock()
@@ -195,16 +201,16 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	l.g.leases--
 	left, why := h.leases, h.why
 	if left > 0 && why == nil && l.g.leases == 0 {
-		h.tell(EventReleased, l.g, nil)
+		l.g.tell(EventReleased, h.czxid, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
 	}
 	h.mu.Unlock()
 	h.workEnded()
 	if left > 0 {
-		l.end(releasedError(h.q.path))
+		l.end(releasedError(h.path))
 		return why
 	}
-	if h.finish(releasedError(h.q.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do
+	if h.finish(releasedError(h.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.why

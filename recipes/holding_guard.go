@@ -66,7 +66,7 @@ func (h *holding) stopWatching() {
 func (h *holding) watchNodes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.watched() {
+	if !h.state.watched() {
 		return
 	}
 	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
@@ -80,7 +80,7 @@ func (h *holding) watchNodes() {
 func (h *holding) watches(watch int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.watched() && h.watch == watch
+	return h.state.watched() && h.watch == watch
 }
 
 // sessionSays is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
@@ -152,7 +152,7 @@ func (h *holding) watching(watch, i int, o *own, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !h.watched() || h.watch != watch:
+	case !h.state.watched() || h.watch != watch:
 		return false
 	case o.w != nil:
 		h.own[i] = o.w
@@ -178,7 +178,7 @@ func (h *holding) tokenIs(czxid int64) {
 	}
 }
 
-// doubt is told the session's state by those that follow it: see epoch.follow.
+// doubt is told the session's state by epoch.tellDoubts.
 func (h *holding) doubt(state session.State) {
 	if state != session.StateLost {
 		h.inDoubt(state == session.StateSuspect)
@@ -195,9 +195,9 @@ func (h *holding) inDoubt(yes bool) {
 	for _, g := range h.tenures {
 		switch {
 		case yes && !g.doubted:
-			h.tell(EventSuspected, g, nil)
+			g.tell(EventSuspected, h.czxid, nil)
 		case !yes && g.doubted:
-			h.tell(EventCleared, g, nil)
+			g.tell(EventCleared, h.czxid, nil)
 		}
 		g.doubted = yes
 	}
@@ -206,7 +206,7 @@ func (h *holding) inDoubt(yes bool) {
 // resumed is held again after an exchange that cannot be executed any more, and watched again; not if it was given back meanwhile.
 func (h *holding) resumed() {
 	h.mu.Lock()
-	h.to(held)
+	h.state.to(held)
 	h.mu.Unlock()
 	h.startWatching()
 }

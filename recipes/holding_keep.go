@@ -18,7 +18,7 @@ import (
 // a server forgets the watch, the queue is listed again after each session timeout: a rival waits no longer for that than any
 // waiter (see next).
 
-// retention is the additional state of a holding that may be kept. The holding's mu guards it.
+// retention is the additional state of a holding that may be kept. The holding's mu guards it, so its methods are called with mu held.
 type retention struct {
 	asked   bool             // somebody queues, or may: it is no longer kept
 	watches []*session.Watch // of the queue and the declaration
@@ -28,12 +28,11 @@ type retention struct {
 	silence time.Duration
 }
 
-// keepFor keeps the place for d from now; mu is held. Its timer goes on while the place is in use: expire looks at that.
-func (h *holding) keepFor(d time.Duration) {
-	k := h.keep
+// keepFor keeps the place for d from now, and then calls expire. Its timer goes on while the place is in use: expire looks at that.
+func (k *retention) keepFor(d time.Duration, expire func()) {
 	k.over = time.Now().Add(d)
 	if k.timer == nil {
-		k.timer = time.AfterFunc(min(d, k.silence), h.expire)
+		k.timer = time.AfterFunc(min(d, k.silence), expire)
 		return
 	}
 	k.timer.Reset(min(d, k.silence))
@@ -61,12 +60,17 @@ func (h *holding) listen() {
 	})
 }
 
-// listenAgain lists the queue if that was last done a session timeout ago. mu is held.
-func (h *holding) listenAgain() {
-	if time.Since(h.keep.listed) < h.keep.silence {
-		return
+// unheard reports whether the queue was last listed a session timeout ago, and counts it as listed now.
+func (k *retention) unheard() bool {
+	if time.Since(k.listed) < k.silence {
+		return false
 	}
-	h.keep.listed = time.Now()
+	k.listed = time.Now()
+	return true
+}
+
+// listenAgain lists the queue.
+func (h *holding) listenAgain() {
 	h.q.c.state.spawn(func() { h.others(listChildren(context.Background(), h.e.s, h.ks[0].dir)) })
 }
 
@@ -84,7 +88,7 @@ func (h *holding) listens(w *session.Watch) {
 		return
 	}
 	h.mu.Lock()
-	ended := !h.watched()
+	ended := !h.state.watched()
 	if !ended {
 		h.keep.watches = append(h.keep.watches, w)
 	}
@@ -109,7 +113,9 @@ func (h *holding) expire() {
 	used := h.state != kept
 	if !used && left > 0 {
 		h.keep.timer.Reset(min(left, h.keep.silence))
-		h.listenAgain()
+		if h.keep.unheard() {
+			h.listenAgain()
+		}
 	}
 	h.mu.Unlock()
 	if !used && left <= 0 {
@@ -137,7 +143,7 @@ func (h *holding) surrender() {
 
 // quit releases a place that nobody uses and nobody can take into use any more. A lost one is lose's.
 func (h *holding) quit() {
-	if h.finish(releasedError(h.q.path), EventReleased, nil) != over {
+	if h.finish(releasedError(h.path), EventReleased, nil) != over {
 		h.q.c.state.spawn(func() { _ = h.giveBack(context.Background()) })
 	}
 }
@@ -150,7 +156,7 @@ func (h *holding) resume(q *queue) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state != kept || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) || !h.to(held) {
+	if h.state != kept || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) || !h.state.to(held) {
 		return false
 	}
 	h.leases = 1

@@ -22,7 +22,7 @@ func (h *holding) passOn(l *Lease) bool {
 		s = nil
 	}
 	if s != nil {
-		l.end(releasedError(h.q.path)) // before the next holder begins, which can take a kept place as soon as mu is free
+		l.end(releasedError(h.path)) // before the next holder begins, which can take a kept place as soon as mu is free
 	}
 	st.mu.Unlock()
 	if s == nil {
@@ -55,15 +55,15 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 		return false
 	}
 	l.g.leases--
-	h.tell(EventReleased, l.g, nil)
+	l.g.tell(EventReleased, h.czxid, nil)
 	h.tenures = nil
-	if h.keep != nil {
+	if h.keep != nil && h.keep.unheard() {
 		h.listenAgain()
 	}
 	if heir == nil {
-		h.to(kept)
+		h.state.to(kept)
 		h.leases = 0
-		h.keepFor(opts.retention)
+		h.keep.keepFor(opts.retention, h.expire)
 		return true
 	}
 	h.passed++
@@ -71,7 +71,7 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 }
 
 // free reports whether another lease may have the place: nobody has revoked it, no write that checks this node may still be
-// applied, and we are not changing the node ourselves. mu is held.
-func (h *holding) free() bool {
-	return h.watched() && !h.revoked && h.writes == 0
+// applied, and we are not changing the node ourselves.
+func (l *life) free() bool {
+	return l.state.watched() && !l.revoked && l.writes == 0
 }

@@ -27,14 +27,14 @@ var moves = map[holdState][]holdState{
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
 
-// to moves the holding, and reports whether that was legal; else nothing has changed. mu is held.
-func (h *holding) to(next holdState) bool {
-	legal := slices.Contains(moves[h.state], next)
+// to moves the holding, and reports whether that was legal; else nothing has changed.
+func (s *holdState) to(next holdState) bool {
+	legal := slices.Contains(moves[*s], next)
 	if legal {
-		h.state = next
+		*s = next
 	}
 	return legal
 }
 
-// watched reports whether what happens to the nodes is somebody else's doing, and ends the holding. mu is held.
-func (h *holding) watched() bool { return h.state != exchanging && h.state != over }
+// watched reports whether what happens to the nodes is somebody else's doing, and ends the holding.
+func (s holdState) watched() bool { return s != exchanging && s != over }

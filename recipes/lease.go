@@ -118,7 +118,7 @@ func (l *Lease) Context() context.Context {
 }
 
 // Path returns the lock's path.
-func (l *Lease) Path() string { return l.h.q.path }
+func (l *Lease) Path() string { return l.h.path }
 
 // Node returns the path of the contender that holds the lock; for several permits, that of the first.
 func (l *Lease) Node() string { return l.h.ks[0].path }

@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// localQueues are those of a client, by lock. clientState.mu guards them, and what is in them, so all their methods are called with mu held.
+type localQueues map[string]*localQueue
+
 // localQueue lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others wait here, first come
 // first served. It is what keeps a thousand goroutines down to one contender.
 type localQueue struct {
@@ -45,7 +48,7 @@ type ticket struct {
 	shared   *holding   // not the ticket, but a share of this: one of its leases is the receiver's
 }
 
-// ahead says who is in the way of a goroutine with i others between it and the owner; mu is held.
+// ahead says who is in the way of a goroutine with i others between it and the owner.
 func (s *localQueue) ahead(i int) *HeldError {
 	if s.holder != nil { // somebody else's contender, which all of us wait for
 		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1} // each caller's own: Identify writes into it
@@ -64,7 +67,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 	st.mu.Lock()
 	s := st.local[key]
 	if s == nil {
-		st.begin(key, id)
+		st.local.begin(key, id, asks)
 		st.mu.Unlock()
 		return ticket{}, nil
 	}
@@ -124,14 +127,12 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 	}
 }
 
-// begin gives the ticket, which nobody has, to id; mu is held.
-func (st *clientState) begin(key, id string) *localQueue {
-	if st.local == nil {
-		st.local = map[string]*localQueue{}
+// begin gives the ticket, which nobody has, to id, whose state is what.
+func (all *localQueues) begin(key, id string, what ownerState) {
+	if *all == nil {
+		*all = localQueues{}
 	}
-	s := &localQueue{owner: id}
-	st.local[key] = s
-	return s
+	(*all)[key] = &localQueue{owner: id, state: what}
 }
 
 // leaving says that the owner is about to leave, and waits for nobody any more. A Try that comes now waits until the nodes
@@ -156,7 +157,7 @@ func (st *clientState) keepOut(key string, left []<-chan struct{}) {
 	if st.local[key] != nil {
 		return
 	}
-	st.begin(key, "").state = leaves
+	st.local.begin(key, "", leaves)
 	st.whenLeft(left, func() { st.leave(key) })
 }
 
@@ -206,7 +207,7 @@ func (s *localQueue) whenHeld() <-chan struct{} {
 func (st *clientState) leave(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.pass(key, ticket{}) {
+	if st.local.pass(key, ticket{}) {
 		return
 	}
 	if s := st.local[key]; s != nil && s.left != nil {
@@ -220,12 +221,12 @@ func (st *clientState) leave(key string) {
 func (st *clientState) handOver(key string, t ticket) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.pass(key, t)
+	return st.local.pass(key, t)
 }
 
-// pass gives the ticket to the first who waits for it; mu is held.
-func (st *clientState) pass(key string, t ticket) bool {
-	s := st.local[key]
+// pass gives the ticket to the first who waits for it, and reports whether somebody does.
+func (all localQueues) pass(key string, t ticket) bool {
+	s := all[key]
 	if s == nil || len(s.waiters) == 0 {
 		return false
 	}
@@ -233,7 +234,7 @@ func (st *clientState) pass(key string, t ticket) bool {
 	return true
 }
 
-// next takes out the first who waits, and makes it the owner; mu is held. Under mu a waiter is taken out here, or takes itself
+// next takes out the first who waits, and makes it the owner. Under mu a waiter is taken out here, or takes itself
 // out in enter, never both: the ticket goes to exactly one.
 func (s *localQueue) next() caller {
 	next := s.waiters[0]

@@ -57,7 +57,7 @@ func (h *holding) workEnded() {
 func (st *clientState) clearing(e *epoch) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.cleared == nil && len(st.uncleared(e)) > 0 {
+	if st.cleared == nil && len(st.lost.uncleared(e)) > 0 {
 		done := make(chan struct{})
 		st.cleared = done
 		st.spawn(func() {
@@ -70,11 +70,14 @@ func (st *clientState) clearing(e *epoch) <-chan struct{} {
 	return st.cleared
 }
 
-// uncleared are the lost epochs of which contenders may have become idle since they were last cleared, or were never cleared
-// through e; mu is held. It forgets those whose sessions the servers know to be over.
-func (st *clientState) uncleared(e *epoch) (todo []*epoch) {
-	st.lost = slices.DeleteFunc(st.lost, func(lost *epoch) bool { return lost.s.Gone() })
-	for _, lost := range st.lost {
+// lostEpochs are those of sessions that the servers are not known to have ended. clientState.mu guards them.
+type lostEpochs []*epoch
+
+// uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
+// forgets those whose sessions the servers know to be over.
+func (all *lostEpochs) uncleared(e *epoch) (todo []*epoch) {
+	*all = slices.DeleteFunc(*all, func(lost *epoch) bool { return lost.s.Gone() })
+	for _, lost := range *all {
 		if lost.cleared != e {
 			todo = append(todo, lost)
 		}
@@ -86,7 +89,7 @@ func (st *clientState) uncleared(e *epoch) (todo []*epoch) {
 func (st *clientState) clears(e *epoch) []*epoch {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	todo := st.uncleared(e)
+	todo := st.lost.uncleared(e)
 	if len(todo) == 0 || e.s.Err() != nil {
 		st.cleared = nil
 		return nil

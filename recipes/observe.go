@@ -154,6 +154,7 @@ func (a *acquisition) refused(err error) {
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
 // is part of the tenure that it was entered in; readers that share a contender have one each.
 type tenure struct {
+	of      *place
 	q       *queue // its holder's handle
 	passed  int    // holders in a row before it that had the same place
 	call    *call
@@ -167,26 +168,26 @@ type tenure struct {
 func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{q: q, passed: h.passed, call: call, wait: wait, leases: 1}
+	g := &tenure{of: &h.place, q: q, passed: h.passed, call: call, wait: wait, leases: 1}
 	if call == nil { // nobody wants to know
 		return g
 	}
 	g.since = time.Now()
-	h.tell(EventAcquired, g, nil)
+	g.tell(EventAcquired, h.czxid, nil)
 	if h.state == over {
-		h.tell(EventLost, g, h.why)
+		g.tell(EventLost, h.czxid, h.why)
 		return g
 	}
 	h.tenures = append(h.tenures, g)
 	return g
 }
 
-// tell tells of one tenure; mu is held.
-func (h *holding) tell(what EventType, g *tenure, cause error) {
+// tell tells of the tenure. Who calls it holds the holding's mu, so that events come in the order in which things happened.
+func (g *tenure) tell(what EventType, czxid int64, cause error) {
 	if g.call == nil {
 		return
 	}
-	e := Event{Type: what, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: h.e.s}
+	e := Event{Type: what, Node: g.of.ks[0].path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.s}
 	if what == EventAcquired {
 		e.Result = resultAcquired
 	}

@@ -166,7 +166,7 @@ func (e *epoch) declaration(ctx context.Context, path string) (*declaration, err
 	delete(e.loading, path)
 	close(reading)
 	before := e.decls[path]
-	e.drop(path) // a stale one
+	e.decls.drop(path) // a stale one
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (e *epoch) declaration(ctx context.Context, path string) (*declaration, err
 		d.crowd = before.crowd
 	}
 	e.decls[path] = d
-	e.trim()
+	e.decls.trim(st.maxDecls, st.pins)
 	return d, nil
 }
 
@@ -207,8 +207,8 @@ func (n *needs) end() {
 			continue
 		}
 		delete(n.st.pins, path)
-		if e := n.st.epoch; e != nil && !e.trim() {
-			e.drop(path)
+		if e := n.st.epoch; e != nil && !e.decls.trim(n.st.maxDecls, n.st.pins) {
+			e.decls.drop(path)
 		}
 	}
 }
@@ -227,17 +227,19 @@ func (st *clientState) moved(path string) error {
 	return &elsewhereError{d}
 }
 
-// trim pushes out a declaration that is not pinned if there are too many; clientState.mu is held. It looks at a few only, which
-// are others each time (a map is walked from a random place), and reports false when all of these are pinned.
-func (e *epoch) trim() bool {
-	st := &e.c.state
-	if len(e.decls) <= cmp.Or(st.maxDecls, maxDeclarations) {
+// declarations are those of an epoch, by lock node. clientState.mu guards them, so their methods are called with mu held.
+type declarations map[string]*declaration
+
+// trim pushes out a declaration that is not pinned if there are more than limit, or maxDeclarations if that is 0. It looks at a
+// few only, which are others each time (a map is walked from a random place), and reports false when all of these are pinned.
+func (all declarations) trim(limit int, pins map[string]int) bool {
+	if len(all) <= cmp.Or(limit, maxDeclarations) {
 		return true
 	}
 	looked := 0
-	for path := range e.decls {
-		if st.pins[path] == 0 {
-			e.drop(path)
+	for path := range all {
+		if pins[path] == 0 {
+			all.drop(path)
 			return true
 		}
 		if looked++; looked == 16 {
@@ -252,16 +254,16 @@ func (e *epoch) outdated(d *declaration) {
 	e.c.state.mu.Lock()
 	defer e.c.state.mu.Unlock()
 	if kept := e.decls[d.path]; kept != nil && kept.w == d.w { // d may be a copy: see open
-		e.drop(d.path)
+		e.decls.drop(d.path)
 	}
 }
 
-// drop forgets a declaration; clientState.mu is held. Its users hear of that by dropped: their watch is stopped.
-func (e *epoch) drop(path string) {
-	if d := e.decls[path]; d != nil {
+// drop forgets a declaration. Its users hear of that by dropped: their watch is stopped.
+func (all declarations) drop(path string) {
+	if d := all[path]; d != nil {
 		d.w.Remove()
 		close(d.dropped)
-		delete(e.decls, path)
+		delete(all, path)
 	}
 }
 

@@ -156,7 +156,7 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, place: place{q: m.read, e: old.e, d: old.d, ks: []*contender{next},
+		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next},
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {
@@ -212,7 +212,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		h.e.reads(h)
 		l.become(h.leaseOf(ctx, h.first))
 	}
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) != over {
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.path), EventReleased, nil) != over {
 		old.close(ticket{})
 	}
 	if err != nil {
@@ -224,7 +224,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 
 // at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
-	if h.q.path == m.Path() || h.q.c != m.write.c {
+	if h.path == m.Path() || h.q.c != m.write.c {
 		return m, nil
 	}
 	write, err := m.write.present(ctx, h.e)
@@ -240,8 +240,8 @@ func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
 // else's.
 func (m *RWMutex) mine(l *Lease) error {
 	h := l.h
-	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared {
-		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), h.q.path)
+	if h.q.c != m.read.c || h.path != m.Path() || h.q.shared {
+		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), h.path)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,7 +251,7 @@ func (m *RWMutex) mine(l *Lease) error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
-	if !h.to(exchanging) { // an Unlock that comes from here on hands it on to nobody: see free
+	if !h.state.to(exchanging) { // an Unlock that comes from here on hands it on to nobody: see free
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", m.Path())
 	}
 	return nil

@@ -35,7 +35,7 @@ func (e *epoch) reads(h *holding) {
 	e.c.state.mu.Lock()
 	defer e.c.state.mu.Unlock()
 	if !h.finished() { // close would not come again to take it out
-		e.readers[h.q.path] = h
+		e.readers[h.path] = h
 	}
 }
 
@@ -43,8 +43,8 @@ func (e *epoch) reads(h *holding) {
 func (e *epoch) unshare(h *holding) {
 	e.c.state.mu.Lock()
 	defer e.c.state.mu.Unlock()
-	if e.readers[h.q.path] == h {
-		delete(e.readers, h.q.path)
+	if e.readers[h.path] == h {
+		delete(e.readers, h.path)
 	}
 }
 

@@ -24,5 +24,5 @@ func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want,
 	if k.Permits == nil {
 		want.Permits = 0
 	}
-	return c.queue(k, path, want.Shared, opts).lock(ctx, want.Permits, want.Try)
+	return c.queue(k, path, want.Shared && k.Queues[0].Shared != nil, opts).lock(ctx, want.Permits, want.Try)
 }
