@@ -47,7 +47,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 		for i := range steps {
 			write, done, err := r.half(ctx, &steps[i], narrow)
 			if err == nil && write != nil {
-				err = r.setNext(ctx, *write)
+				steps[i].Aversion, err = r.setNext(ctx, *write)
 			}
 			// Whoever has all rights on one node must not keep those who leave on all others.
 			if errors.Is(err, zk.ErrNoAuth) && !r.p.Administers(steps[i].Before) {
@@ -66,7 +66,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if closed != nil {
 		return fail(closed)
 	}
-	if err := r.clearPending(ctx); err != nil {
+	if err := r.clearPending(ctx, steps); err != nil {
 		return fail(err)
 	}
 	return nil
@@ -82,14 +82,12 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 	}
 	both := slices.Concat(step.Before, step.ACL).Normalize()
 	gains, loses := !both.Equal(step.Before), !both.Equal(step.ACL)
-	next := *step
-	switch {
-	case narrow && !loses, !narrow && !gains && loses:
+	if narrow && !loses || !narrow && !gains && loses {
 		return nil, false, nil
-	case !narrow:
+	}
+	next := *step
+	if !narrow {
 		next.ACL = both
-	case gains:
-		next.Aversion++
 	}
 	return &next, narrow || !loses, nil
 }
@@ -103,34 +101,36 @@ func (r *locked) shown(ctx context.Context, path string, planned kind.List) (kin
 	return fromZK(got), err
 }
 
-// setNext sets the next list, if we may go on.
-func (r *listing) setNext(ctx context.Context, step plan.ACLStep) error {
+// setNext sets the next list, if we may go on. It returns the aversion since then, or that of the step.
+func (r *listing) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return step.Aversion, err
 	}
 	if r.lease.Context().Err() != nil {
-		return r.lockLost(context.Cause(r.lease.Context()))
+		return step.Aversion, r.lockLost(context.Cause(r.lease.Context()))
 	}
-	err := r.setACL(ctx, step)
+	aversion, err := r.setACL(ctx, step)
 	if err != nil {
 		r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
 	}
-	return err
+	return aversion, err
 }
 
 // setACL sets one list. If the reply is lost, or the version has changed, it reads the list to
-// see whether it is as it should be. A repeated request is guarded by the same version.
-func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
+// see whether it is as it should be. A repeated request is guarded by the same version. It returns the aversion since then, or that
+// of the step.
+func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (aversion int32, err error) {
 	for range commitTries {
-		if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
-			return nil
+		var stat *zk.Stat
+		if stat, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
+			return stat.Aversion, nil
 		}
 		if !unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
 			break
 		}
-		got, _, readErr := r.s.GetACL(ctx, step.Path)
+		got, stat, readErr := r.s.GetACL(ctx, step.Path)
 		if readErr == nil && fromZK(got).Equal(step.ACL) {
-			return nil
+			return stat.Aversion, nil
 		}
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
 			err = readErr
@@ -142,9 +142,9 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 		}
 	}
 	if errors.Is(err, recipes.ErrSessionLost) {
-		return r.lockLost(err)
+		return step.Aversion, r.lockLost(err)
 	}
-	return explainACL(step, err)
+	return step.Aversion, explainACL(step, err)
 }
 
 // lockLost is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
@@ -156,8 +156,8 @@ func (r *locked) lockLost(err error) error {
 
 // clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
 // contenders. The record has the version that our transaction left.
-func (r *listing) clearPending(ctx context.Context) error {
-	data, err := r.p.Settled(r.noted).Encode()
+func (r *listing) clearPending(ctx context.Context, set []plan.ACLStep) error {
+	data, err := r.p.Settled(r.noted, set).Encode()
 	if err != nil {
 		return err
 	}

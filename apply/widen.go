@@ -47,11 +47,10 @@ func (r *locked) widen(ctx context.Context) error {
 		grant.Perms = r.lacks(c, list)
 		before.ACL = append(slices.Clone(list), grant).Normalize()
 		step := plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: before.ACL, Aversion: live.Aversion}
-		if err := r.setACL(ctx, step); err != nil {
+		if live.Aversion, err = r.setACL(ctx, step); err != nil {
 			return err
 		}
 		r.emit(ACLWidened{Addr: c.Addr, Path: c.Path})
-		live.Aversion++
 		before.Live, c.Before = &live, &before
 		if pin := r.p.Pin(c.Path); pin != nil {
 			pin.Aversion = live.Aversion

@@ -52,7 +52,7 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, known: p.prior.Lists, away: p.away(false)}
+	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, known: Lists{p.prior.Record, named(p.prior.Tallies)}, away: p.away(false)}
 	record, err := b.record(p.indexHead(applyID, nil), false)
 	b.budget = MaxTransaction - reserve - payload(record)
 	for units := p.units(); err == nil; {
@@ -276,6 +276,6 @@ func (b *batcher) committed(tx *Transaction) {
 	}
 	b.known.At = tx.Written
 	if len(tx.Changes) >= worth {
-		b.known.Of = append(slices.Clip(b.known.Of), tx.Zxid)
+		b.known.Of = append(slices.Clip(b.known.Of), Creation{Czxid: tx.Zxid})
 	}
 }

@@ -99,8 +99,8 @@ func (x *Index) Encode() ([]byte, error) {
 	doc["res"] = struct{}{} // by which programs of former formats know a record, and then see the format
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
-	} else if x.Lists != nil {
-		doc["lists"] = x.Lists
+	} else if x.KnowsLists() {
+		doc["known"] = x.Lists
 	}
 	if len(x.Access) > 0 {
 		doc["access"] = x.Access
@@ -157,7 +157,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	if format < IndexFormat {
 		rest = x.former
 	}
-	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("lists", &x.Lists), rest(read)); err != nil {
+	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("known", &x.Lists), rest(read)); err != nil {
 		return nil, err
 	}
 	if len(doc) > 0 {

@@ -1,31 +1,38 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 )
 
 // A read of a large tree would ask for as many access lists as there are nodes, nearly all of which nobody has ever touched. The
 // record says of which nodes that is known.
 //
-// It names transactions. A node that one of them created and whose aversion is 0 has the access list that its sum
-// notes:
+// It names transactions, each with an aversion. A node that the transaction created and that has this aversion has the access list
+// that its sum notes:
 //
-//   - The czxid says which incarnation of its path a node is. At aversion 0 its list is the one with which it was created, and
-//     stays that. So what was true of the nodes of a transaction stays true, and no node of it can be added.
-//   - It was true when the record was written. Either the same apply created the nodes, with the lists that it noted; or all nodes
-//     of the transaction were read when the apply was planned, and were as noted (known). An apply that sets lists of its own
-//     raises their aversion, and names transactions only once all are set.
+//   - The czxid says which incarnation of its path a node is. At one aversion it has one list. The aversion named is the lowest that
+//     any node of the transaction had when the record was written. An aversion only grows, so no other node comes to have it.
+//   - It was true when the record was written. Either the same apply created the nodes, with the lists that it noted, or set the lists
+//     of all of them; or all were read when the apply was planned, and were as noted (tallies). An apply that sets lists names
+//     transactions only once all are set.
 //   - Lists counts at the one version of the record's node that it was written for. A copy, and a record put back by hand, are other
 //     versions. Who has no key can note no other list in a node.
 
 // Lists says which access lists are known.
 type Lists struct {
 	At Stamp
-	Of []int64 // czxids of transactions, sorted
+	Of []Creation // sorted
+}
+
+// Creation names the nodes that a transaction has created and that have a certain aversion.
+type Creation struct{ Czxid, Aversion int64 }
+
+func (c Creation) compare(o Creation) int {
+	return cmp.Or(cmp.Compare(c.Czxid, o.Czxid), cmp.Compare(c.Aversion, o.Aversion))
 }
 
 // Stamp is a version of the record's node. The time tells nodes on different servers apart, which may count the same zxids.
@@ -48,7 +55,7 @@ func (l *Lists) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	n, err := binary.Decode(data, binary.BigEndian, &l.At)
-	l.Of = make([]int64, (len(data)-n)/8)
+	l.Of = make([]Creation, (len(data)-n)/16)
 	_, _ = binary.Decode(data[n:], binary.BigEndian, l.Of) // of that size
 	return err
 }
@@ -58,7 +65,7 @@ func (x *Index) Found(at Stamp) {
 	if x.Lists == nil || x.Lists.At != at {
 		x.Lists = &Lists{At: at}
 	}
-	slices.Sort(x.Lists.Of)
+	slices.SortFunc(x.Lists.Of, Creation.compare)
 }
 
 // KnowsLists reports whether there is a node of which [Index.Knows] the list.
@@ -66,39 +73,71 @@ func (x *Index) KnowsLists() bool { return x != nil && x.Lists != nil && len(x.L
 
 // Knows reports whether the list of a node is the one that its sum notes.
 func (x *Index) Knows(n *Node) bool {
-	if !x.KnowsLists() || n.Live.Aversion != 0 {
+	if !x.KnowsLists() {
 		return false
 	}
-	_, of := slices.BinarySearch(x.Lists.Of, n.Live.Czxid)
+	_, of := slices.BinarySearchFunc(x.Lists.Of, Creation{n.Live.Czxid, int64(n.Live.Aversion)}, Creation.compare)
 	return of
 }
 
-// known are the transactions whose nodes were all found as noted, with the version of the record that was read.
-func known(current *Tree) (l Lists) {
-	if current.Index.Lists != nil {
-		l.At = current.Index.Lists.At
+// tally is of the nodes of one transaction.
+type tally struct {
+	nodes    int
+	aversion int32 // the lowest
+	lowest   int   // nodes that have it
+	differs  bool  // one of those is not as noted
+}
+
+func (t tally) and(aversion int32, noted bool) tally {
+	if t.nodes == 0 || aversion < t.aversion {
+		t.aversion, t.lowest, t.differs = aversion, 0, false
 	}
-	count := map[int64]int{}
-	for _, n := range current.Nodes {
-		switch {
-		case n.Live == nil || n.Live.Czxid == 0: // of any transaction
-			return l
-		case n.Live.Aversion != 0:
-		case n.Live.AsLeft:
-			count[n.Live.Czxid]++
-		default:
-			count[n.Live.Czxid] = math.MinInt32
+	if aversion == t.aversion {
+		t.lowest, t.differs = t.lowest+1, t.differs || !noted
+	}
+	t.nodes++
+	return t
+}
+
+// tallies are those of the nodes that were read, by czxid. There are none if one of them may be of any transaction.
+func tallies(nodes []*Node) map[int64]tally {
+	all := map[int64]tally{}
+	for _, n := range nodes {
+		if n.Live == nil || n.Live.Czxid == 0 {
+			return nil
+		}
+		all[n.Live.Czxid] = all[n.Live.Czxid].and(n.Live.Aversion, n.Live.AsLeft)
+	}
+	return all
+}
+
+// named are the transactions that are worth it, sorted.
+func named(all map[int64]tally) (of []Creation) {
+	for czxid, t := range all {
+		if t.lowest >= worth && !t.differs {
+			of = append(of, Creation{czxid, int64(t.aversion)})
 		}
 	}
-	maps.DeleteFunc(count, func(_ int64, n int) bool { return n < worth })
-	l.Of = slices.Sorted(maps.Keys(count))
-	return l
+	slices.SortFunc(of, Creation.compare)
+	return of
+}
+
+// afterSteps is what the record names when access lists have been set, too: transactions of which all nodes got theirs.
+func (l Lists) afterSteps(read map[int64]tally, steps []ACLStep) *Lists {
+	set := map[int64]tally{}
+	for _, s := range steps {
+		set[s.Czxid] = set[s.Czxid].and(s.Aversion, true)
+	}
+	maps.DeleteFunc(set, func(czxid int64, t tally) bool { return t.nodes != read[czxid].nodes })
+	l.Of = append(named(set), slices.DeleteFunc(slices.Clone(l.Of), func(c Creation) bool { return set[c.Czxid].nodes > 0 })...)
+	l.At.Version++
+	return &l
 }
 
 // lists is what the record says once the last transaction is committed. Until then an apply may end between an entry and
 // the access list that it notes.
 func (b *batcher) lists(last bool) *Lists {
-	if !last || len(b.known.Of) == 0 {
+	if !last {
 		return nil
 	}
 	l := b.known

@@ -12,7 +12,7 @@ import (
 // A copy of a record on other servers, which count as these do, or one put back where it was.
 func TestAnIndexKnowsListsAtOneVersionOfOneNode(t *testing.T) {
 	at := plan.Stamp{Czxid: 1<<32 + 7, Ctime: 1_700_000_000_000, Version: 3}
-	text, err := (&plan.Index{Apply: "a", Lists: &plan.Lists{At: at, Of: []int64{1<<32 + 9, 1<<32 + 8}}}).Encode()
+	text, err := (&plan.Index{Apply: "a", Lists: &plan.Lists{At: at, Of: []plan.Creation{{Czxid: 1<<32 + 9, Aversion: 2}, {Czxid: 1<<32 + 8}}}}).Encode()
 	require.NoError(t, err)
 	node := &plan.Node{Live: &plan.Live{Czxid: 1<<32 + 8}}
 	for name, c := range map[string]struct {
@@ -26,6 +26,8 @@ func TestAnIndexKnowsListsAtOneVersionOfOneNode(t *testing.T) {
 		"written since":           {func(s *plan.Stamp) { s.Version++ }, *node.Live, false},
 		"list set since":          {func(*plan.Stamp) {}, plan.Live{Czxid: 1<<32 + 8, Aversion: 1}, false},
 		"another transaction":     {func(*plan.Stamp) {}, plan.Live{Czxid: 1<<32 + 7}, false},
+		"list set by an apply":    {func(*plan.Stamp) {}, plan.Live{Czxid: 1<<32 + 9, Aversion: 2}, true},
+		"and set back":            {func(*plan.Stamp) {}, plan.Live{Czxid: 1<<32 + 9, Aversion: 3}, false},
 	} {
 		x, err := plan.DecodeIndex(text)
 		require.NoError(t, err)
@@ -39,10 +41,10 @@ func TestAnIndexKnowsListsAtOneVersionOfOneNode(t *testing.T) {
 
 // What is stored is as long as was said before it was known.
 func TestTheSizeOfListsIsKnownBeforeTheyAre(t *testing.T) {
-	zero, err := json.Marshal(plan.Lists{Of: make([]int64, 100)})
+	zero, err := json.Marshal(plan.Lists{Of: make([]plan.Creation, 100)})
 	require.NoError(t, err)
-	large := plan.Lists{At: plan.Stamp{Czxid: -1, Ctime: 1 << 62, Version: -1}, Of: make([]int64, 100)}
-	large.Of[99] = 1 << 62
+	large := plan.Lists{At: plan.Stamp{Czxid: -1, Ctime: 1 << 62, Version: -1}, Of: make([]plan.Creation, 100)}
+	large.Of[99] = plan.Creation{Czxid: 1 << 62, Aversion: 1 << 31}
 	text, err := json.Marshal(large)
 	require.NoError(t, err)
 	require.Len(t, text, len(zero))

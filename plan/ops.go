@@ -38,6 +38,7 @@ type ACLStep struct {
 	Before   kind.List
 	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
+	Czxid    int64 // of a declared node that the plan saw; else 0
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
@@ -143,7 +144,7 @@ func (tx *Transaction) ACLSteps() []ACLStep { return stepsOf(tx.Ops) }
 func stepsOf(ops []Op) (steps []ACLStep) {
 	for _, op := range ops {
 		if op.Then != nil {
-			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0})
+			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0})
 		}
 	}
 	return steps
@@ -185,17 +186,17 @@ func (p *Plan) ACLSteps() []ACLStep {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {
-			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion})
+			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid})
 		}
 		for _, part := range c.Before.Live.Parts {
 			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
-				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion})
+				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0})
 			}
 		}
 	}
 	for _, c := range p.Access {
 		if !c.Contenders {
-			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion})
+			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })

@@ -307,14 +307,12 @@ func (p *Plan) nextAccess(pending bool) kind.List {
 	return p.Declared.List()
 }
 
-// Settled is the record after the plan, once all access lists are set.
-func (p *Plan) Settled(x *Index) *Index {
+// Settled is the record after the plan, once all access lists are set. set has the aversion of each since then.
+func (p *Plan) Settled(x *Index, set []ACLStep) *Index {
 	next := *x
 	next.Pending, next.Access = nil, p.nextAccess(false)
 	if x.Lists != nil {
-		l := *x.Lists
-		l.At.Version++
-		next.Lists = &l
+		next.Lists = x.Lists.afterSteps(p.prior.Tallies, set)
 	}
 	return &next
 }

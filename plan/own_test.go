@@ -223,7 +223,7 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	next, err = p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
 	require.Equal(t, kind.List{oldAdmin, admin}.Normalize(), next.Access)
-	require.Equal(t, kind.List{admin}, p.Settled(next).Access)
+	require.Equal(t, kind.List{admin}, p.Settled(next, nil).Access)
 
 	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
 	for _, opts := range []plan.Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {Destroy: true}} {

@@ -63,7 +63,8 @@ type Plan struct {
 // prior is what the transactions need of the record that was read.
 type prior struct {
 	Key     string                     // of the sums, "" if the stack has none yet
-	Lists   Lists                      // with the record as it was read, and what is known without it
+	Record  Stamp                      // as it was read
+	Tallies map[int64]tally            // of what was read, see Lists
 	Noted   kind.List                  // who may use the stack, by the record
 	Leaving kind.List                  // see frame.leaving
 	Parts   []FormerPart               // of the record, to be deleted
