@@ -123,10 +123,11 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion warns of servers before 3.9.4: 3.8.5 and 3.9.2 fixed commits lost at a change of leaders
-// (ZOOKEEPER-4785), 3.9.4 the last one known of that family (ZOOKEEPER-4925). A standalone server has no leader to change.
+// checkVersion warns of servers before 3.9.4. A follower that synchronises with its leader may lose committed writes before 3.9.3
+// (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646), whose cure was never brought to 3.8, and in 3.9.3, which has a fault of its own
+// (ZOOKEEPER-4925). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
-	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
+	k := Condition{Name: "server version", Why: "before 3.9.4, a follower that synchronises with its leader can lose committed writes (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646; in 3.9.3 ZOOKEEPER-4925), and a lock is such a write"}
 	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
 	if m == nil { // then nobody knows whether it is standalone, either
 		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
@@ -142,7 +143,7 @@ func checkVersion(srvr string, standalone bool) Condition {
 	case standalone:
 		k.What += ", standalone"
 	case slices.Compare(v, []int{3, 9, 4}) < 0:
-		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later"
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; no release of 3.8 has the cure"
 	}
 	return k
 }

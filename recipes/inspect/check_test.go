@@ -17,7 +17,7 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	require.Equal(t, VerdictHolds, checkClock("linux").Verdict)
 	require.Equal(t, VerdictUnsure, checkClock("darwin").Verdict)
 	require.Equal(t, VerdictUnsure, checkTimeout(12*time.Second, 0, "").Verdict)
-	for version, want := range map[string]Verdict{"3.8.0-11+deb": VerdictUnsure, "3.9.3": VerdictUnsure, "3.9.4": VerdictHolds, "3.10.0": VerdictHolds, "4.0.0": VerdictHolds, "?": VerdictUnsure} {
+	for version, want := range map[string]Verdict{"3.8.0-11+deb": VerdictUnsure, "3.8.6": VerdictUnsure, "3.9.3": VerdictUnsure, "3.9.4": VerdictHolds, "3.10.0": VerdictHolds, "4.0.0": VerdictHolds, "?": VerdictUnsure} {
 		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on", false).Verdict, version)
 	}
 	// It was unsure, with "a standalone server is not affected" as what to do.
