@@ -106,7 +106,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	// Before the local queue, in which the caller's own lease is ahead.
-	if l, err := q.reenter(ctx, n); l != nil || err != nil {
+	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
 	}
 	if q.shared {

@@ -343,7 +343,7 @@ func (h *holding) left() {
 
 // reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
 // else 0.
-func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
+func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*Lease, error) {
 	outer, _ := ctx.Value(q.key).(*Lease)
 	if outer == nil || outer.ended() != nil {
 		return nil, nil
@@ -366,12 +366,20 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 			ErrWouldDeadlock, have, q.path, permits)
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.state == over || !outer.released.IsZero() { // ended since: the caller queues like anybody else
+		h.mu.Unlock()
 		return nil, nil
 	}
 	h.leases++
-	outer.g.leases++
+	// Behind a goroutine that asks at a path from where the lock has moved. The Observer is told how that ended.
+	waited := a.call != nil && a.call.queued.Load()
+	if !waited {
+		outer.g.leases++
+	}
+	h.mu.Unlock()
+	if waited {
+		return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
+	}
 	return h.leaseOf(ctx, outer.g), nil
 }
 

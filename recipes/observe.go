@@ -152,7 +152,8 @@ func (a *acquisition) refused(err error) {
 }
 
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
-// is part of the tenure that it was entered in; readers that share a contender have one each.
+// is part of the tenure that it was entered in, unless the Observer has heard that the call waits; readers that share a contender
+// have one each.
 type tenure struct {
 	of      *place
 	q       *queue // its holder's handle
