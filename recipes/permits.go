@@ -245,7 +245,7 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 		}
 		children, change, err := childrenCalledPersistent(ctx, w.e.s, permits, w.waker())
 		if err != nil {
-			return grant{}, w.timedOut(ctx, err)
+			return grant{}, w.timedOut(ctx, w.misplaced(err))
 		}
 		line, _ := kind.SortContenders(children)
 		if known == nil {
@@ -274,6 +274,14 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 	}
 }
 
+// misplaced says what a NoNode means to who has a place at the gate.
+func (w *waiter) misplaced(err error) error {
+	if !isNoNode(err) {
+		return err
+	}
+	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(w.node().path, err), w.q.path, w.q.kind.Children)
+}
+
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
 func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err error) {
@@ -285,7 +293,6 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 	limit := &zk.CheckVersionRequest{Path: w.q.path, Version: w.d.version}
 	t := &txn{e: w.e, born: e.nodes, gone: w.nodes, with: []any{limit}}
 	lists, err := t.run(ctx, e.dirs()[0])
-	path := w.node().path
 	if t.left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
 		w.a.left, w.a.entries = append(w.a.left, t.left), nil
 	}
@@ -302,7 +309,7 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 		g, err := among.wait(ctx, lists)
 		return g, true, err
 	case isNoNode(err):
-		return grant{}, false, fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(path, err), w.q.path, w.q.kind.Children)
+		return grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
 		w.e.outdated(w.d) // its event precedes this answer, unless it was lost
 		return grant{}, false, w.renew(ctx)

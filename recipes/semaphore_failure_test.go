@@ -397,3 +397,28 @@ func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T
 		l.nothingLeft()
 	})
 }
+
+// The error named a node of the layout, and said nothing of the place.
+func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		holder, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		c := l.client("b")
+		waiting := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 1) })
+		l.settle()
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Path == "/s/leases" && strings.HasPrefix(r.Op, "getChildren") }), zktest.Hold)
+		l.unlock(holder)
+		<-held.Hit()
+		place := "/s/locks/" + l.children("/s/locks")[0]
+		for _, path := range []string{place, "/s/locks", "/s/leases"} {
+			require.NoError(t, l.srv.Delete(path))
+		}
+		held.Release()
+		got := <-waiting
+		require.ErrorIs(t, got.err, recipes.ErrLost)
+		require.ErrorContains(t, got.err, place)
+		require.ErrorContains(t, got.err, "run apply")
+		require.True(t, recipes.Retryable(got.err), "it was never granted")
+	})
+}
