@@ -6,8 +6,6 @@
 //	go run ./examples/redpacket              # embedded server, sessions killed on the way
 //	go run ./examples/redpacket -unlocked    # the same without the lock
 //	go run ./examples/redpacket -servers zk1:2181,zk2:2181   # after: locktree -chdir=examples/redpacket apply
-//
-// In examples/compare, "go run ./redpacket -on redis" and "-on postgres" play it there.
 package main
 
 import (
