@@ -5,7 +5,6 @@ go 1.26.0
 replace github.com/locktree/locktree => ../..
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.16.0
 	github.com/go-sql-driver/mysql v1.10.1

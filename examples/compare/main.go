@@ -1,11 +1,14 @@
+//go:build linux
+
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
-// documentation recommends. It starts the servers it needs, on loopback, and ends them.
+// documentation recommends. It starts the servers it needs, on loopback, and ends them. It needs Linux.
 //
 //	go run . [-quick | -all | -targets] [-servers 3] [-systems locktree,curator] [-out DIR]
 //	go run . -from DIR/results.json [-out DIR] [-publish DIR]
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -37,34 +40,27 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writer) error {
+	if len(args) > 0 && args[0] == "be" {
+		return be(args[1:], in, out)
+	}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	role := flags.String("be", "", "be one process of an experiment, in this `role`: serve, hold, keep, cross or together")
-	system := flags.String("system", "", "its `system`")
-	addrs := flags.String("addrs", "", "its `servers`")
-	name := flags.String("name", "", "its `lock`")
-	count := flags.Int("count", 1, "how many locks it keeps")
-	deaf := flags.Bool("deaf", false, "it does not listen when it is told that its lock is lost")
-	flags.DurationVar(&drivers.TTL, "ttl", drivers.TTL, "how long a lock may outlive who holds it, where that can be said")
-	quick := flags.Bool("quick", false, "a few workloads, briefly: whether everything works, and roughly how fast")
+	quick := flags.Bool("quick", false, "a few workloads, briefly: shows whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
-	systems := flags.String("systems", "", "only these, by `name,name`")
-	only := flags.String("workloads", "", "only those whose name has this `text` in it")
-	every := flags.Bool("all", false, "all workloads, those of a usual run in every round and the others in every other one: a quarter of an hour")
-	targets := flags.Bool("targets", false, "what the table of targets needs, and no experiments")
+	systems := flags.String("systems", "", "only these systems: `name,name`")
+	only := flags.String("workloads", "", "only the workloads whose name contains this `text`")
+	every := flags.Bool("all", false, "all workloads, the rarer ones in every other round; takes a quarter of an hour")
+	targets := flags.Bool("targets", false, "only what the table of targets needs, and no experiments")
 	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
 	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
 	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
-	to := flags.String("out", "", "`directory` for page.md and results.json; none are written without it")
-	publish := flags.String("publish", "", "`directory` for RESULTS.md, where the run is neither quick nor of some systems only")
+	to := flags.String("out", "", "`directory` for page.md and results.json, which are not written without it")
+	publish := flags.String("publish", "", "`directory` for RESULTS.md, which is not written if the run is quick, or of some systems or workloads only")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *role != "" {
-		return be(*role, *system, &claims.Role{Addrs: strings.Split(*addrs, ","), Name: *name, Count: *count, Deaf: *deaf, In: in, Out: out})
-	}
 	begin := time.Now()
 	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 390 * time.Second, Limit: 20 * time.Second,
-		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) {
+		Members: *members, Tell: func(format string, args ...any) {
 			fmt.Fprintf(progress, "%4.0fs "+format+"\n", append([]any{time.Since(begin).Seconds()}, args...)...)
 		}}
 	if *quick {
@@ -73,30 +69,41 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	if *every || *targets {
 		plan.Budget, plan.Sparse = 0, *every
 	}
-	plan.Workloads = choose(*only, *quick, *every || *targets)
+	for _, w := range bench.Workloads {
+		part := w.Usual
+		switch {
+		case *targets:
+			part = report.Targeted(w.Name, drivers.Ours)
+		case *every || *only != "":
+			part = true
+		case *quick:
+			part = w.Brief
+		}
+		if part && strings.Contains(w.Name, *only) {
+			plan.Workloads = append(plan.Workloads, w)
+		}
+	}
 	var err error
 	if plan.Systems, err = chosen(*systems); err != nil {
 		return err
 	}
 	if *targets {
 		plan.Only = report.Targeted
-		plan.Workloads = slices.DeleteFunc(plan.Workloads, func(w bench.Workload) bool { return !report.Targeted(w.Name, drivers.Ours) })
 		plan.Systems = slices.DeleteFunc(slices.Clone(plan.Systems), func(s drivers.System) bool { return !s.Client && !s.Floor })
 	}
 	var r *report.Report
-	var failed error
 	if *from != "" {
-		r, failed = report.Read(*from)
+		r, err = report.Read(*from)
 	} else {
-		r, failed = compare(ctx, plan, *quick)
+		r, err = compare(ctx, plan, *quick)
 	}
 	if r == nil {
-		return failed
+		return err
 	}
-	report.Page(out, r)
+	failed := cmp.Or(report.Page(out, r), err)
 	report.Targets(out, r)
 	if *to != "" {
-		if err := r.WriteTo(*to, "page.md"); err != nil {
+		if err := r.WriteTo(*to); err != nil {
 			return err
 		}
 	}
@@ -106,33 +113,18 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	return failed
 }
 
-// be is a process of an experiment: what hangs or is killed in it takes nothing else along.
-func be(role, system string, r *claims.Role) error {
-	s, err := drivers.Find(system)
-	if err != nil {
-		return err
-	}
-	if r.Driver = s.Driver(); r.Driver == nil {
-		return fmt.Errorf("the driver of %s is not in Go", s.Name)
-	}
-	if role == "serve" {
-		lock.Serve(r.Driver, r.In, r.Out)
-		return nil
-	}
-	return r.Play(role)
-}
-
-func choose(text string, quick, every bool) (all []bench.Workload) {
-	for _, w := range bench.Workloads {
-		part := w.Usual
-		if quick {
-			part = w.Brief
+// be is a process of an experiment: what hangs or is killed in it takes nothing else along. Its arguments are those that
+// [drivers.System.Command] makes; those of a role may follow.
+func be(args []string, in io.Reader, out io.Writer) error {
+	return server.Try(func() {
+		driver := server.Must(drivers.Find(args[0])).Driver()
+		drivers.TTL = server.Must(time.ParseDuration(args[1]))
+		if role := args[2:]; len(role) > 0 {
+			(&claims.Role{Driver: driver, Addrs: strings.Split(role[1], ","), Name: role[2], More: role[3:], In: in, Out: out}).Play(role[0])
+		} else {
+			lock.Serve(driver, in, out)
 		}
-		if strings.Contains(w.Name, text) && (part || every || text != "") {
-			all = append(all, w)
-		}
-	}
-	return all
+	})
 }
 
 func chosen(names string) (all []drivers.System, err error) {
@@ -157,8 +149,8 @@ func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report
 		plan.Dir = server.Must(os.MkdirTemp("", "compare-"))
 		defer os.RemoveAll(plan.Dir)
 		plan.Self = server.Must(os.Executable())
-		r = &report.Report{Machine: report.Here(server.Sync()), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
-		var servers map[string]server.Server
+		r = &report.Report{Machine: report.Here(server.Sync()), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick}}
+		var servers map[string]*server.Server
 		var stopped error
 		r.Results, servers, stopped = bench.Run(ctx, scope, plan)
 		r.Fit()

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -19,7 +21,7 @@ import (
 
 // The test binary is also the process of a system in Go.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-be" {
+	if len(os.Args) > 1 && os.Args[1] == "be" {
 		main()
 		return
 	}
@@ -34,16 +36,16 @@ func TestMain(m *testing.M) {
 var (
 	starting sync.Mutex
 	scopes   = map[string]*server.Scope{}
-	started  = map[string]func() (server.Server, error){}
+	started  = map[string]func() (*server.Server, error){}
 )
 
-func serverFor(t *testing.T, name string) server.Server {
+func serverFor(t *testing.T, name string) *server.Server {
 	t.Helper()
 	starting.Lock()
 	if started[name] == nil {
 		scope := &server.Scope{}
 		scopes[name] = scope
-		started[name] = sync.OnceValues(func() (server.Server, error) { return server.Start(scope, name, server.Options{}) })
+		started[name] = sync.OnceValues(func() (*server.Server, error) { return server.Start(scope, name, 1) })
 	}
 	start := started[name]
 	starting.Unlock()
@@ -94,7 +96,7 @@ func TestEveryDriverExcludes(t *testing.T) {
 			defer p.Kill()
 			control := s.Floor || strings.HasPrefix(s.Name, "nothing")
 			for name, load := range loads {
-				err := p.Start(serverFor(t, s.Server).Addrs(), "test-"+name, load, 0)
+				err := p.Start(serverFor(t, s.Server).Addrs, "test-"+name, load, 0)
 				if control && errors.Is(err, lock.ErrNotOffered) {
 					continue
 				}
@@ -122,7 +124,7 @@ func TestEveryDriverExcludes(t *testing.T) {
 // A holder that stood still for too long goes on where nothing tells it; a store that checks tokens takes nothing from it.
 func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	t.Parallel()
-	ups := map[string]server.Server{}
+	ups := map[string]*server.Server{}
 	var systems []drivers.System
 	for _, name := range []string{drivers.Ours, "go-zookeeper", "curator", "kazoo", "zookeeper WriteLock", "redislock", "etcd", "postgres advisory lock"} {
 		s, err := drivers.Find(name)

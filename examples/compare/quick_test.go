@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -114,7 +116,7 @@ func counted(t *testing.T, r *claims.Results) {
 // A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.
 func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
 	t.Parallel()
-	env := &claims.Env{Servers: map[string]server.Server{"redis": serverFor(t, "redis")}}
+	env := &claims.Env{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}
 	for {
 		require.NoError(t, t.Context().Err())
 		f := env.Failover(1)[0]

@@ -1,3 +1,5 @@
+//go:build linux
+
 package bench
 
 import (
@@ -26,9 +28,9 @@ type Plan struct {
 	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
 	Limit     time.Duration // for an answer: who needs longer is left out, and told so
-	Server    server.Options
-	Self      string // this program
-	Dir       string // for what is compiled
+	Members   int           // of the ZooKeeper ensemble
+	Self      string        // this program
+	Dir       string        // for what is compiled
 	// Tell is called with what is going on.
 	Tell func(format string, args ...any)
 }
@@ -50,8 +52,8 @@ type Ground struct {
 }
 
 // Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
-func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]server.Server, error) {
-	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}}, servers: map[string]server.Server{}, away: map[string][]string{},
+func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]*server.Server, error) {
+	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}}, servers: map[string]*server.Server{}, away: map[string][]string{},
 		processes: map[string]*lock.Process{}}
 	scope.Cleanup(r.end)
 	r.scope = scope
@@ -80,7 +82,7 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 				if err := ctx.Err(); err != nil {
 					return r.out, r.servers, err
 				}
-				if w.has(s) && (p.Only == nil || p.Only(w.Name, s.Name)) {
+				if w.Of(s) == w.Name && (p.Only == nil || p.Only(w.Name, s.Name)) {
 					r.sample(round, w, s)
 				}
 			}
@@ -95,7 +97,7 @@ type run struct {
 	Plan
 	scope     *server.Scope
 	out       *Results
-	servers   map[string]server.Server
+	servers   map[string]*server.Server
 	away      map[string][]string // addresses by server and round trip
 	processes map[string]*lock.Process
 }
@@ -112,12 +114,12 @@ func (r *run) prepare(s drivers.System) {
 	ground, known := r.out.Servers[s.Server]
 	if !known {
 		r.Tell("starting %s", s.Server)
-		up, err := server.Start(r.scope, s.Server, r.Server)
+		up, err := server.Start(r.scope, s.Server, r.Members)
 		if err != nil {
 			ground.Missing = err.Error()
 		} else {
 			r.servers[s.Server] = up
-			ground = Ground{Version: up.Version(), Durability: up.Durability()}
+			ground = Ground{Version: up.Version, Durability: up.Durability}
 		}
 		r.out.Servers[s.Server] = ground
 	}
@@ -136,7 +138,7 @@ func (r *run) warmUp(s drivers.System) {
 		if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
 			warm *= 10
 		}
-		server.Check(p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), warm))
+		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", own(16, 4), warm))
 		server.Check(p.Stop())
 	}); err != nil {
 		r.out.Missing[s.Name] = err.Error()
@@ -154,21 +156,17 @@ func (r *run) process(s drivers.System) *lock.Process {
 func (r *run) addrs(s drivers.System, roundTrip time.Duration) []string {
 	up := r.servers[s.Server]
 	if roundTrip == 0 {
-		return up.Addrs()
+		return up.Addrs
 	}
 	key := fmt.Sprint(s.Server, roundTrip)
 	if r.away[key] == nil {
-		r.away[key] = server.Must(server.Away(r.scope, up.Addrs(), roundTrip)).Addrs
+		r.away[key] = server.Must(server.Away(r.scope, up.Addrs, roundTrip)).Addrs
 	}
 	return r.away[key]
 }
 
 // sample runs one workload of one system and keeps what came of it.
 func (r *run) sample(round int, w Workload, s drivers.System) {
-	if w.Instead != "" && !s.Handoff {
-		r.instead(round, w, s)
-		return
-	}
 	out := Sample{Round: round, Workload: w.Name, System: s.Name}
 	defer func() { r.out.Samples = append(r.out.Samples, out) }()
 	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[s.Name+"/"+w.Name]); out.Missing != "" {
@@ -188,17 +186,6 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 	r.out.Missing[s.Name+"/"+w.Name] = out.Missing
 }
 
-// instead takes the sample of the workload that this one is a variant of.
-func (r *run) instead(round int, w Workload, s drivers.System) {
-	for _, have := range r.out.Samples {
-		if have.Round == round && have.Workload == w.Instead && have.System == s.Name {
-			have.Workload = w.Name
-			r.out.Samples = append(r.out.Samples, have)
-			return
-		}
-	}
-}
-
 func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	p, addrs, up := r.process(s), r.addrs(s, w.RoundTrip), r.servers[s.Server]
 	name, load := strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load
@@ -206,10 +193,10 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 		load = *w.FloorLoad
 	}
 	server.Check(p.Start(addrs, name, load, r.Warm))
-	before, client, begin := server.Use(up), server.CPU(p.Pid()), time.Now()
+	before, client, begin := up.Use(), server.CPU(p.Pid()), time.Now()
 	result := server.Must(p.Measure(r.Window))
 	client, clientTook := server.CPU(p.Pid())-client, time.Since(begin)
-	used, took := server.Since(up, before)
+	used, took := up.Since(before)
 	out.fill(result, used, took, client, clientTook)
 	server.Check(p.Stop())
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package bench runs workloads on lock services, by turns, and keeps what was measured.
 package bench
 
@@ -43,11 +45,11 @@ var Workloads = []Workload{
 	{Name: Crowded, Load: one(32, 8)},
 	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
 	{Name: Crowd, Load: one(1000, 1), Floors: []string{"writes", "exchanges"}, FloorLoad: &serial},
-	{Name: HandedOn, Load: handoff(one(1000, 1)), Instead: Crowd},
+	{Name: HandedOn, Load: lock.Load{Kind: lock.Mutex, Clients: 1, Workers: 1000, Locks: 1, Handoff: 1000}, Instead: Crowd}, // a turn for each, and then another client's
 	{Name: "read-write lock, 1 writer in 10, 8 workers on 8 clients", Load: lock.Load{Kind: "rw", Clients: 8, Workers: 8, Locks: 1, Reads: 10}},
 	{Name: "semaphore of 3, 8 workers on 8 clients", Load: lock.Load{Kind: lock.Semaphore, Clients: 8, Workers: 8, Locks: 1, Permits: 3}},
 	{Name: "10 locks at once, 4 workers on 4 clients", Load: lock.Load{Kind: lock.Set, Clients: 4, Workers: 4, Locks: 10, Set: 10}},
-	{Name: "one lock kept for 5 ms, 8 workers on 8 clients", Wide: true, Load: kept(one(8, 8))},
+	{Name: "one lock kept for 5 ms, 8 workers on 8 clients", Wide: true, Load: lock.Load{Kind: lock.Mutex, Clients: 8, Workers: 8, Locks: 1, Hold: 5 * time.Millisecond}},
 	{Name: "own lock, 1 worker, 1 ms away", Usual: true, Wide: true, RoundTrip: time.Millisecond, Load: own(1, 1)},
 	{Name: "own lock, 1 worker, 5 ms away", RoundTrip: 5 * time.Millisecond, Load: own(1, 1)},
 	{Name: "one lock, 8 workers on 8 clients, 1 ms away", RoundTrip: time.Millisecond, Load: one(8, 8)},
@@ -58,12 +60,15 @@ var Workloads = []Workload{
 
 var serial = own(1, 1)
 
-// has says whether a system is part of the workload.
-func (w Workload) has(s drivers.System) bool {
-	if s.Floor {
-		return slices.Contains(w.Floors, s.Name)
+// Of names the workload whose samples are a system's here, or is empty where it is no part of this one.
+func (w Workload) Of(s drivers.System) string {
+	switch {
+	case s.Floor && !slices.Contains(w.Floors, s.Name) || !s.Floor && !s.Client && !w.Wide:
+		return ""
+	case w.Instead != "" && !s.Handoff:
+		return w.Instead
 	}
-	return w.Wide || s.Client
+	return w.Name
 }
 
 func own(workers, clients int) lock.Load {
@@ -72,16 +77,6 @@ func own(workers, clients int) lock.Load {
 
 func one(workers, clients int) lock.Load {
 	return lock.Load{Kind: lock.Mutex, Clients: clients, Workers: workers, Locks: 1}
-}
-
-func kept(l lock.Load) lock.Load {
-	l.Hold = 5 * time.Millisecond
-	return l
-}
-
-func handoff(l lock.Load) lock.Load {
-	l.Handoff = l.Workers // a turn for each, and then another client's
-	return l
 }
 
 func scheduled(l lock.Load, rate int) lock.Load {
@@ -113,7 +108,7 @@ type Sample struct {
 	Errors   int64      `json:"errors,omitempty"`
 	Overlaps int64      `json:"double_grants,omitempty"`
 	First    string     `json:"first_error,omitempty"`
-	Waits    [][2]int64 `json:"waits_us"` // microseconds and how often
+	Waits    lock.Waits `json:"waits_us"`
 }
 
 // fill computes the figures. Server and client were not looked at in the same instants, so what they used is taken by
@@ -121,8 +116,8 @@ type Sample struct {
 func (s *Sample) fill(r lock.Result, used server.Usage, serverTook, clientCPU, clientTook time.Duration) {
 	s.Seconds, s.Cycles, s.Errors, s.Overlaps, s.First = r.Window.Seconds(), r.Cycles, r.Errors, r.Overlaps, r.First
 	s.PerSecond = float64(r.Cycles) / s.Seconds
-	s.P50, s.P99 = r.Waits.ValueAtPercentile(50), r.Waits.ValueAtPercentile(99)
-	s.Waits = lock.Buckets(r.Waits)
+	s.P50, s.P99 = r.Waits.Percentile(50), r.Waits.Percentile(99)
+	s.Waits = r.Waits
 	if r.Cycles == 0 {
 		s.Missing = "nothing was granted within the window"
 		return

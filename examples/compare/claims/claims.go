@@ -1,9 +1,12 @@
+//go:build linux
+
 // Package claims measures what is said of lock services.
 package claims
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +29,21 @@ type Results struct {
 	Failover []Failover    `json:"failover,omitempty"`
 }
 
+// Terms are the figures that the text about the experiments names.
+func (r *Results) Terms() map[string]any {
+	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL}
+}
+
+// Handover is from a release to the next grant, locktree's being 1.
+func (r *Results) Handover(of Fair) string {
+	for _, f := range r.Fair {
+		if f.System == drivers.Ours && f.Handover > 0 {
+			return fmt.Sprintf("%.1f", float64(of.Handover)/float64(f.Handover))
+		}
+	}
+	return "–"
+}
+
 // Row is what the rows of all experiments have.
 type Row struct {
 	System  string `json:"system"`
@@ -46,9 +64,9 @@ type Env struct {
 	Self    string // this program, which is also the process of a driver in Go
 	Dir     string // for what is compiled
 	Systems []drivers.System
-	Servers map[string]server.Server // those that run, by name
-	Missing map[string]string        // why a system does not run, by name: nobody waits for it again
-	TTL     time.Duration            // how long a lock may outlive its holder
+	Servers map[string]*server.Server // those that run, by name
+	Missing map[string]string         // why a system does not run, by name: nobody waits for it again
+	TTL     time.Duration             // how long a lock may outlive its holder
 	Tell    func(format string, args ...any)
 }
 
@@ -149,11 +167,6 @@ func (e *Env) command(s drivers.System, ttl time.Duration) []string {
 
 // role starts a process that does one thing with one lock. In other languages than Go it can hold one.
 func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) *lock.Process {
-	argv := e.command(s, e.TTL)
-	if s.Driver() == nil {
-		argv = append(argv, role, strings.Join(addrs, ","), name)
-	} else {
-		argv = append([]string{e.Self, "-be", role, "-system", s.Name, "-addrs", strings.Join(addrs, ","), "-name", name, "-ttl", e.TTL.String()}, more...)
-	}
-	return server.Must(lock.Spawn(argv, patience))
+	argv := append(e.command(s, e.TTL), role, strings.Join(addrs, ","), name)
+	return server.Must(lock.Spawn(append(argv, more...), patience))
 }

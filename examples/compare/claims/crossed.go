@@ -1,3 +1,5 @@
+//go:build linux
+
 package claims
 
 import (
@@ -26,7 +28,7 @@ type Crossed struct {
 func (e *Env) Crossed() []Crossed { return allAtOnce(e.measured(true), e.cross) }
 
 func (e *Env) cross(s drivers.System, c *Crossed) {
-	addrs := e.Servers[s.Server].Addrs()
+	addrs := e.Servers[s.Server].Addrs
 	p := e.role("cross", s, addrs, "crossed")
 	defer p.Kill()
 	server.Must(p.Await(patience, "crossed"))
@@ -64,13 +66,21 @@ func deadlock(addrs []string) bool {
 	return len(inspect.WaitsFor(server.Must(inspect.Lock(ctx, c, "/locktree/crossed-0")), server.Must(inspect.Lock(ctx, c, "/locktree/crossed-1"))).Deadlocks) > 0
 }
 
-// does is what came of it, in words.
-func (c *Crossed) does() string {
+// Does is what came of it, in words.
+func (c *Crossed) Does() (words string) {
 	switch {
 	case c.Refused != "":
-		return "one of them is refused, the other goes on: " + strings.Trim(c.Refused, `"`)
+		words = "one of them is refused, the other goes on: " + strings.Trim(c.Refused, `"`)
 	case c.Granted > 0:
-		return "a lock expires and is granted to the other, while its holder believes that it has it"
+		words = "a lock expires and is granted to the other, while its holder believes that it has it"
+	default:
+		words = "both wait, until a program gives up"
 	}
-	return "both wait, until a program gives up"
+	if c.Deadlock {
+		words += "; `locktree status` names the deadlock"
+	}
+	if c.Together {
+		words += "; MultiLock, which takes both at once, avoids it: two clients took both in opposite orders, fifty times each"
+	}
+	return words
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package claims
 
 import (
@@ -26,37 +28,24 @@ const lag = 50 * time.Millisecond
 
 // Failover kills servers of its own.
 func (e *Env) Failover(trials int) (all []Failover) {
-	repeat := func(system, happens string, trial func(*Failover, *server.Scope)) {
+	repeat := func(needs, system, happens string, start func(*server.Scope) (*server.Server, error)) {
+		if e.Servers[needs] == nil {
+			return
+		}
 		f := Failover{Row: Row{System: system}, Server: happens}
 		f.try(func() {
 			for range trials {
-				scope := &server.Scope{}
-				err := server.Try(func() { trial(&f, scope) })
-				scope.Close()
-				server.Check(err)
-				f.Trials++
+				f.trial(start)
 			}
 		})
 		all = append(all, f)
 	}
-	if e.Servers["redis"] != nil {
-		for _, behind := range []time.Duration{lag, 0} {
-			happens := "the primary is killed as soon as it has answered; its replica on the same machine is promoted"
-			if behind > 0 {
-				happens = fmt.Sprintf("the primary is killed as soon as it has answered; its replica, %v behind, is promoted", behind)
-			}
-			repeat("redislock", happens, func(f *Failover, scope *server.Scope) {
-				pair := server.Must(server.StartRedisPair(scope, behind))
-				f.rival([]string{pair.Primary}, []string{pair.Replica}, pair.FailOver)
-			})
-		}
-	}
-	if e.Servers["three-redis"] != nil {
-		repeat("redsync", "one of three servers is killed, and starts again with an empty memory", func(f *Failover, scope *server.Scope) {
-			up := server.Must(server.Start(scope, "three-redis", server.Options{}))
-			f.rival(up.Addrs(), up.Addrs(), func() error { return up.(interface{ Forget(int) error }).Forget(0) })
-		})
-	}
+	repeat("redis", "redislock", fmt.Sprintf("the primary is killed as soon as it has answered; its replica, %v behind, is promoted", lag),
+		func(scope *server.Scope) (*server.Server, error) { return server.StartRedisPair(scope, lag) })
+	repeat("redis", "redislock", "the primary is killed as soon as it has answered; its replica on the same machine is promoted",
+		func(scope *server.Scope) (*server.Server, error) { return server.StartRedisPair(scope, 0) })
+	repeat("three-redis", "redsync", "one of three servers is killed, and starts again with an empty memory",
+		func(scope *server.Scope) (*server.Server, error) { return server.Start(scope, "three-redis", 1) })
 	if e.Servers["zookeeper"] != nil {
 		rows := e.elect()
 		if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" && e.Missing[f.System] == "" }) {
@@ -67,16 +56,17 @@ func (e *Env) Failover(trials int) (all []Failover) {
 	return all
 }
 
-// rival lets one take the lock, then the servers fail over, then another ask for it for a moment.
-func (f *Failover) rival(before, after []string, failOver func() error) {
-	driver := server.Must(drivers.Find(f.System)).Driver()
+// trial lets one take the lock, then the servers fail over, then another ask for it for a moment.
+func (f *Failover) trial(start func(*server.Scope) (*server.Server, error)) {
+	scope := &server.Scope{}
+	defer scope.Close()
+	up, dial := server.Must(start(scope)), server.Must(drivers.Find(f.System)).Driver()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	holds := server.Must(driver.Dial(ctx, before))
+	holds := server.Must(dial(ctx, up.Addrs))
 	defer holds.Close()
 	server.Check(locker(holds, lock.Mutex, "failover").Lock(ctx))
-	server.Check(failOver())
-	wants := server.Must(driver.Dial(ctx, after))
+	wants := server.Must(dial(ctx, up.FailOver()))
 	defer wants.Close()
 	moment, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
@@ -88,37 +78,36 @@ func (f *Failover) rival(before, after []string, failOver func() error) {
 	default:
 		server.Check(err)
 	}
+	f.Trials++
 }
 
 // elect kills the leader of three ZooKeeper servers while a lock of each library is held, and waited for.
 func (e *Env) elect() []Failover {
 	scope := &server.Scope{}
 	defer scope.Close()
-	up, failed := server.Start(scope, "zookeeper", server.Options{Members: 3})
+	up, failed := server.Start(scope, "zookeeper", 3)
 	lasting := *e
 	lasting.TTL = 20 * time.Second // a session must not end because an election takes its time
-	queues := map[string][2]*lock.Process{}
 	libraries := slices.DeleteFunc(e.measured(false), func(s drivers.System) bool { return s.Server != "zookeeper" || !s.Client })
-	why := map[string]error{}
-	for _, s := range libraries {
-		why[s.Name] = server.Try(func() {
+	all, queues := make([]Failover, len(libraries)), make([][2]*lock.Process, len(libraries))
+	for i, s := range libraries {
+		all[i] = Failover{Row: Row{System: s.Name}, Server: "the leader of three servers is killed; the others elect another"}
+		all[i].try(func() {
 			server.Check(failed)
-			queues[s.Name] = lasting.queue(scope, s, up.Addrs())
+			queues[i] = lasting.queue(scope, s, up.Addrs)
 		})
 	}
 	if failed == nil {
-		failed = server.Try(func() { failOver(up.(ensemble)) })
+		failed = server.Try(func() { up.FailOver() })
 	}
 	// One after the other: a look takes seconds, and the sessions outlast them all.
-	var all []Failover
-	for _, s := range libraries {
-		f := Failover{Row: Row{System: s.Name}, Server: "the leader of three servers is killed; the others elect another"}
-		f.try(func() {
-			server.Check(why[s.Name])
-			server.Check(failed)
-			f.look(queues[s.Name][0], queues[s.Name][1])
-		})
-		all = append(all, f)
+	for i := range all {
+		if all[i].Missing == "" {
+			all[i].try(func() {
+				server.Check(failed)
+				all[i].look(queues[i][0], queues[i][1])
+			})
+		}
 	}
 	return all
 }
@@ -131,20 +120,6 @@ func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string) (both
 		server.Must(both[i].Await(patience, says))
 	}
 	return both
-}
-
-type ensemble interface {
-	KillLeader() error
-	Led() bool
-}
-
-func failOver(up ensemble) {
-	server.Check(up.KillLeader())
-	for end := time.Now().Add(patience); !up.Led(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			server.Check(fmt.Errorf("no leader was elected within %v", patience))
-		}
-	}
 }
 
 // look counts: a grant now is a second one, since nobody has released the lock.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package claims
 
 import (
@@ -35,7 +37,7 @@ var herds = []struct{ name, dir string }{
 const crowd, handed = 100, 40
 
 // Herd measures a release with each number of waiters, for each way to wait.
-func Herd(ctx context.Context, up server.Server, waiters []int, tell func(string, ...any)) (all []Release) {
+func Herd(ctx context.Context, up *server.Server, waiters []int, tell func(string, ...any)) (all []Release) {
 	for _, n := range waiters {
 		for _, h := range herds {
 			tell("herd: %d waiters, %s", n, h.name)
@@ -47,10 +49,10 @@ func Herd(ctx context.Context, up server.Server, waiters []int, tell func(string
 	return all
 }
 
-func (r *Release) measure(ctx context.Context, up server.Server, dir string) {
+func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	scope := &server.Scope{}
 	defer scope.Close()
-	relay := server.Must(server.Away(scope, up.Addrs(), 0))
+	relay := server.Must(server.Away(scope, up.Addrs, 0))
 	gate := make(chan struct{})
 	driver := drivers.Herd(gate)
 	before := 0 // releases
@@ -63,7 +65,7 @@ func (r *Release) measure(ctx context.Context, up server.Server, dir string) {
 	q := &queue{ctx: ctx, granted: make(chan turn, 2), held: map[int]bool{}}
 	defer q.close()
 	q.join(driver, relay.Addrs, fmt.Sprint("queue-", r.Waiters), before+r.Waiters+1)
-	admin, _, err := zk.Connect(up.Addrs(), 30*time.Second, zk.WithLogInfo(false))
+	admin, _, err := zk.Connect(up.Addrs, 30*time.Second, zk.WithLogInfo(false))
 	server.Check(err)
 	defer admin.Close()
 	q.stand(admin, fmt.Sprint(dir, "/queue-", r.Waiters), before+r.Waiters+1)
@@ -76,13 +78,13 @@ func (r *Release) measure(ctx context.Context, up server.Server, dir string) {
 	q.release(holder)
 	q.next()
 	after := settled(ctx, up, relay)
-	counts := server.Between(up, from.Counts, after.Counts)
+	counts := up.Between(from.Counts, after.Counts)
 	for i, n := range after.events {
 		if n > from.events[i] && !q.held[i] {
 			r.Woken++
 		}
 	}
-	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs())), after.bytes-from.bytes
+	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs)), after.bytes-from.bytes
 }
 
 // turn is that of a client.
@@ -105,7 +107,7 @@ func (q *queue) join(driver lock.Driver, addrs []string, name string, n int) {
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.cancel = cancel
 	for i := range n {
-		q.clients = append(q.clients, server.Must(driver.Dial(ctx, addrs)))
+		q.clients = append(q.clients, server.Must(driver(ctx, addrs)))
 		l := locker(q.clients[i], lock.Mutex, name)
 		q.waiting.Go(func() {
 			if err := l.Lock(ctx); err == nil {
@@ -176,7 +178,7 @@ type traffic struct {
 
 // settled waits until nothing goes to and fro any more, but for heartbeats, which come seconds apart. The questions it asks
 // of the server are not in the counts.
-func settled(ctx context.Context, up server.Server, relay *server.Distance) (t traffic) {
+func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t traffic) {
 	seen := func() int64 { return relay.ToClient.Load() + relay.ToServer.Load() }
 	for still, last := 0, int64(-1); still < 10; {
 		now := seen()
@@ -188,7 +190,7 @@ func settled(ctx context.Context, up server.Server, relay *server.Distance) (t t
 	}
 	for t.pings = -1; t.pings != relay.Pings.Load() && ctx.Err() == nil; { // none came while the server was asked
 		t.pings = relay.Pings.Load()
-		t.Counts = server.Must(up.Counts())
+		t.Counts = up.Counts()
 		t.asked++
 	}
 	t.bytes, t.events = seen(), relay.Events()

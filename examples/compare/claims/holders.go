@@ -1,3 +1,5 @@
+//go:build linux
+
 package claims
 
 import (
@@ -20,11 +22,11 @@ type Pause struct {
 	Told   bool `json:"told"`   // the holder learned that it is lost
 	Token  bool `json:"token"`  // grants come with a token
 	Stale  int  `json:"stale"`  // writes by the old holder after the rival's grant, until it was told
-	Writes int  `json:"writes"` // those and some more, of a holder with a token that does not listen
+	Writes int  `json:"writes"` // those and some more, of a holder with a token that ignores the loss
 	Fenced int  `json:"fenced"` // of them, those that a store took which refuses smaller tokens than it has seen
 }
 
-// enough writes of a holder who does not know better: two seconds. deaf are those of one that does not listen.
+// enough writes of a holder who does not know better: two seconds. deaf are those of one that ignores the loss.
 const enough, deaf = 400, 20
 
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
@@ -32,8 +34,8 @@ const enough, deaf = 400, 20
 func (e *Env) Paused() []Pause { return allAtOnce(e.measured(false), e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
-	addrs := e.Servers[s.Server].Addrs()
-	first := e.role("hold", s, addrs, "paused", "-deaf")
+	addrs := e.Servers[s.Server].Addrs
+	first := e.role("hold", s, addrs, "paused")
 	defer first.Kill()
 	server.Must(first.Await(patience, "granted"))
 	second := e.role("hold", s, addrs, "paused")
@@ -52,7 +54,7 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 	first.Drain() // what it wrote before it was paused
 	server.Check(syscall.Kill(first.Pid(), syscall.SIGCONT))
 	for limit := enough; p.Writes < limit; {
-		said := server.Must(first.Await(patience, "write", "lost"))
+		said := server.Must(first.Await(patience, "write", "lost", "late"))
 		if said.Verb == "lost" {
 			p.Told = true
 			if !p.Token {
@@ -87,7 +89,7 @@ func (e *Env) Killed() []Killed { return allAtOnce(e.measured(false), e.kill) }
 
 func (e *Env) kill(s drivers.System, k *Killed) {
 	k.TTL = e.TTL
-	argv, addrs := e.command(s, e.TTL), e.Servers[s.Server].Addrs()
+	argv, addrs := e.command(s, e.TTL), e.Servers[s.Server].Addrs
 	// A worker that keeps the lock for most of the time to live. Start returns when it has had it once, and has it again.
 	first := server.Must(lock.Spawn(argv, patience))
 	defer first.Kill()
@@ -106,6 +108,18 @@ func (e *Env) kill(s drivers.System, k *Killed) {
 	k.After, k.Released = time.Since(died), err == nil
 	if k.After < limit {
 		server.Check(err)
+	}
+}
+
+// Does is when the lock was free, in times to live.
+func (k *Killed) Does() string {
+	switch lives := k.After.Seconds() / k.TTL.Seconds(); {
+	case !k.Released:
+		return fmt.Sprintf("never: nobody has it after %.0f", lives)
+	case lives < 0.1:
+		return "at once"
+	default:
+		return fmt.Sprintf("%.1f", lives)
 	}
 }
 
@@ -135,8 +149,8 @@ func (e *Env) Idle(locks int) []Idle {
 func (e *Env) idle(s drivers.System, i *Idle) {
 	scope, up := &server.Scope{}, e.Servers[s.Server]
 	defer scope.Close()
-	relay := server.Must(server.Away(scope, up.Addrs(), 0))
-	keeper := e.role("keep", s, relay.Addrs, "idle", "-count", strconv.Itoa(i.Locks))
+	relay := server.Must(server.Away(scope, up.Addrs, 0))
+	keeper := e.role("keep", s, relay.Addrs, "idle", strconv.Itoa(i.Locks))
 	defer keeper.Kill()
 	said := server.Must(keeper.Await(patience, "kept"))
 	if _, err := fmt.Sscanf(said.Rest, "%d %q", &i.Kept, &i.Refused); err != nil {
@@ -147,11 +161,11 @@ func (e *Env) idle(s drivers.System, i *Idle) {
 		last = relay.Sent.Load()
 		time.Sleep(e.TTL / 16)
 	}
-	before := server.Must(up.Counts())
+	before := up.Counts()
 	sent, begin := relay.Sent.Load(), time.Now()
 	time.Sleep(e.TTL)
 	took, requests := time.Since(begin).Seconds(), relay.Sent.Load()-sent
-	if counted := server.Between(up, before, server.Must(up.Counts())); counted.Requests >= 0 {
+	if counted := up.Between(before, up.Counts()); counted.Requests >= 0 {
 		requests = counted.Requests
 	}
 	i.Requests, i.PerTTL = float64(requests)/took, float64(requests)*e.TTL.Seconds()/took
@@ -159,7 +173,7 @@ func (e *Env) idle(s drivers.System, i *Idle) {
 	if i.Kept < i.Locks {
 		return // nor would it let a rival in
 	}
-	rival := e.role("hold", s, up.Addrs(), "idle-0")
+	rival := e.role("hold", s, up.Addrs, "idle-0")
 	defer rival.Kill()
 	server.Must(rival.Await(patience, "waiting"))
 	_, err := rival.Await(e.TTL/4, "granted")

@@ -1,8 +1,11 @@
+//go:build linux
+
 package claims
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,10 +36,10 @@ func (e *Env) Fair(window time.Duration) []Fair {
 		p := server.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
 		defer p.Kill()
 		up := e.Servers[s.Server]
-		server.Check(p.Start(up.Addrs(), "fair", lock.Load{Kind: lock.Mutex, Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
-		before := server.Must(up.Counts())
+		server.Check(p.Start(up.Addrs, "fair", lock.Load{Kind: lock.Mutex, Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
+		before := up.Counts()
 		r := server.Must(p.Measure(window))
-		n := server.Between(up, before, server.Must(up.Counts())).Requests
+		n := up.Between(before, up.Counts()).Requests
 		f.Each, f.Longest = r.Each, r.Longest
 		if n >= 0 && r.Cycles > 0 {
 			f.Requests = float64(n) / float64(r.Cycles)
@@ -47,17 +50,30 @@ func (e *Env) Fair(window time.Duration) []Fair {
 	})
 }
 
-// jain is Jain's index of fairness: 1 where all have the same, 1/n where one has everything.
-func jain(each []int64) float64 {
+// Jain is Jain's index of fairness: 1 where all have the same, 1/n where one has everything.
+func (f *Fair) Jain() float64 {
 	var sum, squares float64
-	for _, n := range each {
+	for _, n := range f.Each {
 		sum += float64(n)
 		squares += float64(n) * float64(n)
 	}
 	if squares == 0 {
 		return 0
 	}
-	return sum * sum / (float64(len(each)) * squares)
+	return sum * sum / (float64(len(f.Each)) * squares)
+}
+
+// Least and Most are the grants of the least and the most lucky.
+func (f *Fair) Least() int64 { return slices.Min(f.Each) }
+func (f *Fair) Most() int64  { return slices.Max(f.Each) }
+
+// Waited is the longest wait in grants to others.
+func (f *Fair) Waited() float64 {
+	all := int64(0)
+	for _, n := range f.Each {
+		all += n
+	}
+	return f.Longest.Seconds() / f.Window.Seconds() * float64(all)
 }
 
 // Pooled is what becomes of PostgreSQL's locks behind a pool of connections.
@@ -72,7 +88,7 @@ type Pooled struct {
 
 // Pool puts a load on each, four workers with connections of their own, and counts.
 func (e *Env) Pool(scope *server.Scope, window time.Duration) (all []Pooled) {
-	up, err := server.Start(scope, "pgbouncer", server.Options{})
+	up, err := server.Start(scope, "pgbouncer", 1)
 	for _, s := range drivers.Pooled {
 		p := Pooled{Row: Row{System: s.Name}}
 		p.try(func() {
@@ -84,12 +100,12 @@ func (e *Env) Pool(scope *server.Scope, window time.Duration) (all []Pooled) {
 	return all
 }
 
-func (e *Env) pooled(s drivers.System, up server.Server, window time.Duration, p *Pooled) {
+func (e *Env) pooled(s drivers.System, up *server.Server, window time.Duration, p *Pooled) {
 	clients := server.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 	defer clients.Kill()
 	load := lock.Load{Kind: lock.Mutex, Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}
 	// Start fails where not everybody has had a turn in time: what has been counted by then is wanted all the same.
-	if err := clients.Start(up.Addrs()[:1], "pooled", load, 0); errors.Is(err, lock.ErrLost) {
+	if err := clients.Start(up.Addrs[:1], "pooled", load, 0); errors.Is(err, lock.ErrLost) {
 		server.Check(err)
 	}
 	r := server.Must(clients.Measure(window))
@@ -97,7 +113,7 @@ func (e *Env) pooled(s drivers.System, up server.Server, window time.Duration, p
 	clients.Kill()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	db := server.Must(pgx.Connect(ctx, "postgres://compare@"+up.Addrs()[1]+"/postgres"))
+	db := server.Must(pgx.Connect(ctx, "postgres://compare@"+up.Addrs[1]+"/postgres"))
 	defer db.Close(ctx)
 	// The pool notices that its clients are gone, and ends what they were waiting for.
 	for range 20 {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package claims
 
 import (
@@ -5,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,22 +19,17 @@ import (
 type Role struct {
 	Driver lock.Driver
 	Addrs  []string
-	Name   string // of its lock
-	Count  int    // of locks it keeps
-	Deaf   bool   // it does not listen when it is told that its lock is lost
+	Name   string   // of its lock
+	More   []string // arguments: how many locks it keeps
 	In     io.Reader
 	Out    io.Writer
 
 	saying sync.Mutex
 }
 
-// Play plays a role.
-func (r *Role) Play(name string) error {
-	play := map[string]func(){"hold": r.hold, "keep": r.keep, "cross": r.cross, "together": r.together}[name]
-	if play == nil {
-		return fmt.Errorf("there is no role %q", name)
-	}
-	return server.Try(play)
+// Play plays a role. It fails as server.Check does.
+func (r *Role) Play(name string) {
+	map[string]func(){"hold": r.hold, "keep": r.keep, "cross": r.cross, "together": r.together}[name]()
 }
 
 func (r *Role) say(format string, args ...any) {
@@ -42,25 +40,25 @@ func (r *Role) say(format string, args ...any) {
 
 func (r *Role) untilTheEnd() { _, _ = io.Copy(io.Discard, r.In) }
 
-func (r *Role) dial() lock.Client { return server.Must(r.Driver.Dial(context.Background(), r.Addrs)) }
+func (r *Role) dial() lock.Client { return server.Must(r.Driver(context.Background(), r.Addrs)) }
 
 func locker(c lock.Client, kind string, names ...string) lock.Locker {
 	return server.Must(c.Locker(context.Background(), lock.What{Kind: kind, Names: names}))
 }
 
 // hold takes a lock and writes to a store for as long as it believes that it holds it: a line a write. It ends when it is told
-// that the lock is lost; if it is deaf, it writes on with the token it had.
+// that the lock is lost; if it has a token, it writes on, as a program does that ignores the loss.
 func (r *Role) hold() {
 	l := locker(r.dial(), lock.Mutex, r.Name)
 	r.say("waiting")
 	server.Check(l.Lock(context.Background()))
 	var token uint64
-	if f, ok := l.(lock.Fenced); ok {
-		token = f.Token()
+	if l.Token != nil {
+		token = l.Token()
 	}
 	var lost <-chan struct{}
-	if t, ok := l.(lock.Told); ok {
-		lost = t.Lost()
+	if l.Lost != nil {
+		lost = l.Lost()
 	}
 	done := make(chan struct{})
 	go func() {
@@ -68,18 +66,18 @@ func (r *Role) hold() {
 		close(done)
 	}()
 	r.say("granted token=%d", token)
-	for {
+	for write := "write"; ; {
 		select {
 		case <-lost:
 			r.say("lost")
-			if !r.Deaf {
+			if token == 0 {
 				return
 			}
-			lost = nil
+			lost, write = nil, "late"
 		case <-done:
 			return
 		case <-time.After(5 * time.Millisecond):
-			r.say("write token=%d", token)
+			r.say("%s token=%d", write, token)
 		}
 	}
 }
@@ -90,16 +88,13 @@ func (r *Role) keep() {
 	var all []lock.Locker
 	var failed error
 	atOnce := 32
-	for i := 0; i < r.Count && failed == nil; i++ {
+	for i := range server.Must(strconv.Atoi(r.More[0])) {
 		each := fmt.Sprintf("%s-%d", r.Name, i)
-		if i > 0 {
-			if h, ok := all[0].(lock.Holding); ok { // one connection, which does one thing at a time
-				all, atOnce = append(all, h.Also(each)), 1
-				continue
-			}
-		}
-		if failed = server.Try(func() { all = append(all, locker(c, lock.Mutex, each)) }); failed != nil {
-			break
+		switch {
+		case len(all) > 0 && all[0].Also != nil: // one connection, which does one thing at a time
+			all, atOnce = append(all, all[0].Also(each)), 1
+		case failed == nil:
+			failed = server.Try(func() { all = append(all, locker(c, lock.Mutex, each)) })
 		}
 	}
 	r.say("waiting")
@@ -133,8 +128,8 @@ func (r *Role) cross() {
 	for i := range names {
 		c := r.dial()
 		first[i] = locker(c, lock.Mutex, names[i])
-		if h, ok := first[i].(lock.Holding); ok {
-			second[i] = h.Also(names[1-i])
+		if first[i].Also != nil {
+			second[i] = first[i].Also(names[1-i])
 		} else {
 			second[i] = locker(c, lock.Mutex, names[1-i])
 		}

@@ -3,7 +3,6 @@ package drivers
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,30 +37,30 @@ const Ours = "locktree"
 
 // All systems.
 var All = []System{
-	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree{}},
-	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper{}, library: "github.com/go-zookeeper/zk"},
+	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree},
+	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},
-	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Variant: true, Handoff: true, driver: locktree{}},
+	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Variant: true, Handoff: true, driver: locktree},
 	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock", library: "zookeeper-recipes-lock"},
-	{Name: "all watch the parent", Server: "zookeeper", driver: naive{dir: "/herd"}, library: "github.com/go-zookeeper/zk"},
-	{Name: "sleep and retry", Server: "zookeeper", driver: naive{dir: "/sleeper", sleeper: true}, library: "github.com/go-zookeeper/zk"},
-	{Name: "redislock", Server: "redis", driver: redisLock{}, library: "github.com/bsm/redislock"},
-	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock{}, library: "github.com/bsm/redislock"},
-	{Name: "redsync", Server: "three-redis", driver: redlock{}, library: "github.com/go-redsync/redsync/v4"},
-	{Name: "etcd", Server: "etcd", driver: etcd{}, library: "go.etcd.io/etcd/client/v3"},
-	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory{}, library: "github.com/jackc/pgx/v5"},
-	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row{}, library: "github.com/jackc/pgx/v5"},
-	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row{}, library: "github.com/jackc/pgx/v5"},
-	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb{}, library: "github.com/go-sql-driver/mysql"},
-	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}, library: "github.com/go-zookeeper/zk"},
-	{Name: "writes", Server: "zookeeper", Floor: true, driver: serial{set}, library: "github.com/go-zookeeper/zk"},
-	{Name: "exchanges", Server: "zookeeper", Floor: true, driver: serial{exchange}, library: "github.com/go-zookeeper/zk"},
+	{Name: "all watch the parent", Server: "zookeeper", driver: Herd(opened()), library: goZK},
+	{Name: "sleep and retry", Server: "zookeeper", driver: sleeper, library: goZK},
+	{Name: "redislock", Server: "redis", driver: redisLock, library: "github.com/bsm/redislock"},
+	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock, library: "github.com/bsm/redislock"},
+	{Name: "redsync", Server: "three-redis", driver: redlock, library: "github.com/go-redsync/redsync/v4"},
+	{Name: "etcd", Server: "etcd", driver: etcd, library: "go.etcd.io/etcd/client/v3"},
+	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory(""), library: pgx5},
+	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row(), library: pgx5},
+	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row(), library: pgx5},
+	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb, library: "github.com/go-sql-driver/mysql"},
+	{Name: "requests", Server: "zookeeper", Floor: true, driver: floor((*contender).join, (*contender).leave), library: goZK},
+	{Name: "writes", Server: "zookeeper", Floor: true, driver: floor((*contender).set, (*contender).stay), library: goZK},
+	{Name: "exchanges", Server: "zookeeper", Floor: true, driver: floor((*contender).exchange, (*contender).stay), library: goZK},
 }
 
 // Controls exclude nobody, in each of the languages: what a load must notice.
 var Controls = []System{
-	{Name: "nothing", Server: "zookeeper", driver: nothing{}},
+	{Name: "nothing", Server: "zookeeper", driver: nothing},
 	{Name: "nothing in Java", Server: "zookeeper", java: "Nothing"},
 	{Name: "nothing in Python", Server: "zookeeper", python: "driver_nothing"},
 }
@@ -78,7 +77,7 @@ func Find(name string) (System, error) {
 	return System{}, fmt.Errorf("no system is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Driver is the system's, where it is written in Go.
+// Driver is the system's, where it is written in Go, or nil.
 func (s System) Driver() lock.Driver { return s.driver }
 
 // Compiles says whether its process translates itself while it runs.
@@ -96,65 +95,47 @@ const (
 // in other languages are laid out, and compiled once; ttl is how long a lock may outlive who holds it, where that can be said.
 // An error says what is missing.
 func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
-	switch {
-	case s.java != "":
-		path, err := compiled(dir)
-		if err != nil {
+	if s.driver != nil {
+		return []string{self, "be", s.Name, ttl.String()}, nil
+	}
+	preparing.Lock()
+	defer preparing.Unlock()
+	if _, err := os.Stat(filepath.Join(dir, "java")); err != nil {
+		if err := os.CopyFS(dir, sources); err != nil {
 			return nil, err
 		}
-		return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-			"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10),
-			"-cp", path, "Harness", s.java}, nil
-	case s.python != "":
+	}
+	if s.python != "" {
 		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("needs Debian's python3-kazoo: %w: %s", err, strings.TrimSpace(string(out)))
 		}
-		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, layOut(dir, "python")
+		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, nil
 	}
-	return []string{self, "-be", "serve", "-system", s.Name, "-ttl", ttl.String()}, nil
+	path, err := compiled(dir)
+	return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10), "-cp", path, "Harness", s.java}, err
 }
 
-// layOut writes the sources of a language below dir.
-func layOut(dir, language string) error {
-	tree, err := fs.Sub(sources, language)
-	if err != nil {
-		return err
-	}
-	to := filepath.Join(dir, language)
-	if _, err := os.Stat(to); err == nil {
-		return nil
-	}
-	return os.CopyFS(to, tree)
-}
-
-var compiling sync.Mutex
+var preparing sync.Mutex
 
 // compiled returns the class path of the drivers in Java.
 func compiled(dir string) (string, error) {
-	compiling.Lock()
-	defer compiling.Unlock()
 	classes := filepath.Join(dir, "classes")
-	path := []string{classes}
+	path := classes
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
 		if _, err := os.Stat(jars + jar + ".jar"); err != nil {
 			return "", fmt.Errorf("needs Debian's libcurator-recipes-java and zookeeper: %w", err)
 		}
-		path = append(path, jars+jar+".jar")
+		path += ":" + jars + jar + ".jar"
 	}
 	if _, err := os.Stat(classes); err == nil {
-		return strings.Join(path, ":"), nil
+		return path, nil
 	}
-	if err := layOut(dir, "java"); err != nil {
-		return "", err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "java/*.java"))
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", strings.Join(path, ":"), "-d", classes}, files...)...).CombinedOutput()
+	files, _ := filepath.Glob(filepath.Join(dir, "java/*.java")) // the pattern is well formed
+	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", path, "-d", classes}, files...)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("needs Debian's default-jdk-headless: javac: %w\n%s", err, out)
 	}
-	return strings.Join(path, ":"), nil
+	return path, nil
 }

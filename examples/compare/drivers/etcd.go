@@ -2,7 +2,6 @@ package drivers
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,40 +13,24 @@ import (
 
 // etcd is the mutex of its package concurrency. Workers that want the same lock have sessions of their own: two that share
 // one are, to that mutex, the same owner. Those that want others share.
-type etcd struct{}
-
-func (etcd) Dial(_ context.Context, addrs []string) (lock.Client, error) {
+func etcd(_ context.Context, addrs []string) (lock.Client, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Minute, Logger: zap.NewNop()})
-	return &etcdClient{Client: c, used: map[string]int{}}, err
-}
-
-type etcdClient struct {
-	*clientv3.Client
-	sessions []*concurrency.Session
-	used     map[string]int // how many of them, by lock
-}
-
-func (c *etcdClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: package concurrency has a mutex and an election", lock.ErrNotOffered)
+	if err != nil {
+		return lock.Client{}, err
 	}
-	name := what.Names[0]
-	if c.used[name] == len(c.sessions) {
-		s, err := concurrency.NewSession(c.Client, concurrency.WithTTL(int(TTL.Seconds())))
-		if err != nil {
-			return nil, err
+	var sessions []*concurrency.Session
+	used := map[string]int{} // how many of them, by lock
+	return lock.Client{Close: c.Close, Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+		if used[name] == len(sessions) {
+			s, err := concurrency.NewSession(c, concurrency.WithTTL(int(TTL.Seconds())))
+			if err != nil {
+				return lock.Locker{}, err
+			}
+			sessions = append(sessions, s)
 		}
-		c.sessions = append(c.sessions, s)
-	}
-	s := c.sessions[c.used[name]]
-	c.used[name]++
-	return etcdLock{concurrency.NewMutex(s, "/"+name), s}, nil
+		s := sessions[used[name]]
+		used[name]++
+		m := concurrency.NewMutex(s, "/"+name)
+		return lock.Locker{Lock: m.Lock, Unlock: m.Unlock, Token: func() uint64 { return uint64(m.Header().Revision) }, Lost: s.Done}, nil
+	})}, nil
 }
-
-type etcdLock struct {
-	*concurrency.Mutex
-	s *concurrency.Session
-}
-
-func (l etcdLock) Token() uint64         { return uint64(l.Header().Revision) }
-func (l etcdLock) Lost() <-chan struct{} { return l.s.Done() }

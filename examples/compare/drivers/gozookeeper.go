@@ -11,66 +11,57 @@ import (
 )
 
 // goZooKeeper is the Lock that comes with the Go client.
-type goZooKeeper struct{}
-
-func (goZooKeeper) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
-	return dialZooKeeper(ctx, addrs)
+func goZooKeeper(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, lost, err := dialZooKeeper(ctx, addrs)
+	return onZooKeeper(c, func(name string) (lock.Locker, error) {
+		l := zk.NewLock(c, "/go-zookeeper/"+name, open)
+		return lock.Locker{Lock: func(context.Context) error { return l.Lock() }, Unlock: func(context.Context) error { return l.Unlock() },
+			Lost: func() <-chan struct{} { return lost }}, nil
+	}), err
 }
 
-type goZooKeeperClient struct {
-	*zk.Conn
-	lost chan struct{} // the session has ended, as its events say
-}
+var open = zk.WorldACL(zk.PermAll)
 
-func (c goZooKeeperClient) Close() error { c.Conn.Close(); return nil }
-
-func (c goZooKeeperClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: go-zookeeper has a mutex only", lock.ErrNotOffered)
+// onZooKeeper is a client of the Go client's connection.
+func onZooKeeper(c *zk.Conn, locker func(name string) (lock.Locker, error)) lock.Client {
+	return lock.Client{
+		Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) { return locker(name) }),
+		Close:  func() error { c.Close(); return nil },
 	}
-	return goZooKeeperLock{zk.NewLock(c.Conn, "/go-zookeeper/"+what.Names[0], zk.WorldACL(zk.PermAll)), c.lost}, nil
 }
 
-type goZooKeeperLock struct {
-	l    *zk.Lock
-	lost chan struct{}
-}
-
-func (l goZooKeeperLock) Lock(context.Context) error   { return l.l.Lock() }
-func (l goZooKeeperLock) Unlock(context.Context) error { return l.l.Unlock() }
-func (l goZooKeeperLock) Lost() <-chan struct{}        { return l.lost }
-
-// dialZooKeeper returns when the session is there.
-func dialZooKeeper(ctx context.Context, addrs []string) (c goZooKeeperClient, err error) {
-	conn, events, err := zk.Connect(addrs, TTL, zk.WithLogInfo(false), zk.WithLogger(silent{}))
+// dialZooKeeper returns when the session is there. lost is closed when the session has ended, as its events say.
+func dialZooKeeper(ctx context.Context, addrs []string) (c *zk.Conn, lost <-chan struct{}, err error) {
+	c, events, err := zk.Connect(addrs, TTL, zk.WithLogInfo(false), zk.WithLogger(silent{}))
 	if err != nil {
-		return c, err
+		return nil, nil, err
 	}
-	c = goZooKeeperClient{conn, make(chan struct{})}
-	slow := time.After(time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {
-				go func() { // whoever leaves the events lying holds up the client
-					for e := range events {
-						if e.State == zk.StateExpired {
-							close(c.lost)
-							break
-						}
-					}
-					for range events {
-					}
-				}()
-				return c, nil
+				ended := make(chan struct{})
+				go follow(events, ended)
+				return c, ended, nil
 			}
 		case <-ctx.Done():
-			_ = c.Close()
-			return c, ctx.Err()
-		case <-slow:
-			_ = c.Close()
-			return c, fmt.Errorf("no session with %v within a minute", addrs)
+			c.Close()
+			return nil, nil, fmt.Errorf("no session with %v: %w", addrs, ctx.Err())
 		}
+	}
+}
+
+// follow reads all events: whoever leaves them lying holds up the client.
+func follow(events <-chan zk.Event, ended chan struct{}) {
+	for e := range events {
+		if e.State == zk.StateExpired {
+			close(ended)
+			break
+		}
+	}
+	for range events {
 	}
 }
 

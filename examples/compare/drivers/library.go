@@ -7,6 +7,12 @@ import (
 	"strings"
 )
 
+// Modules that several drivers are clients of.
+const (
+	goZK = "github.com/go-zookeeper/zk"
+	pgx5 = "github.com/jackc/pgx/v5"
+)
+
 // Library is the client's name and version; empty where that cannot be found out.
 func (s System) Library() string {
 	switch {

@@ -15,64 +15,55 @@ import (
 var TTL = 30 * time.Second
 
 // locktree asks for the token of every grant.
-type locktree struct{}
-
-func (locktree) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
-	return locktreeClient{c}, err
-}
-
-type locktreeClient struct{ c *recipes.Client }
-
-func (c locktreeClient) Close() error { return c.c.Close() }
-
-func (c locktreeClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	var opts []recipes.Option
-	if what.Handoff > 0 {
-		opts = append(opts, recipes.WithLocalHandoff(what.Handoff))
-	}
-	mutex := func(name string) *recipes.Mutex {
-		return c.c.Mutex("/locktree/"+name, append(opts, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())...)
-	}
-	rw := func() *recipes.RWMutex {
-		return c.c.RWMutex("/locktree/"+what.Names[0], recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())
-	}
-	switch what.Kind {
-	case lock.Mutex:
-		return &leased{acquire: mutex(what.Names[0]).Lock}, nil
-	case lock.Read:
-		return &leased{acquire: rw().RLock}, nil
-	case lock.Write:
-		return &leased{acquire: rw().Lock}, nil
-	case lock.Semaphore:
-		sem := c.c.Semaphore("/locktree/"+what.Names[0], recipes.WithParams(&kind.SemaphoreParams{Permits: what.Permits}), recipes.WithCreate())
-		return &leased{acquire: func(ctx context.Context) (*recipes.Lease, error) { return sem.Acquire(ctx, 1) }}, nil
-	case lock.Set:
-		var members []recipes.Member
-		for _, name := range what.Names {
-			members = append(members, mutex(name))
+	return lock.Client{Close: c.Close, Locker: func(_ context.Context, what lock.What) (lock.Locker, error) {
+		path := "/locktree/" + what.Names[0]
+		mutex := func(path string) *recipes.Mutex {
+			opts := []recipes.Option{recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate()}
+			if what.Handoff > 0 {
+				opts = append(opts, recipes.WithLocalHandoff(what.Handoff))
+			}
+			return c.Mutex(path, opts...)
 		}
-		return &leased{acquire: c.c.MultiLock(members...).Lock}, nil
-	}
-	return nil, lock.ErrNotOffered
-}
-
-type leased struct {
-	acquire func(context.Context) (*recipes.Lease, error)
-	lease   *recipes.Lease
+		rw := func() *recipes.RWMutex {
+			return c.RWMutex(path, recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())
+		}
+		switch what.Kind {
+		case lock.Mutex:
+			return leased(mutex(path).Lock), nil
+		case lock.Read:
+			return leased(rw().RLock), nil
+		case lock.Write:
+			return leased(rw().Lock), nil
+		case lock.Semaphore:
+			sem := c.Semaphore(path, recipes.WithParams(&kind.SemaphoreParams{Permits: what.Permits}), recipes.WithCreate())
+			return leased(func(ctx context.Context) (*recipes.Lease, error) { return sem.Acquire(ctx, 1) }), nil
+		case lock.Set:
+			var members []recipes.Member
+			for _, name := range what.Names {
+				members = append(members, mutex("/locktree/"+name))
+			}
+			return leased(c.MultiLock(members...).Lock), nil
+		}
+		return lock.Locker{}, lock.ErrNotOffered
+	}}, err
 }
 
 // tokens keeps the compiler from leaving out what nobody reads.
 var tokens atomic.Uint64
 
-func (l *leased) Lock(ctx context.Context) (err error) {
-	if l.lease, err = l.acquire(ctx); err == nil {
-		tokens.Store(l.lease.Token())
+func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
+	var lease *recipes.Lease
+	return lock.Locker{
+		Lock: func(ctx context.Context) (err error) {
+			if lease, err = acquire(ctx); err == nil {
+				tokens.Store(lease.Token())
+			}
+			return err
+		},
+		Unlock: func(ctx context.Context) error { return lease.Unlock(ctx) },
+		Token:  func() uint64 { return lease.Token() },
+		Lost:   func() <-chan struct{} { return lease.Context().Done() },
 	}
-	return err
 }
-
-func (l *leased) Unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }
-
-func (l *leased) Token() uint64         { return l.lease.Token() }
-func (l *leased) Lost() <-chan struct{} { return l.lease.Context().Done() }

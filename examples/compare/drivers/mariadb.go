@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	_ "github.com/go-sql-driver/mysql"
 
@@ -12,46 +11,28 @@ import (
 )
 
 // mariadb is GET_LOCK: the server queues who waits, and everybody who holds or waits keeps a connection.
-type mariadb struct{}
-
-func (mariadb) Dial(_ context.Context, addrs []string) (lock.Client, error) {
+func mariadb(_ context.Context, addrs []string) (lock.Client, error) {
 	db, err := sql.Open("mysql", "root@tcp("+addrs[0]+")/?interpolateParams=true")
-	return mariadbClient{db}, err
-}
-
-type mariadbClient struct{ *sql.DB }
-
-func (c mariadbClient) Locker(ctx context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: GET_LOCK is a mutex", lock.ErrNotOffered)
+	if err != nil {
+		return lock.Client{}, err
 	}
-	conn, err := c.Conn(ctx)
-	return mariadbLock{conn, what.Names[0]}, err
+	return lock.Client{Close: db.Close, Locker: mutex(func(ctx context.Context, name string) (lock.Locker, error) {
+		conn, err := db.Conn(ctx)
+		return getLock(conn, name), err
+	})}, nil
 }
 
-type mariadbLock struct {
-	c    *sql.Conn
-	name string
-}
-
-func (l mariadbLock) Lock(ctx context.Context) error {
-	return l.ask(ctx, "select get_lock(?, 3600)")
-}
-
-func (l mariadbLock) Unlock(ctx context.Context) error {
-	return l.ask(ctx, "select release_lock(?)")
-}
-
-// Also is another lock of the same connection.
-func (l mariadbLock) Also(name string) lock.Locker { return mariadbLock{l.c, name} }
-
-func (l mariadbLock) ask(ctx context.Context, query string) error {
-	var done sql.NullInt64
-	if err := l.c.QueryRowContext(ctx, query, l.name).Scan(&done); err != nil {
-		return err
+func getLock(c *sql.Conn, name string) lock.Locker {
+	ask := func(query string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			var done sql.NullInt64
+			err := c.QueryRowContext(ctx, query, name).Scan(&done)
+			if err == nil && done.Int64 != 1 {
+				err = errors.New(query + " said no")
+			}
+			return err
+		}
 	}
-	if done.Int64 != 1 {
-		return errors.New(query + " said no")
-	}
-	return nil
+	return lock.Locker{Lock: ask("select get_lock(?, 3600)"), Unlock: ask("select release_lock(?)"),
+		Also: func(name string) lock.Locker { return getLock(c, name) }}
 }

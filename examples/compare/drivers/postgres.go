@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,24 +12,20 @@ import (
 )
 
 // advisory is pg_advisory_lock: the server queues who waits, and everybody who holds or waits keeps a connection.
-type advisory struct{ options string } // of the connection
-
-func (a advisory) Dial(_ context.Context, addrs []string) (lock.Client, error) {
-	return &postgresClient{addr: addrs[0] + "/postgres" + a.options, take: func(ctx context.Context, c *pgx.Conn, name string) error {
+func advisory(options string) lock.Driver {
+	return onPostgres(options, func(ctx context.Context, c *pgx.Conn, name string) error {
 		_, err := c.Exec(ctx, "select pg_advisory_lock(hashtextextended($1, 0))", name)
 		return err
-	}, release: func(ctx context.Context, c *pgx.Conn, name string) (held bool, err error) {
+	}, func(ctx context.Context, c *pgx.Conn, name string) (held bool, err error) {
 		return held, c.QueryRow(ctx, "select pg_advisory_unlock(hashtextextended($1, 0))", name).Scan(&held)
-	}}, nil
+	})
 }
-
-// row is a row with a unique index: who inserts it has the lock, and who cannot tries again.
-type row struct{}
 
 const again = 10 * time.Millisecond
 
-func (row) Dial(_ context.Context, addrs []string) (lock.Client, error) {
-	return &postgresClient{addr: addrs[0] + "/postgres", take: func(ctx context.Context, c *pgx.Conn, name string) error {
+// row is a row with a unique index: who inserts it has the lock, and who cannot tries again.
+func row() lock.Driver {
+	return onPostgres("", func(ctx context.Context, c *pgx.Conn, name string) error {
 		for {
 			done, err := c.Exec(ctx, "insert into locks values ($1) on conflict do nothing", name)
 			if err != nil || done.RowsAffected() == 1 {
@@ -36,44 +33,37 @@ func (row) Dial(_ context.Context, addrs []string) (lock.Client, error) {
 			}
 			time.Sleep(again)
 		}
-	}, release: func(ctx context.Context, c *pgx.Conn, name string) (bool, error) {
+	}, func(ctx context.Context, c *pgx.Conn, name string) (held bool, err error) {
 		done, err := c.Exec(ctx, "delete from locks where name = $1", name)
 		return done.RowsAffected() == 1, err
-	}}, nil
+	})
 }
 
-type postgresClient struct {
-	addr    string
-	take    func(context.Context, *pgx.Conn, string) error
-	release func(context.Context, *pgx.Conn, string) (held bool, err error)
-	conns   []*pgx.Conn
-}
-
-func (p *postgresClient) Locker(ctx context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: a mutex is compared", lock.ErrNotOffered)
+// onPostgres has a connection for each locker, with such options. release says whether the lock was held.
+func onPostgres(options string, take func(context.Context, *pgx.Conn, string) error, release func(context.Context, *pgx.Conn, string) (bool, error)) lock.Driver {
+	var of func(c *pgx.Conn, name string) lock.Locker
+	of = func(c *pgx.Conn, name string) lock.Locker {
+		return lock.Locker{Lock: func(ctx context.Context) error { return take(ctx, c, name) }, Unlock: func(ctx context.Context) error {
+			held, err := release(ctx, c, name)
+			if err == nil && !held {
+				err = fmt.Errorf("the server says that this connection does not hold %s", name)
+			}
+			return err
+		}, Also: func(name string) lock.Locker { return of(c, name) }}
 	}
-	c, err := pgx.Connect(ctx, "postgres://compare@"+p.addr)
-	if err != nil {
-		return nil, err
+	return func(_ context.Context, addrs []string) (lock.Client, error) {
+		var all []*pgx.Conn
+		return lock.Client{Locker: mutex(func(ctx context.Context, name string) (lock.Locker, error) {
+			c, err := pgx.Connect(ctx, "postgres://compare@"+addrs[0]+"/postgres"+options)
+			if err == nil {
+				all = append(all, c)
+			}
+			return of(c, name), err
+		}), Close: func() (err error) {
+			for _, c := range all {
+				err = cmp.Or(err, c.Close(context.Background()))
+			}
+			return err
+		}}, nil
 	}
-	p.conns = append(p.conns, c)
-	return &postgresLock{p, c, what.Names[0]}, nil
-}
-
-type postgresLock struct {
-	p    *postgresClient
-	c    *pgx.Conn
-	name string
-}
-
-func (l *postgresLock) Lock(ctx context.Context) error { return l.p.take(ctx, l.c, l.name) }
-func (l *postgresLock) Also(name string) lock.Locker   { return &postgresLock{l.p, l.c, name} }
-
-func (l *postgresLock) Unlock(ctx context.Context) error {
-	held, err := l.p.release(ctx, l.c, l.name)
-	if err == nil && !held {
-		err = fmt.Errorf("the server says that this connection does not hold %s", l.name)
-	}
-	return err
 }

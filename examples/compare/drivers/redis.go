@@ -2,7 +2,6 @@ package drivers
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -13,32 +12,16 @@ import (
 
 // redisLock is SET NX PX with a release that compares the token: package redislock, which tries again every 100 ms as in
 // its documentation.
-type redisLock struct{}
-
-func (redisLock) Dial(_ context.Context, addrs []string) (lock.Client, error) {
-	return redisClient{redis.NewClient(&redis.Options{Addr: addrs[0]})}, nil
+func redisLock(_ context.Context, addrs []string) (lock.Client, error) {
+	c := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	locker := redislock.New(c)
+	return lock.Client{Close: c.Close, Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+		var obtained *redislock.Lock
+		return lock.Locker{Lock: func(ctx context.Context) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour) // without one it gives up after the time to live
+			defer cancel()
+			obtained, err = locker.Obtain(ctx, name, TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+			return err
+		}, Unlock: func(ctx context.Context) error { return obtained.Release(ctx) }}, nil
+	})}, nil
 }
-
-type redisClient struct{ *redis.Client }
-
-func (c redisClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: redislock has a mutex only", lock.ErrNotOffered)
-	}
-	return &obtained{locker: redislock.New(c.Client), name: what.Names[0]}, nil
-}
-
-type obtained struct {
-	locker *redislock.Client
-	name   string
-	lock   *redislock.Lock
-}
-
-func (o *obtained) Lock(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Hour) // without one it gives up after the time to live
-	defer cancel()
-	o.lock, err = o.locker.Obtain(ctx, o.name, TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
-	return err
-}
-
-func (o *obtained) Unlock(ctx context.Context) error { return o.lock.Release(ctx) }

@@ -1,8 +1,8 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis"
@@ -13,41 +13,23 @@ import (
 )
 
 // redlock is redsync over several servers, with its own delays between tries, and without an end to them.
-type redlock struct{}
-
-func (redlock) Dial(_ context.Context, addrs []string) (lock.Client, error) {
-	var c redlockClient
-	for _, addr := range addrs {
-		c = append(c, redis.NewClient(&redis.Options{Addr: addr}))
-	}
-	return c, nil
-}
-
-type redlockClient []*redis.Client
-
-func (c redlockClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: redsync has a mutex only", lock.ErrNotOffered)
-	}
+func redlock(_ context.Context, addrs []string) (lock.Client, error) {
+	var all []*redis.Client
 	var pools []redsyncpool.Pool
-	for _, each := range c {
-		pools = append(pools, goredis.NewPool(each))
+	for _, addr := range addrs {
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		all, pools = append(all, c), append(pools, goredis.NewPool(c))
 	}
-	return redlocked{redsync.New(pools...).NewMutex(what.Names[0], redsync.WithExpiry(TTL), redsync.WithTries(1<<30))}, nil
-}
-
-func (c redlockClient) Close() (err error) {
-	for _, each := range c {
-		err = each.Close()
-	}
-	return err
-}
-
-type redlocked struct{ m *redsync.Mutex }
-
-func (l redlocked) Lock(ctx context.Context) error { return l.m.LockContext(ctx) }
-
-func (l redlocked) Unlock(ctx context.Context) error {
-	_, err := l.m.UnlockContext(ctx)
-	return err
+	return lock.Client{Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+		m := redsync.New(pools...).NewMutex(name, redsync.WithExpiry(TTL), redsync.WithTries(1<<30))
+		return lock.Locker{Lock: m.LockContext, Unlock: func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
+			return err
+		}}, nil
+	}), Close: func() (err error) {
+		for _, c := range all {
+			err = cmp.Or(err, c.Close())
+		}
+		return err
+	}}, nil
 }

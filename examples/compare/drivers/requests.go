@@ -3,57 +3,68 @@ package drivers
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/examples/compare/lock"
 )
 
-// requests is no lock: it is what an uncontended lock of locktree sends, as long a name and as much data, sent by the Go
-// client and nothing else. It excludes nobody. What it costs is the floor under every lock on ZooKeeper from Go.
-type requests struct{}
-
-func (requests) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
-	c, err := dialZooKeeper(ctx, addrs)
-	return requestsClient{c}, err
+// floor is no lock: it excludes nobody. It is what is under a lock on ZooKeeper, sent by the Go client and nothing else.
+func floor(acquire, release func(*contender) error) lock.Driver {
+	return func(ctx context.Context, addrs []string) (lock.Client, error) {
+		c, _, err := dialZooKeeper(ctx, addrs)
+		return onZooKeeper(c, func(name string) (lock.Locker, error) {
+			dir, err := folder(c, "/requests", name)
+			n := &contender{c: c, dir: dir}
+			return lock.Locker{Lock: func(context.Context) error { return acquire(n) }, Unlock: func(context.Context) error { return release(n) }}, err
+		}), err
+	}
 }
 
-type requestsClient struct{ goZooKeeperClient }
-
-func (c requestsClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
-	if what.Kind != lock.Mutex {
-		return nil, fmt.Errorf("%w: the requests are those of a mutex", lock.ErrNotOffered)
-	}
-	dir := "/requests/" + what.Names[0]
-	for _, path := range []string{"/requests", dir} {
-		if _, err := c.Create(path, nil, 0, open); err != nil && err != zk.ErrNodeExists {
-			return nil, err
-		}
-	}
-	return &requestsLock{c: c.Conn, dir: dir}, nil
-}
-
-var open, who = zk.WorldACL(zk.PermAll), make([]byte, 82)
-
-type requestsLock struct {
+// contender is a node with as long a name and as much data as locktree's.
+type contender struct {
 	c         *zk.Conn
 	dir, node string
 }
 
-func (l *requestsLock) Lock(context.Context) (err error) {
+var who = make([]byte, 82)
+
+func (n *contender) request() *zk.CreateRequest {
+	return &zk.CreateRequest{Path: n.dir + "/_c_d16b3a05-3262-4673-89b0-153902c66db2-lock-", Data: who, Acl: open, Flags: zk.FlagEphemeral | zk.FlagSequence}
+}
+
+// join and leave are the requests of an uncontended lock of locktree.
+func (n *contender) join() (err error) {
 	listed := make(chan error, 1)
 	go func() { // beside the create: locktree waits for one round trip
-		_, _, err := l.c.Children(l.dir)
+		_, _, err := n.c.Children(n.dir)
 		listed <- err
 	}()
-	r := l.contender()
-	l.node, err = l.c.Create(r.Path, r.Data, r.Flags, r.Acl)
+	r := n.request()
+	n.node, err = n.c.Create(r.Path, r.Data, r.Flags, r.Acl)
 	return cmp.Or(err, <-listed)
 }
 
-func (l *requestsLock) contender() *zk.CreateRequest {
-	return &zk.CreateRequest{Path: l.dir + "/_c_d16b3a05-3262-4673-89b0-153902c66db2-lock-", Data: who, Acl: open, Flags: zk.FlagEphemeral | zk.FlagSequence}
+func (n *contender) leave() error { return n.c.Delete(n.node, -1) }
+
+// stay does nothing: serial writes are one write after the other by one session, each waited for.
+func (n *contender) stay() error { return nil }
+
+// set is the cheapest write. One client that passes a lock on with a write for each holder can at best be as fast.
+func (n *contender) set() error {
+	_, err := n.c.Set(n.dir, nil, -1)
+	return err
 }
 
-func (l *requestsLock) Unlock(context.Context) error { return l.c.Delete(l.node, -1) }
+// exchange creates a node and deletes the one before it, which is what has to be written for each holder.
+func (n *contender) exchange() error {
+	ops := []any{n.request()}
+	if n.node != "" {
+		ops = append(ops, &zk.DeleteRequest{Path: n.node, Version: -1})
+	}
+	results, err := n.c.Multi(ops...)
+	if err == nil {
+		n.node = results[0].String
+	}
+	return err
+}

@@ -1,14 +1,15 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Load is what is put on a system: Workers goroutines, spread over Clients clients, lock and unlock.
@@ -33,43 +34,53 @@ type Result struct {
 	Errors   int64 // calls that failed
 	Overlaps int64 // grants while others held what excludes them, since the load began
 	First    string
-	// Waits, in microseconds, from the intended start of an acquisition to its grant.
-	Waits *hdrhistogram.Histogram
-	// Each has the cycles of every worker.
-	Each []int64
-	// Longest is the longest wait, of those that go on when the window ends, too.
-	Longest time.Duration
+	Waits    Waits         // from the intended start of an acquisition to its grant
+	Each     []int64       // cycles by worker
+	Longest  time.Duration // wait, of those that go on when the window ends, too
+}
+
+// Waits are waits in microseconds, in which only the first eleven bits may be set, and how often each was; the shortest first.
+type Waits [][2]int64
+
+// Percentile is the shortest wait that so many percent of all do not exceed.
+func (w Waits) Percentile(percent int64) (wait int64) {
+	var all, seen int64
+	for _, each := range w {
+		all += each[1]
+	}
+	for _, each := range w {
+		if seen*100 < all*percent {
+			seen, wait = seen+each[1], each[0]
+		}
+	}
+	return wait
 }
 
 // Running is a load under way.
 type Running struct {
-	load     Load
-	clients  []Client
-	stop     chan struct{}
-	workers  sync.WaitGroup
-	cycles   atomic.Int64
-	errors   atomic.Int64
-	overlaps atomic.Int64
-	first    atomic.Pointer[string]
-	inside   []atomic.Int64 // by lock: what the holders weigh
+	load    Load
+	clients []Client
+	stop    chan struct{}
+	workers sync.WaitGroup
+	inside  []atomic.Int64 // by lock: what the holders weigh
 
-	mu    sync.Mutex
-	waits *hdrhistogram.Histogram
-	each  []int64     // cycles by worker
-	since []time.Time // by worker: when its wait began; zero while it does not wait
+	mu                       sync.Mutex // of all below
+	cycles, errors, overlaps int64
+	first                    string // error
+	waits                    map[int64]int64
+	each                     []int64     // cycles by worker
+	since                    []time.Time // by worker: when its wait began; zero while it does not wait
 }
-
-// NewHistogram has three digits from a microsecond to ten minutes.
-func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 600_000_000, 3) }
 
 // Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads.
 func Start(ctx context.Context, d Driver, addrs []string, name string, load Load) (*Running, error) {
-	r := &Running{load: load, stop: make(chan struct{}), inside: make([]atomic.Int64, load.Locks), waits: NewHistogram(),
+	r := &Running{load: load, stop: make(chan struct{}), inside: make([]atomic.Int64, load.Locks), waits: map[int64]int64{},
 		each: make([]int64, load.Workers), since: make([]time.Time, load.Workers)}
 	for range load.Clients {
-		c, err := d.Dial(ctx, addrs)
+		c, err := d(ctx, addrs)
 		if err != nil {
-			return nil, errorsOf(r.close(), err)
+			_ = r.close() // what failed first is what matters
+			return nil, err
 		}
 		r.clients = append(r.clients, c)
 	}
@@ -77,7 +88,8 @@ func Start(ctx context.Context, d Driver, addrs []string, name string, load Load
 	for i := range load.Workers {
 		w, err := r.worker(ctx, i, name)
 		if err != nil {
-			return nil, errorsOf(r.close(), err)
+			_ = r.close()
+			return nil, err
 		}
 		workers = append(workers, w)
 	}
@@ -88,21 +100,21 @@ func Start(ctx context.Context, d Driver, addrs []string, name string, load Load
 	return r, nil
 }
 
-// errorsOf is the error that matters: the first one, not what closing after it said.
-func errorsOf(_, err error) error { return err }
-
 // Warm waits until there have been as many cycles as workers, so that all of them are under way, and then for a while.
 func (r *Running) Warm(while, limit time.Duration) error {
-	end := time.Now().Add(limit)
-	for r.cycles.Load() < int64(r.load.Workers) {
-		if time.Now().After(end) {
-			err := fmt.Errorf("%d cycles of %d workers in %v", r.cycles.Load(), r.load.Workers, limit)
-			if first := r.firstError(); first != "" {
-				err = fmt.Errorf("%w; the first error: %s", err, first)
-			}
-			return err
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		cycles, first := r.cycles, r.first
+		r.mu.Unlock()
+		if cycles >= int64(r.load.Workers) {
+			break
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(end) {
+			if first != "" {
+				first = "; the first error: " + first
+			}
+			return fmt.Errorf("%d cycles of %d workers in %v%s", cycles, r.load.Workers, limit, first)
+		}
 	}
 	time.Sleep(while)
 	return nil
@@ -111,23 +123,26 @@ func (r *Running) Warm(while, limit time.Duration) error {
 // Measure lets a window of time pass and says what was done in it.
 func (r *Running) Measure(window time.Duration) Result {
 	r.mu.Lock()
-	r.waits.Reset()
+	clear(r.waits)
 	clear(r.each)
-	cycles, failed, begin := r.cycles.Load(), r.errors.Load(), time.Now()
+	cycles, failed, begin := r.cycles, r.errors, time.Now()
 	r.mu.Unlock()
 	time.Sleep(window)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	longest := time.Duration(r.waits.Max()) * time.Microsecond
+	window = time.Since(begin) // what follows keeps the workers waiting
+	var waits Waits
+	for _, wait := range slices.Sorted(maps.Keys(r.waits)) {
+		waits = append(waits, [2]int64{wait, r.waits[wait]})
+	}
+	longest := time.Duration(waits.Percentile(100)) * time.Microsecond
 	for _, since := range r.since {
 		if !since.IsZero() {
 			longest = max(longest, time.Since(since))
 		}
 	}
-	return Result{
-		Each: slices.Clone(r.each), Longest: longest, Window: time.Since(begin), Total: r.cycles.Load(), Cycles: r.cycles.Load() - cycles, Errors: r.errors.Load() - failed,
-		Overlaps: r.overlaps.Load(), First: r.firstError(), Waits: hdrhistogram.Import(r.waits.Export()),
-	}
+	return Result{Window: window, Cycles: r.cycles - cycles, Total: r.cycles, Errors: r.errors - failed, Overlaps: r.overlaps,
+		First: r.first, Waits: waits, Each: slices.Clone(r.each), Longest: longest}
 }
 
 // Stop lets every worker finish what it is at, and closes the clients.
@@ -139,25 +154,16 @@ func (r *Running) Stop() error {
 
 func (r *Running) close() (err error) {
 	for _, c := range r.clients {
-		if e := c.Close(); err == nil {
-			err = e
-		}
+		err = cmp.Or(err, c.Close())
 	}
 	return err
 }
 
 func (r *Running) failed(err error) {
-	text := err.Error()
-	r.first.CompareAndSwap(nil, &text)
-	r.errors.Add(1)
+	r.mu.Lock()
+	r.errors, r.first = r.errors+1, cmp.Or(r.first, err.Error())
+	r.mu.Unlock()
 	time.Sleep(10 * time.Millisecond) // who fails at once must not keep the others from the processor
-}
-
-func (r *Running) firstError() string {
-	if s := r.first.Load(); s != nil {
-		return *s
-	}
-	return ""
 }
 
 // worker locks and unlocks until the load is stopped.
@@ -168,42 +174,36 @@ type worker struct {
 	ways  []way
 }
 
-// way is a locker and what its holder counts for: no more than limit may be inside.
+// way is a kind of lock, and what its holder counts for: no more than limit may be inside.
 type way struct {
-	locker        Locker
+	kind          string
 	weight, limit int64
+	locker        Locker
 }
 
 func (r *Running) worker(ctx context.Context, i int, name string) (*worker, error) {
 	l := r.load
-	w := &worker{r: r, i: i}
-	var names []string
+	w := &worker{r: r, i: i, ways: []way{{kind: l.Kind, weight: 1, limit: 1}}}
+	switch all := int64(l.Workers); l.Kind {
+	case Semaphore:
+		w.ways[0].limit = int64(l.Permits)
+	case "rw":
+		w.ways = []way{{kind: Write, weight: all, limit: all}, {kind: Read, weight: 1, limit: all}} // a writer first
+	}
 	for k := range max(1, l.Set) {
 		w.locks = append(w.locks, (i+k)%l.Locks)
 	}
 	slices.Sort(w.locks) // for drivers that take them one after the other
+	var names []string
 	for _, k := range w.locks {
 		names = append(names, fmt.Sprintf("%s-%d", name, k))
 	}
-	kinds := map[string]way{l.Kind: {weight: 1, limit: 1}}
-	switch l.Kind {
-	case Semaphore:
-		kinds = map[string]way{Semaphore: {weight: 1, limit: int64(l.Permits)}}
-	case "rw":
-		all := int64(l.Workers)
-		kinds = map[string]way{Write: {weight: all, limit: all}, Read: {weight: 1, limit: all}}
-	}
-	for _, kind := range []string{Write, Read, Mutex, Semaphore, Set} { // a writer first
-		way, ok := kinds[kind]
-		if !ok {
-			continue
-		}
+	for k, way := range w.ways {
 		var err error
-		way.locker, err = r.clients[i%len(r.clients)].Locker(ctx, What{Kind: kind, Names: names, Permits: l.Permits, Handoff: l.Handoff})
+		w.ways[k].locker, err = r.clients[i%len(r.clients)].Locker(ctx, What{Kind: way.kind, Names: names, Permits: l.Permits, Handoff: l.Handoff})
 		if err != nil {
 			return nil, err
 		}
-		w.ways = append(w.ways, way)
 	}
 	return w, nil
 }
@@ -245,8 +245,9 @@ func (w *worker) run(begin time.Time) {
 			continue
 		}
 		r.mu.Lock()
-		_ = r.waits.RecordValue(min(wait.Microseconds(), r.waits.HighestTrackableValue()))
-		r.cycles.Add(1)
+		shift := max(0, bits.Len64(uint64(wait.Microseconds()))-11)
+		r.waits[wait.Microseconds()>>shift<<shift]++
+		r.cycles++
 		r.each[w.i]++
 		r.mu.Unlock()
 	}
@@ -262,7 +263,9 @@ func (w *worker) waits(since time.Time) {
 func (w *worker) enter(t way) {
 	for _, k := range w.locks {
 		if w.r.inside[k].Add(t.weight) > t.limit {
-			w.r.overlaps.Add(1)
+			w.r.mu.Lock()
+			w.r.overlaps++
+			w.r.mu.Unlock()
 		}
 	}
 }

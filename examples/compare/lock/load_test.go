@@ -1,3 +1,5 @@
+//go:build linux
+
 package lock
 
 import (
@@ -22,16 +24,16 @@ type fake struct {
 	grants int
 }
 
-func (f *fake) Dial(context.Context, []string) (Client, error) { return f, nil }
-func (f *fake) Close() error                                   { return nil }
-func (f *fake) Locker(_ context.Context, w What) (Locker, error) {
-	if w.Kind == Set {
-		return nil, ErrNotOffered
-	}
-	return f, nil
+func (f *fake) dial(context.Context, []string) (Client, error) {
+	return Client{Close: func() error { return nil }, Locker: func(_ context.Context, w What) (Locker, error) {
+		if w.Kind == Set {
+			return Locker{}, ErrNotOffered
+		}
+		return Locker{Lock: f.lock, Unlock: f.unlock}, nil
+	}}, nil
 }
 
-func (f *fake) Lock(context.Context) error {
+func (f *fake) lock(context.Context) error {
 	if f.fails != nil {
 		return f.fails
 	}
@@ -46,7 +48,7 @@ func (f *fake) Lock(context.Context) error {
 	return nil
 }
 
-func (f *fake) Unlock(context.Context) error {
+func (f *fake) unlock(context.Context) error {
 	if !f.none {
 		<-f.grant
 	}
@@ -55,7 +57,7 @@ func (f *fake) Unlock(context.Context) error {
 
 func measure(t *testing.T, f *fake, l Load, window time.Duration) Result {
 	f.grant = make(chan struct{}, 1)
-	r, err := Start(t.Context(), f, nil, "x", l)
+	r, err := Start(t.Context(), f.dial, nil, "x", l)
 	require.NoError(t, err)
 	result := r.Measure(window)
 	require.NoError(t, r.Stop())
@@ -74,10 +76,17 @@ func TestWaitsAreFromWhenArrivalsWereDue(t *testing.T) {
 		r := measure(t, f, Load{Kind: Mutex, Clients: 1, Workers: 1, Locks: 1, Rate: 100}, 10*time.Second)
 		require.InDelta(t, 1000, r.Cycles, 2)
 		// A hundred arrivals were due in the second of the stall, and waited for half a second on average.
-		require.InDelta(t, 5e5, float64(r.Waits.ValueAtPercentile(95)), 1e5)
-		require.Less(t, r.Waits.ValueAtPercentile(85), int64(2000))
-		require.GreaterOrEqual(t, r.Waits.Max(), int64(1_000_000))
+		require.InDelta(t, 5e5, float64(r.Waits.Percentile(95)), 1e5)
+		require.Less(t, r.Waits.Percentile(85), int64(2000))
+		require.GreaterOrEqual(t, r.Waits.Percentile(100), int64(1_000_000))
 	})
+}
+
+func TestAPercentileIsOneOfTheWaits(t *testing.T) {
+	require.Zero(t, Waits(nil).Percentile(50))
+	require.EqualValues(t, 5, Waits{{5, 1}}.Percentile(1))
+	w := Waits{{1, 50}, {2, 49}, {9, 1}}
+	require.Equal(t, []int64{1, 2, 2, 9}, []int64{w.Percentile(50), w.Percentile(51), w.Percentile(99), w.Percentile(100)})
 }
 
 func TestOverlapsAreCounted(t *testing.T) {
@@ -112,7 +121,7 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 	hear, out := io.Pipe()
 	f := &fake{grant: make(chan struct{}, 1)}
 	go func() {
-		Serve(f, in, out)
+		Serve(f.dial, in, out)
 		_ = out.Close()
 	}()
 	p := &Process{in: say, lines: make(chan string), stderr: &Tail{}, limit: time.Minute}
@@ -122,7 +131,11 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 	r, err := p.Measure(50 * time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, r.Cycles)
-	require.Equal(t, r.Cycles, r.Waits.TotalCount())
+	var waits int64
+	for _, wait := range r.Waits {
+		waits += wait[1]
+	}
+	require.Equal(t, r.Cycles, waits)
 	require.NoError(t, p.Stop())
 
 	load.Kind = Set
@@ -162,10 +175,10 @@ func TestFormatOfALoadHasNoSpaceInAWord(t *testing.T) {
 func TestTheLongestWaitIsThatOfWhoIsStillWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{stall: func(int) time.Duration { return time.Minute }, grant: make(chan struct{}, 1)}
-		r, err := Start(t.Context(), f, nil, "x", Load{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1})
+		r, err := Start(t.Context(), f.dial, nil, "x", Load{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1})
 		require.NoError(t, err)
 		result := r.Measure(10 * time.Second)
-		require.Zero(t, result.Waits.TotalCount())
+		require.Empty(t, result.Waits)
 		require.Equal(t, 10*time.Second, result.Longest)
 		require.Equal(t, []int64{0, 0}, result.Each)
 		result = r.Measure(10 * time.Minute)

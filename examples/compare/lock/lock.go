@@ -1,5 +1,5 @@
 // Package lock is the seam between the comparison and the lock services it compares: what a driver has to say, and the
-// load that is put on it. A driver in Go implements [Driver]; one in another language speaks the lines of protocol.go.
+// load that is put on it. A driver in Go is a [Driver]; one in another language speaks the lines of protocol.go.
 package lock
 
 import (
@@ -10,34 +10,28 @@ import (
 // ErrNotOffered is what a driver says of a kind of lock that its system does not have. The row says so.
 var ErrNotOffered = errors.New("not offered")
 
-// Driver makes clients of one lock service in the way its documentation recommends.
-type Driver interface {
-	// Dial makes one client: what a process of a program would have, with a session or connections of its own.
-	Dial(ctx context.Context, addrs []string) (Client, error)
-}
+// Driver makes one client of a lock service in the way its documentation recommends: what a process of a program would have, with
+// a session or connections of its own.
+type Driver func(ctx context.Context, addrs []string) (Client, error)
 
 // Client is one client of a lock service.
-type Client interface {
+type Client struct {
 	// Locker returns what one worker uses, or an error that wraps [ErrNotOffered].
-	Locker(ctx context.Context, what What) (Locker, error)
-	Close() error
+	Locker func(ctx context.Context, what What) (Locker, error)
+	Close  func() error
 }
 
 // Locker acquires and releases, by turns, for one worker.
-type Locker interface {
-	Lock(ctx context.Context) error
-	Unlock(ctx context.Context) error
+type Locker struct {
+	Lock, Unlock func(context.Context) error
+	// Token is that of the last grant: it grows, for a store that refuses smaller ones. Nil where grants have none.
+	Token func() uint64
+	// Lost tells the holder that the lock is lost. Nil where nothing tells it.
+	Lost func() <-chan struct{}
+	// Also makes another lock of the same holder, where a client's locks have several: a database tells holders by their
+	// connections. Nil where the client is one holder.
+	Also func(name string) Locker
 }
-
-// Fenced is a Locker whose grants come with a token that grows, for a store that refuses smaller ones.
-type Fenced interface{ Token() uint64 }
-
-// Told is a Locker that tells its holder when the lock is lost.
-type Told interface{ Lost() <-chan struct{} }
-
-// Holding is a Locker that is one holder for several locks, where its client is not: a database tells holders by their
-// connections.
-type Holding interface{ Also(name string) Locker }
 
 // What a worker locks.
 type What struct {

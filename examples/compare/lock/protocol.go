@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Every system runs in a process of its own, which measures itself and is told what to do in lines of words on its
@@ -94,7 +92,7 @@ func formatLoad(addrs []string, name string, l Load, warm, limit time.Duration) 
 
 func formatResult(r Result) string {
 	var waits []string
-	for _, b := range Buckets(r.Waits) {
+	for _, b := range r.Waits {
 		waits = append(waits, fmt.Sprintf("%d:%d", b[0], b[1]))
 	}
 	var each []string
@@ -107,7 +105,7 @@ func formatResult(r Result) string {
 
 func parseResult(args words) (Result, error) {
 	r := Result{Window: args.micros("us"), Total: args.int("total"), Cycles: args.int("cycles"), Errors: args.int("errors"),
-		Overlaps: args.int("overlaps"), First: args["first"], Waits: NewHistogram(), Longest: args.micros("longest")}
+		Overlaps: args.int("overlaps"), First: args["first"], Longest: args.micros("longest")}
 	for n := range strings.SplitSeq(args["each"], ",") {
 		cycles, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
@@ -119,13 +117,11 @@ func parseResult(args words) (Result, error) {
 		if pair == "" {
 			continue
 		}
-		var value, count int64
-		if _, err := fmt.Sscanf(pair, "%d:%d", &value, &count); err != nil {
+		var wait [2]int64
+		if _, err := fmt.Sscanf(pair, "%d:%d", &wait[0], &wait[1]); err != nil {
 			return r, fmt.Errorf("waits: %q: %w", pair, err)
 		}
-		if err := r.Waits.RecordValues(min(value, r.Waits.HighestTrackableValue()), count); err != nil {
-			return r, err
-		}
+		r.Waits = append(r.Waits, wait)
 	}
 	return r, nil
 }
@@ -159,15 +155,4 @@ func parse(line string) (verb string, args words, err error) {
 		}
 	}
 	return verb, args, nil
-}
-
-// Buckets are the values of a histogram with their counts, for a file of raw samples.
-func Buckets(h *hdrhistogram.Histogram) [][2]int64 {
-	var all [][2]int64
-	for _, bar := range h.Distribution() {
-		if bar.Count > 0 {
-			all = append(all, [2]int64{bar.To, bar.Count})
-		}
-	}
-	return all
 }

@@ -1,7 +1,10 @@
+//go:build linux
+
 // Package report renders what was measured.
 package report
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -13,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/bench"
@@ -25,8 +29,7 @@ type Row struct {
 	System  string
 	Missing string // the reason, where there are no figures
 
-	PerSecond, P50, P99                    Spread
-	Requests, Events, ClientCPU, ServerCPU Spread
+	PerSecond, Requests, Events Spread
 	// Ratio says how many times as fast locktree is, round by round; of arrivals on a schedule, how many times as short
 	// its median wait. Empty for locktree itself.
 	Ratio, CPURatio, ServerRatio Spread
@@ -65,16 +68,14 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (r
 		var mine []bench.Sample
 		row := Row{System: system.Name}
 		for _, s := range samples {
-			if s.Workload != w.Name || s.System != system.Name {
+			if s.Workload != w.Of(system) || s.System != system.Name {
 				continue
 			}
 			row.Errors, row.Overlaps = row.Errors+s.Errors, row.Overlaps+s.Overlaps
-			row.First = cmp.Or(row.First, s.First)
-			if s.Missing != "" {
-				row.Missing = s.Missing
-				continue
+			row.First, row.Missing = cmp.Or(row.First, s.First), cmp.Or(s.Missing, row.Missing)
+			if s.Missing == "" {
+				mine = append(mine, s)
 			}
-			mine = append(mine, s)
 		}
 		if len(mine) == 0 && row.Missing == "" {
 			continue // it is no part of this workload
@@ -94,12 +95,8 @@ func (r *Row) fill(mine []bench.Sample, ours map[int]bench.Sample, scheduled boo
 		return spread(all)
 	}
 	r.PerSecond = of(func(s bench.Sample) float64 { return s.PerSecond })
-	r.P50 = of(func(s bench.Sample) float64 { return float64(s.P50) })
-	r.P99 = of(func(s bench.Sample) float64 { return float64(s.P99) })
 	r.Requests = of(func(s bench.Sample) float64 { return s.Requests })
 	r.Events = of(func(s bench.Sample) float64 { return s.Events })
-	r.ClientCPU = of(func(s bench.Sample) float64 { return s.ClientCPU })
-	r.ServerCPU = of(func(s bench.Sample) float64 { return s.ServerCPU })
 	if r.System == drivers.Ours {
 		return
 	}
@@ -177,86 +174,77 @@ type Plan struct {
 	Quick   bool    `json:"quick"`
 }
 
-// JSON writes every sample.
-func JSON(w io.Writer, r *Report) {
-	e := json.NewEncoder(w)
-	_ = e.Encode(r) // of numbers and texts; the writer is a file, whose Close tells
+// pageText is the page, of what carries over to other machines: ratios within one round, and counts. The samples have the rest.
+//
+//go:embed page.md
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"cell": cell, "ratio": Spread.ratio, "count": Spread.count}).Parse(pageText))
+
+// Page writes the page.
+func Page(w io.Writer, r *Report) error { return page.Execute(w, r) }
+
+// ground is what a system ran on, for the page.
+type ground struct {
+	System, Client string
+	bench.Ground
 }
 
-// Page writes what carries over to other machines: ratios within one round, and counts. The samples have the rest.
-func Page(w io.Writer, r *Report) {
-	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\nWhat these figures say about what is said of lock services: [CLAIMS.md](CLAIMS.md).\n\n")
-	r.Machine.write(w)
-	fmt.Fprintf(w, "\nRounds: %d. In each, the systems take turns in a different order; a sample is %.2g s of a load that has warmed up.\n",
-		r.Results.Rounds, r.Plan.Seconds)
-	if r.Results.Rounds < 10 {
-		fmt.Fprint(w, "\n**Fewer than ten: the speeds are rough. Counts are not.**\n\n")
-	}
-	fmt.Fprint(w, rules, "\n")
-	fmt.Fprint(w, "\n## What ran\n\n")
-	r.grounds(w)
-	fmt.Fprint(w, "\n", notHere)
-	fmt.Fprint(w, "\n## Speed\n")
-	for _, work := range r.Workloads {
-		rows := Rows(r.Results.Samples, work, r.Systems)
-		away := "loopback"
-		if work.RoundTrip > 0 {
-			away = fmt.Sprintf("loopback and %v", work.RoundTrip)
-		}
-		fmt.Fprintf(w, "\n### %s\n\n", strings.ToUpper(work.Name[:1])+work.Name[1:])
-		measured := func(r Row) bool { return r.PerSecond.N > 0 }
-		if rounds := most(rows); rounds > 0 && rounds < r.Results.Rounds {
-			fmt.Fprintf(w, "Rounds: %d.\n\n", rounds)
-		}
-		if slices.ContainsFunc(rows, measured) {
-			r.table(w, rows, away)
-		} else {
-			fmt.Fprintln(w, "Nothing was measured.")
-		}
-		notes(w, rows, work)
-	}
-	fmt.Fprint(w, "\n## Experiments\n")
-	r.Claims.Write(w)
-}
-
-// most is in how many rounds there were figures.
-func most(rows []Row) (n int) {
-	for _, row := range rows {
-		n = max(n, row.PerSecond.N)
-	}
-	return n
-}
-
-func (r *Report) grounds(w io.Writer) {
-	fmt.Fprint(w, "| system | client | runs on | a write is answered when it is |\n|---|---|---|---|\n")
+// Grounds are those of all systems.
+func (r *Report) Grounds() (all []ground) {
 	for _, s := range r.Systems {
-		g := r.Results.Servers[s.Server]
-		name := s.Name
+		g := ground{s.Name, r.Results.Clients[s.Name], r.Results.Servers[s.Server]}
 		if s.Floor {
-			name += " (no lock, but what is under one)"
+			g.System += " (no lock, but what is under one)"
 		}
-		if g.Missing != "" {
-			fmt.Fprintf(w, "| %s | %s | not measured: %s | |\n", name, r.Results.Clients[s.Name], cell(g.Missing))
-			continue
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", name, r.Results.Clients[s.Name], cell(g.Version), g.Durability)
+		all = append(all, g)
 	}
+	return all
 }
 
-func (r *Report) table(w io.Writer, rows []Row, away string) {
-	fmt.Fprint(w, "| | durable | round trip | locktree is … times as fast | p99 of its waits, as a multiple of locktree's | requests a cycle | events a cycle | locktree's client uses … times the CPU | its server |\n")
-	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|\n")
-	for _, row := range rows {
-		if row.PerSecond.N == 0 {
-			continue
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", row.System, r.durable(row.System), away, row.Ratio.ratio(), row.Tail.ratio(),
-			row.Requests.count(), row.Events.count(), row.CPURatio.ratio(), row.ServerRatio.ratio())
-	}
+// speed is what was measured of a workload, for the page.
+type speed struct {
+	Title, Away string
+	Fewer       int // rounds than the run had, where it has not them all; else 0
+	Measured    []Row
+	Notes       []string // what is not in the table, and what went wrong in what is
 }
 
-// durable says where a lock of the system is when it has been granted.
-func (r *Report) durable(system string) string {
+// Speeds are those of all workloads.
+func (r *Report) Speeds() (all []speed) {
+	for _, work := range r.Workloads {
+		s := speed{Title: strings.ToUpper(work.Name[:1]) + work.Name[1:], Away: "loopback"}
+		if work.RoundTrip > 0 {
+			s.Away = fmt.Sprintf("loopback and %v", work.RoundTrip)
+		}
+		rounds := 0
+		for _, row := range Rows(r.Results.Samples, work, r.Systems) {
+			if row.PerSecond.N > 0 {
+				s.Measured, rounds = append(s.Measured, row), max(rounds, row.PerSecond.N)
+			}
+			if row.Missing != "" {
+				s.Notes = append(s.Notes, row.System+": "+row.Missing)
+			}
+			if row.Overlaps > 0 {
+				s.Notes = append(s.Notes, fmt.Sprintf("**%s granted the lock %d times while somebody else held it**", row.System, row.Overlaps))
+			}
+			if row.Errors > 0 {
+				s.Notes = append(s.Notes, fmt.Sprintf("%s: %d calls failed, the first with: %s", row.System, row.Errors, row.First))
+			}
+		}
+		if rounds < r.Results.Rounds {
+			s.Fewer = rounds
+		}
+		if work.Instead != "" {
+			s.Notes = append(s.Notes, "only locktree has this; the figures of the others are those without it")
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Durable says where a lock of the system is when it has been granted.
+func (r *Report) Durable(system string) string {
 	for _, s := range r.Systems {
 		if s.Name != system {
 			continue
@@ -272,38 +260,13 @@ func (r *Report) durable(system string) string {
 	return ""
 }
 
-// notes say what is not in the table, and what went wrong in what is.
-func notes(w io.Writer, rows []Row, work bench.Workload) {
-	var all []string
-	for _, r := range rows {
-		if r.Missing != "" {
-			all = append(all, fmt.Sprintf("%s: %s", r.System, r.Missing))
-		}
-		if r.Overlaps > 0 && r.System != "" {
-			all = append(all, fmt.Sprintf("**%s granted the lock %d times while somebody else held it**", r.System, r.Overlaps))
-		}
-		if r.Errors > 0 {
-			all = append(all, fmt.Sprintf("%s: %d calls failed, the first with: %s", r.System, r.Errors, r.First))
-		}
-	}
-	if work.Instead != "" {
-		all = append(all, "only locktree has this; the figures of the others are those without it")
-	}
-	for _, n := range slices.Compact(all) {
-		fmt.Fprintf(w, "\n- %s", cell(n))
-	}
-	if len(all) > 0 {
-		fmt.Fprintln(w)
-	}
-}
-
 // cell keeps a text within its cell.
 func cell(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + "…"
+		s = s[:300] + "…"
 	}
-	return strings.ReplaceAll(s, "|", "\\|")
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "|", "\\|")
 }
 
 // Machine is where the figures were taken, and what else it was doing.
@@ -336,24 +299,8 @@ func read(name string) string {
 	return string(b)
 }
 
-// busy: the figures are of a machine that had something else to do.
-func (m Machine) busy() bool { return m.Load > 0.25*float64(m.Cores) }
-
-func (m Machine) write(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d cores, Linux %s, %s. Synchronising 512 bytes to its disk takes %v (median).\n",
-		cmp.Or(m.CPU, "Unknown processor"), m.Cores, m.Kernel, m.Go, m.Sync.Round(time.Microsecond))
-	if m.busy() {
-		fmt.Fprintf(w, "\n**On average, %.1f processes were runnable in the minute before this run: its speeds are rough. Do not quote them.**\n", m.Load)
-	}
-}
-
-// rules say how to read the page, and notHere what it leaves out.
-var (
-	//go:embed rules.md
-	rules string
-	//go:embed nothere.md
-	notHere string
-)
+// Busy says that the machine had something else to do.
+func (m Machine) Busy() bool { return m.Load > 0.25*float64(m.Cores) }
 
 // Read returns the report whose JSON is in a file: a page can be rendered in other words without another run.
 func Read(name string) (*Report, error) {
@@ -383,30 +330,20 @@ func (r *Report) Fit() {
 	})
 }
 
-// WriteTo writes the page under a name below dir, and every sample beside it.
-func (r *Report) WriteTo(dir, page string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// WriteTo writes the page to a folder, and every sample beside it.
+func (r *Report) WriteTo(dir string) error {
+	samples, err := json.Marshal(r)
+	if err != nil {
 		return err
 	}
-	if err := write(filepath.Join(dir, "results.json"), func(w io.Writer) error { JSON(w, r); return nil }); err != nil {
-		return err
-	}
-	return r.Publish(filepath.Join(dir, page))
+	return cmp.Or(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "results.json"), samples, 0o644), r.Publish(filepath.Join(dir, "page.md")))
 }
 
 // Publish writes the page alone, which is what stands in the repository.
 func (r *Report) Publish(name string) error {
-	return write(name, func(w io.Writer) error { Page(w, r); return nil })
-}
-
-func write(name string, render func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
+	var b bytes.Buffer
+	if err := Page(&b, r); err != nil {
 		return err
 	}
-	if err := render(f); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(name, b.Bytes(), 0o644)
 }

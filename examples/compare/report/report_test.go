@@ -1,8 +1,9 @@
+//go:build linux
+
 package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"io"
 	"os"
@@ -25,37 +26,44 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func example() *Report {
 	sample := func(round int, workload, system string, perSecond float64, p50 int64) bench.Sample {
 		return bench.Sample{Round: round, Workload: workload, System: system, Seconds: 1, Cycles: int64(perSecond), PerSecond: perSecond,
-			P50: p50, P99: 10 * p50, Requests: 3, Events: 0.5, ClientCPU: 40, ServerCPU: 120, Waits: [][2]int64{{p50, int64(perSecond)}}}
+			P50: p50, P99: 10 * p50, Requests: 3, Events: 0.5, ClientCPU: 40, ServerCPU: 120, Waits: lock.Waits{{p50, int64(perSecond)}}}
 	}
 	const fast, due = bench.Alone, "own locks, 100 arrivals a second"
 	broken := sample(1, fast, "curator", 500, 2000)
 	broken.Overlaps, broken.Errors, broken.First = 7, 2, "lock: connection | loss"
+	of := func(system string) claims.Row { return claims.Row{System: system} }
+	lost := claims.Row{System: "etcd", Missing: "its process ended before it said granted: no | way"}
 	uncounted := sample(0, fast, "kazoo", 250, 3000)
 	uncounted.Requests, uncounted.Events = -1, -1
 	return &Report{
 		Machine: Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1", Go: "go1.26", Sync: 150 * time.Microsecond, Load: 3},
 		Plan:    Plan{Seconds: 1, Members: 1},
 		Systems: []drivers.System{
-			{Name: "locktree", Server: "zookeeper"}, {Name: "curator", Server: "zookeeper"}, {Name: "kazoo", Server: "zookeeper"},
+			{Name: "locktree", Server: "zookeeper", Handoff: true}, {Name: "curator", Server: "zookeeper"}, {Name: "kazoo", Server: "zookeeper"},
 			{Name: "redis", Server: "redis"}, {Name: "requests", Server: "zookeeper", Floor: true},
 		},
-		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
+		Workloads: []bench.Workload{{Name: fast, Wide: true, Floors: []string{"requests"}}, {Name: due, Wide: true, Floors: []string{"requests"}, Load: lock.Load{Rate: 100}},
+			{Name: "the same, handed on", Wide: true, Instead: fast}, {Name: "too much", Wide: true}},
 		Claims: claims.Results{TTL: 4 * time.Second,
-			Herd: []claims.Release{{Row: claims.Row{System: "all watch the parent"}, Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706}, {Row: claims.Row{System: "locktree"}, Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456},
-				{Row: claims.Row{System: "go-zookeeper", Missing: "9 of 10 have a place"}, Waiters: 10}},
-			Paused: []claims.Pause{{Row: claims.Row{System: "locktree"}, Rival: true, Told: true, Token: true, Stale: 1, Writes: 21}, {Row: claims.Row{System: "redislock"}, Rival: true, Stale: 400, Writes: 400, Fenced: 400},
-				{Row: claims.Row{System: "postgres advisory lock"}}, {Row: claims.Row{System: "etcd", Missing: "its process ended"}}},
-			Fair: []claims.Fair{{Row: claims.Row{System: "locktree"}, Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
-				{Row: claims.Row{System: "redislock"}, Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {Row: claims.Row{System: "mariadb GET_LOCK"}, Window: time.Second, Each: []int64{1, 1}, Requests: -1}},
-			Killed: []claims.Killed{{Row: claims.Row{System: "locktree"}, TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {Row: claims.Row{System: "postgres row"}, TTL: 4 * time.Second, After: 12 * time.Second},
-				{Row: claims.Row{System: "postgres advisory lock"}, TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
-			Idle: []claims.Idle{{Row: claims.Row{System: "locktree"}, Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {Row: claims.Row{System: "redislock"}, Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
-				{Row: claims.Row{System: "mariadb GET_LOCK"}, Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
-			Crossed: []claims.Crossed{{Row: claims.Row{System: "locktree"}, Deadlock: true, Together: true}, {Row: claims.Row{System: "redislock"}, Granted: 2}, {Row: claims.Row{System: "postgres advisory lock"}, Refused: `"deadlock detected"`}},
-			Pooled: []claims.Pooled{{Row: claims.Row{System: "postgres advisory lock, pooled"}, Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
-				{Row: claims.Row{System: "postgres transaction lock, pooled"}, Grants: 80}},
-			Failover: []claims.Failover{{Row: claims.Row{System: "redislock"}, Server: "the primary is killed", Trials: 5, Double: 5}, {Row: claims.Row{System: "locktree"}, Server: "the leader is killed", Trials: 1, Kept: 1},
-				{Row: claims.Row{System: "redsync", Missing: "redis-server is not installed"}}}},
+			Herd: []claims.Release{{Row: of("all watch the parent"), Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706},
+				{Row: of("locktree"), Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456}, {Row: lost, Waiters: 10}},
+			Paused: []claims.Pause{{Row: of("locktree"), Rival: true, Told: true, Token: true, Stale: 1, Writes: 21},
+				{Row: of("redislock"), Rival: true, Stale: 400, Writes: 400, Fenced: 400}, {Row: of("postgres advisory lock")}, {Row: lost}},
+			Fair: []claims.Fair{{Row: of("locktree"), Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
+				{Row: of("redislock"), Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second},
+				{Row: of("mariadb GET_LOCK"), Window: time.Second, Each: []int64{1, 1}, Requests: -1}, {Row: lost}},
+			Killed: []claims.Killed{{Row: of("locktree"), TTL: 4 * time.Second, Released: true, After: 5 * time.Second},
+				{Row: of("postgres row"), TTL: 4 * time.Second, After: 12 * time.Second},
+				{Row: of("postgres advisory lock"), TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}, {Row: lost}},
+			Idle: []claims.Idle{{Row: of("locktree"), Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1},
+				{Row: of("redislock"), Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
+				{Row: of("mariadb GET_LOCK"), Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}, {Row: lost}},
+			Crossed: []claims.Crossed{{Row: of("locktree"), Deadlock: true, Together: true}, {Row: of("redislock"), Granted: 2},
+				{Row: of("postgres advisory lock"), Refused: `"deadlock detected"`}, {Row: lost}},
+			Pooled: []claims.Pooled{{Row: of("postgres advisory lock, pooled"), Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
+				{Row: of("postgres transaction lock, pooled"), Grants: 80}, {Row: lost}},
+			Failover: []claims.Failover{{Row: of("redislock"), Server: "the primary is killed", Trials: 5, Double: 5},
+				{Row: of("locktree"), Server: "the leader is killed", Trials: 1, Kept: 1}, {Row: lost}}},
 		Results: &bench.Results{
 			Rounds: 3, Clients: map[string]string{"locktree": "this repository", "curator": "curator-recipes-5.4.0"},
 			Servers: map[string]bench.Ground{
@@ -65,18 +73,21 @@ func example() *Report {
 			Samples: []bench.Sample{
 				sample(0, fast, "locktree", 1000, 800), sample(1, fast, "locktree", 900, 900), sample(2, fast, "locktree", 1200, 700),
 				sample(0, fast, "curator", 1000, 900), broken, sample(2, fast, "curator", 800, 1000),
-				uncounted, {Round: 1, Workload: fast, System: "kazoo", Missing: "lost the process"},
+				sample(0, fast, "requests", 2000, 400), uncounted, {Round: 1, Workload: fast, System: "kazoo", Missing: "lost the process"},
 				{Workload: fast, System: "redis", Missing: "redis-server is not installed"},
 				sample(0, due, "locktree", 100, 1000), sample(0, due, "curator", 100, 1500), sample(0, due, "requests", 100, 500),
+				sample(0, "the same, handed on", "locktree", 3000, 1), {Workload: "too much", System: "locktree", Missing: "nothing was granted within the window"},
 			},
 		},
 	}
 }
 
 func TestRenderers(t *testing.T) {
-	for name, render := range map[string]func(io.Writer, *Report){"targets.md": Targets, "page.md": Page} {
+	for name, render := range map[string]func(io.Writer, *Report) error{
+		"targets.md": func(w io.Writer, r *Report) error { Targets(w, r); return nil }, "page.md": Page,
+	} {
 		var b bytes.Buffer
-		render(&b, example())
+		require.NoError(t, render(&b, example()))
 		golden := filepath.Join("testdata", name)
 		if *update {
 			require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
@@ -87,25 +98,17 @@ func TestRenderers(t *testing.T) {
 	}
 }
 
-// What is written for machines has every sample, and what it is a sample of.
-func TestJSONHasEverySample(t *testing.T) {
-	var b bytes.Buffer
-	JSON(&b, example())
-	var back Report
-	require.NoError(t, json.Unmarshal(b.Bytes(), &back))
-	want := example()
-	require.Equal(t, want.Results, back.Results)
-	require.Equal(t, want.Machine, back.Machine)
-	require.Equal(t, want.Claims, back.Claims)
-	require.Equal(t, want.Plan, back.Plan)
-}
-
-// A page can be rendered again, in other words, from what a run has kept.
+// What is written for machines has every sample, and a page can be rendered again from it, in other words.
 func TestAPageIsRenderedFromItsSamples(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "results.json")
-	require.NoError(t, write(name, func(w io.Writer) error { JSON(w, example()); return nil }))
+	dir, want := t.TempDir(), example()
+	require.NoError(t, want.WriteTo(dir))
+	name := filepath.Join(dir, "results.json")
 	r, err := Read(name)
 	require.NoError(t, err)
+	require.Equal(t, want.Results, r.Results)
+	require.Equal(t, want.Machine, r.Machine)
+	require.Equal(t, want.Claims, r.Claims)
+	require.Equal(t, want.Plan, r.Plan)
 	var systems []string
 	for _, s := range r.Systems {
 		systems = append(systems, s.Name)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package server
 
 import (
@@ -72,16 +74,16 @@ func TestWatchEventsAreCountedInPieces(t *testing.T) {
 }
 
 func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {
-	starters["broken"] = func(s *Scope, _ Options) Server {
+	starters["broken"] = func(s *Scope, _ int) *Server {
 		s.Cleanup(func() { delete(starters, "broken") })
 		s.Fatalf("port %d is taken", 1)
 		return nil
 	}
 	scope := &Scope{}
-	_, err := Start(scope, "broken", Options{})
+	_, err := Start(scope, "broken", 1)
 	require.EqualError(t, err, "port 1 is taken")
-	require.NotContains(t, Names(), "broken", "what it had begun was ended")
-	_, err = Start(scope, "nosuch", Options{})
+	require.NotContains(t, starters, "broken", "what it had begun was ended")
+	_, err = Start(scope, "nosuch", 1)
 	require.EqualError(t, err, `no server is called "nosuch"`)
 }
 
@@ -91,10 +93,9 @@ func TestAServerWhosePortIsTakenDoesNotServe(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	scope := &Scope{}
-	_, err = begin(scope, func(s *Scope) Server {
-		r := &redis{addrs: []string{taken.Addr().String()}, programs: []*program{newProgram(s, false)}}
-		r.start(0)
-		return r
+	_, err = begin(scope, func(s *Scope) *Server {
+		newProgram(s, false).startRedis(taken.Addr().String(), nil)
+		return nil
 	})
 	require.ErrorContains(t, err, "redis-server ended instead of serving")
 	require.ErrorContains(t, err, "Address already in use")

@@ -1,10 +1,11 @@
+//go:build linux
+
 package server
 
 import (
 	"bufio"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -13,40 +14,23 @@ import (
 )
 
 // etcd is one member: what a majority would add is not in its figures.
-type etcd struct {
-	addr    string
-	name    string
-	program *program
-}
-
-func startEtcd(s *Scope, _ Options) Server {
-	name := found(s, "etcd-server", "etcd")
+func etcd(s *Scope, _ int) *Server {
+	name, p := found(s, "etcd-server", "etcd"), newProgram(s, false)
 	ports := realzk.FreePorts(s, 2)
-	e := &etcd{addr: loopback(ports[0]), name: name, program: newProgram(s, false)}
-	client, peer := "http://"+e.addr, "http://"+loopback(ports[1])
-	e.program.start(func() error { _, err := e.Counts(); return err }, name, "--data-dir", e.program.dir+"/data", "--name", "one",
+	addr := loopback(ports[0])
+	client, peer := "http://"+addr, "http://"+loopback(ports[1])
+	counts := func() Counts { return messages(client) }
+	p.start(func() error { return Try(func() { counts() }) }, name, "--data-dir", p.dir+"/data", "--name", "one",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer, "--log-level", "error", "--logger", "zap")
-	return e
+	return &Server{Addrs: []string{addr}, Version: strings.Replace(versionOf(name), "etcd Version:", "etcd", 1) + ", one member",
+		Durability: "written and synchronised to disk", Counts: counts, pids: p.pids}
 }
 
-func (e *etcd) Addrs() []string    { return []string{e.addr} }
-func (e *etcd) Pids() []int        { return []int{e.program.pid()} }
-func (e *etcd) Durability() string { return "written and synchronised to disk" }
-
-func (e *etcd) Version() string {
-	out, _ := exec.Command(e.name, "--version").Output()
-	first, _, _ := strings.Cut(string(out), "\n")
-	return strings.Replace(first, "etcd Version:", "etcd", 1) + ", one member"
-}
-
-// Counts are of messages: a watch is a stream of them.
-func (e *etcd) Counts() (c Counts, err error) {
+// messages are what etcd counts: a watch is a stream of them.
+func messages(url string) (c Counts) {
 	client := http.Client{Timeout: 5 * time.Second}
-	answer, err := client.Get("http://" + e.addr + "/metrics")
-	if err != nil {
-		return c, err
-	}
+	answer := Must(client.Get(url + "/metrics"))
 	defer answer.Body.Close()
 	seen := false
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -62,7 +46,7 @@ func (e *etcd) Counts() (c Counts, err error) {
 		}
 	}
 	if !seen {
-		return c, fmt.Errorf("%s counts no messages", e.addr)
+		Check(fmt.Errorf("%s counts no messages", url))
 	}
-	return c, nil
+	return c
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package server
 
 import (
@@ -130,6 +132,13 @@ func (p *program) pids() []int {
 		}
 	}
 	return all
+}
+
+// versionOf is the first line of what a program says of its version.
+func versionOf(name string) string {
+	out, _ := exec.Command(name, "--version").Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	return first
 }
 
 func last(text string) string {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package server
 
 import (
@@ -11,92 +13,94 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// redis is one server, or several that know nothing of each other, which is what Redlock wants.
-type redis struct {
-	addrs      []string
-	programs   []*program
-	durability string
-	args       []string
-}
-
-func startRedis(s *Scope, _ Options) Server {
-	return redises(s, 1, "in memory", "--appendonly", "no")
-}
-
-func startRedisSynced(s *Scope, _ Options) Server {
-	return redises(s, 1, "written and synchronised to disk", "--appendonly", "yes", "--appendfsync", "always")
-}
-
-func startThreeRedises(s *Scope, _ Options) Server {
-	return redises(s, 3, "in the memory of two of three", "--appendonly", "no")
-}
-
-func redises(s *Scope, n int, durability string, args ...string) Server {
-	r := &redis{durability: durability, args: args}
-	for _, port := range realzk.FreePorts(s, n) {
-		r.addrs, r.programs = append(r.addrs, loopback(port)), append(r.programs, newProgram(s, false))
-	}
-	for i := range r.addrs {
-		r.start(i)
-	}
-	return r
-}
-
-func (r *redis) start(i int) {
-	p := r.programs[i]
-	_, port, _ := strings.Cut(r.addrs[i], ":")
-	p.start(p.listens(r.addrs[i]), found(p.s, "redis-server", "redis-server"),
-		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", p.dir, "--save", ""}, r.args...)...)
-}
-
-func (r *redis) Addrs() []string    { return r.addrs }
-func (r *redis) Durability() string { return r.durability }
-func (r *redis) asking() int64      { return int64(len(r.addrs)) } // INFO is a command
-
-func (r *redis) Pids() (all []int) {
-	for _, p := range r.programs {
-		all = append(all, p.pid())
-	}
-	return all
-}
-
-func (r *redis) Version() string {
-	info, err := ask(r.addrs[0])
-	if err != nil {
-		return "Redis"
-	}
-	s := "Redis " + info["redis_version"]
-	if len(r.addrs) > 1 {
-		s += fmt.Sprintf(", %d servers", len(r.addrs))
-	}
-	return s
-}
-
-// Counts has the commands of scripts, too: Redis counts them. Nobody watches.
-func (r *redis) Counts() (c Counts, err error) {
-	err = Try(func() {
-		for _, addr := range r.addrs {
-			c.Requests += Must(strconv.ParseInt(Must(ask(addr))["total_commands_processed"], 10, 64))
+// redis is one server, or several that know nothing of each other, which is what Redlock wants. It fails over as a server does
+// that starts again without what it had in memory.
+func redis(n int, durability string, args ...string) starter {
+	return func(s *Scope, _ int) *Server {
+		up := &Server{Durability: durability, asking: int64(n)} // INFO is a command
+		var programs []*program
+		for _, port := range realzk.FreePorts(s, n) {
+			up.Addrs, programs = append(up.Addrs, loopback(port)), append(programs, newProgram(s, false))
 		}
+		for i, p := range programs {
+			p.startRedis(up.Addrs[i], args)
+		}
+		up.Version = "Redis " + info(up.Addrs[0])["redis_version"]
+		if n > 1 {
+			up.Version += fmt.Sprintf(", %d servers", n)
+		}
+		// Redis counts the commands of scripts, too. Nobody watches.
+		up.Counts = func() (c Counts) {
+			for _, addr := range up.Addrs {
+				c.Requests += Must(strconv.ParseInt(info(addr)["total_commands_processed"], 10, 64))
+			}
+			return c
+		}
+		up.pids = func() (all []int) {
+			for _, p := range programs {
+				all = append(all, p.pid())
+			}
+			return all
+		}
+		up.FailOver = func() []string {
+			programs[0].kill()
+			programs[0].startRedis(up.Addrs[0], args)
+			return up.Addrs
+		}
+		return up
+	}
+}
+
+func (p *program) startRedis(addr string, args []string) {
+	_, port, _ := strings.Cut(addr, ":")
+	p.start(p.listens(addr), found(p.s, "redis-server", "redis-server"),
+		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", p.dir, "--save", ""}, args...)...)
+}
+
+// StartRedisPair starts a Redis with a replica, to which it fails over as Sentinel does. The replica hears of a write so much
+// later than it would on loopback: Redis replicates after it has answered.
+func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
+	return begin(s, func(s *Scope) *Server {
+		up := &Server{Addrs: []string{loopback(realzk.FreePorts(s, 1)[0])}}
+		primary := newProgram(s, false)
+		args := []string{"--appendonly", "no", "--repl-diskless-sync-delay", "0"}
+		primary.startRedis(up.Addrs[0], args)
+		from := up.Addrs[0]
+		if lag > 0 {
+			from = Must(Away(s, up.Addrs, 2*lag)).Addrs[0]
+		}
+		replica := redis(1, "", append(args, "--replicaof", strings.Replace(from, ":", " ", 1))...)(s, 1)
+		for end := time.Now().Add(time.Minute); info(replica.Addrs[0])["master_link_status"] != "up"; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				s.Fatalf("the replica has not followed within a minute")
+			}
+		}
+		up.FailOver = func() []string {
+			primary.kill()
+			talk(replica.Addrs[0], "REPLICAOF NO ONE", func(in *bufio.Reader) {
+				if answer := Must(in.ReadString('\n')); !strings.HasPrefix(answer, "+OK") {
+					s.Fatalf("the replica was not promoted: %s", strings.TrimSpace(answer))
+				}
+			})
+			return replica.Addrs
+		}
+		return up
 	})
-	return c, err
 }
 
 // talk sends a command and reads the answer.
-func talk(addr, command string, answer func(*bufio.Reader)) error {
-	return Try(func() {
-		c := Must(net.DialTimeout("tcp", addr, time.Second))
-		defer c.Close()
-		Check(c.SetDeadline(time.Now().Add(10 * time.Second)))
-		Must(fmt.Fprint(c, command+"\r\n"))
-		answer(bufio.NewReader(c))
-	})
+func talk(addr, command string, answer func(*bufio.Reader)) {
+	c := Must(net.DialTimeout("tcp", addr, time.Second))
+	defer c.Close()
+	Check(c.SetDeadline(time.Now().Add(10 * time.Second)))
+	Must(fmt.Fprint(c, command+"\r\n"))
+	answer(bufio.NewReader(c))
 }
 
-// ask sends INFO.
-func ask(addr string) (map[string]string, error) {
-	info := map[string]string{}
-	return info, talk(addr, "INFO", func(in *bufio.Reader) {
+// info is what Redis says of itself.
+func info(addr string) map[string]string {
+	all := map[string]string{}
+	talk(addr, "INFO", func(in *bufio.Reader) {
 		var size int
 		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
 			Check(fmt.Errorf("%s does not answer INFO: %w", addr, err))
@@ -105,53 +109,8 @@ func ask(addr string) (map[string]string, error) {
 			line := Must(in.ReadString('\n'))
 			read += len(line)
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			info[name] = value
+			all[name] = value
 		}
 	})
-}
-
-// RedisPair is a Redis with a replica, which is behind it by some time: Redis replicates after it has answered.
-type RedisPair struct {
-	Primary, Replica string // addresses
-	primary, replica *redis
-}
-
-// StartRedisPair starts both. The replica hears of a write so much later than it would on loopback.
-func StartRedisPair(s *Scope, lag time.Duration) (*RedisPair, error) {
-	return begin(s, func(s *Scope) *RedisPair {
-		args := []string{"--appendonly", "no", "--repl-diskless-sync-delay", "0"}
-		p := &RedisPair{primary: redises(s, 1, "", args...).(*redis)}
-		p.Primary = p.primary.addrs[0]
-		from := p.Primary
-		if lag > 0 {
-			from = Must(Away(s, []string{from}, 2*lag)).Addrs[0]
-		}
-		p.replica = redises(s, 1, "", append(args, "--replicaof", strings.Replace(from, ":", " ", 1))...).(*redis)
-		p.Replica = p.replica.addrs[0]
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			info, err := ask(p.Replica)
-			if err == nil && info["master_link_status"] == "up" {
-				return p
-			}
-			if time.Now().After(end) {
-				s.Fatalf("the replica has not followed within a minute: %v", err)
-			}
-		}
-	})
-}
-
-// FailOver kills the primary and promotes the replica, as Sentinel does.
-func (p *RedisPair) FailOver() error {
-	p.primary.programs[0].kill()
-	return talk(p.Replica, "REPLICAOF NO ONE", func(in *bufio.Reader) {
-		if answer := Must(in.ReadString('\n')); !strings.HasPrefix(answer, "+OK") {
-			Check(fmt.Errorf("the replica was not promoted: %s", strings.TrimSpace(answer)))
-		}
-	})
-}
-
-// Forget kills one of several servers, which starts again without what it had in memory.
-func (r *redis) Forget(i int) error {
-	r.programs[i].kill()
-	return Try(func() { r.start(i) })
+	return all
 }

@@ -1,9 +1,10 @@
+//go:build linux
+
 // Package server starts the servers that lock services need, on loopback, with data folders of their own, and ends them.
 package server
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -14,52 +15,52 @@ type Counts struct {
 }
 
 // Server is one running lock service, of one process or several.
-type Server interface {
-	Addrs() []string
-	Pids() []int
-	Counts() (Counts, error)
-	Version() string
-	Durability() string // what it has done with a write when it answers
+type Server struct {
+	Addrs      []string
+	Version    string
+	Durability string        // what it has done with a write when it answers
+	Counts     func() Counts // fails as Check does
+	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as Check does, and is
+	// nil where nothing takes its place.
+	FailOver func() []string
+
+	pids   func() []int
+	asking int64 // requests that Counts itself adds to the counts
 }
 
-// Options of all servers.
-type Options struct {
-	Members int // of a ZooKeeper ensemble
+// starter starts a server. What the server needs to end goes to the scope. members are those of a ZooKeeper ensemble.
+type starter func(s *Scope, members int) *Server
+
+var starters = map[string]starter{
+	"zookeeper":          zooKeeper(true),
+	"zookeeper-unsynced": zooKeeper(false),
+	"redis":              redis(1, "in memory", "--appendonly", "no"),
+	"redis-synced":       redis(1, "written and synchronised to disk", "--appendonly", "yes", "--appendfsync", "always"),
+	"three-redis":        redis(3, "in the memory of two of three", "--appendonly", "no"),
+	"etcd":               etcd,
+	"postgres":           postgres("on", durable),
+	"postgres-unsynced":  postgres("off", "in memory, and on disk soon after"),
+	"pgbouncer":          pgBouncer,
+	"mariadb":            mariadb,
 }
 
-// starters start a server; what they need to end goes to the given scope.
-var starters = map[string]func(*Scope, Options) Server{
-	"zookeeper":          startZooKeeper,
-	"zookeeper-unsynced": startZooKeeperUnsynced,
-	"postgres-unsynced":  startPostgresUnsynced,
-	"redis":              startRedis,
-	"redis-synced":       startRedisSynced,
-	"three-redis":        startThreeRedises,
-	"etcd":               startEtcd,
-	"postgres":           startPostgres,
-	"pgbouncer":          startPgBouncer,
-	"mariadb":            startMariaDB,
-}
-
-// Names of the servers that there are.
-func Names() []string { return slices.Sorted(maps.Keys(starters)) }
-
-// Start starts a server, or says what is missing. It ends with the scope.
-func Start(s *Scope, name string, opts Options) (Server, error) {
+// Start starts a server, or says what is missing. It ends with the scope. members is how many servers a ZooKeeper ensemble has;
+// the others have as many as their name says.
+func Start(s *Scope, name string, members int) (*Server, error) {
 	start, ok := starters[name]
 	if !ok {
 		return nil, fmt.Errorf("no server is called %q", name)
 	}
-	return begin(s, func(s *Scope) Server { return start(s, opts) })
+	return begin(s, func(s *Scope) *Server { return start(s, members) })
 }
 
 // begin starts something. A start that fails takes away what it has made, and nothing else.
-func begin[T any](s *Scope, start func(*Scope) T) (started T, err error) {
+func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
 	if err = Try(func() { started = start(own) }); err != nil {
 		own.failed = true
 		own.Close()
-		return started, err
+		return nil, err
 	}
 	s.Cleanup(own.Close)
 	return started, nil

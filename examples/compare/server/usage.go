@@ -1,3 +1,5 @@
+//go:build linux
+
 package server
 
 import (
@@ -30,25 +32,22 @@ type Usage struct {
 }
 
 // Use reads the counts first, so that answering is not in the time of a window that begins here.
-func Use(s Server) (u Usage) {
-	u.Counts, u.At = Must(s.Counts()), time.Now()
-	u.CPU = cpuOf(s)
+func (s *Server) Use() (u Usage) {
+	u.Counts, u.At = s.Counts(), time.Now()
+	u.CPU = s.cpu()
 	return u
 }
 
 // Since is what has been used since an earlier moment. Nothing of it is the cost of asking.
-func Since(s Server, from Usage) (u Usage, took time.Duration) {
-	u.CPU, u.At = cpuOf(s)-from.CPU, time.Now()
-	u.Counts = Between(s, from.Counts, Must(s.Counts()))
+func (s *Server) Since(from Usage) (u Usage, took time.Duration) {
+	u.CPU, u.At = s.cpu()-from.CPU, time.Now()
+	u.Counts = s.Between(from.Counts, s.Counts())
 	return u, u.At.Sub(from.At)
 }
 
 // Between is what was counted from one look at the counts to another, without the second look.
-func Between(s Server, from, to Counts) Counts {
-	c := Counts{to.Requests - from.Requests, to.Events - from.Events}
-	if a, ok := s.(interface{ asking() int64 }); ok {
-		c.Requests -= a.asking()
-	}
+func (s *Server) Between(from, to Counts) Counts {
+	c := Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 	if to.Requests < 0 {
 		c.Requests = -1
 	}
@@ -58,8 +57,8 @@ func Between(s Server, from, to Counts) Counts {
 	return c
 }
 
-func cpuOf(s Server) (sum time.Duration) {
-	for _, pid := range s.Pids() {
+func (s *Server) cpu() (sum time.Duration) {
+	for _, pid := range s.pids() {
 		sum += CPU(pid)
 	}
 	return sum

@@ -1,116 +1,102 @@
+//go:build linux
+
 package server
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// zooKeeper is one server, or an ensemble, as an administrator would run it: with fsync, both compilers and a heap that is
-// not in its way.
-type zooKeeper struct {
-	members  []*realzk.Server
-	unsynced bool
+// zooKeeper is one server, or an ensemble, as an administrator would run it: with both compilers, a heap that is not in its way,
+// and fsync. Nobody should run it without; that one shows what durability costs.
+func zooKeeper(synced bool) starter {
+	return func(s *Scope, members int) *Server {
+		o := realzk.Options{
+			HeapMiB:    512,
+			JVM:        []string{"-XX:TieredStopAtLevel=4"},
+			Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
+		}
+		durability := "written and synchronised to disk"
+		if !synced {
+			o.Properties["zookeeper.forceSync"] = "no"
+			durability = "written, and not synchronised to disk"
+		}
+		var z ensemble
+		if members > 1 {
+			z = realzk.StartEnsemble(s, members, o)
+		} else {
+			z = ensemble{realzk.Start(s, o)}
+		}
+		_, version, _ := strings.Cut(z[0].Word("mntr"), "zk_version\t")
+		version, _, _ = strings.Cut(version, "-")
+		up := &Server{Version: "Apache ZooKeeper " + version, Durability: durability, Counts: z.counts, asking: int64(len(z))}
+		if members > 1 {
+			up.Version += fmt.Sprintf(", %d servers", members)
+			if synced {
+				up.Durability += " by a majority"
+			}
+		}
+		for _, m := range z {
+			up.Addrs = append(up.Addrs, m.Addr)
+		}
+		up.pids = func() (all []int) {
+			for _, m := range z {
+				all = append(all, m.Pid)
+			}
+			return all
+		}
+		up.FailOver = func() []string { z.failOver(s); return up.Addrs }
+		return up
+	}
 }
 
-func startZooKeeper(s *Scope, opts Options) Server { return zooKeepers(s, opts, false) }
-
-// startZooKeeperUnsynced is for what durability costs: nobody should run it.
-func startZooKeeperUnsynced(s *Scope, opts Options) Server { return zooKeepers(s, opts, true) }
-
-func zooKeepers(s *Scope, opts Options, unsynced bool) Server {
-	o := realzk.Options{
-		HeapMiB:    512,
-		JVM:        []string{"-XX:TieredStopAtLevel=4"},
-		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
-	}
-	if unsynced {
-		o.Properties["zookeeper.forceSync"] = "no"
-	}
-	if opts.Members > 1 {
-		return &zooKeeper{realzk.StartEnsemble(s, opts.Members, o), unsynced}
-	}
-	return &zooKeeper{[]*realzk.Server{realzk.Start(s, o)}, unsynced}
-}
-
-func (z *zooKeeper) Addrs() (all []string) {
-	for _, m := range z.members {
-		all = append(all, m.Addr)
-	}
-	return all
-}
-
-func (z *zooKeeper) Pids() (all []int) {
-	for _, m := range z.members {
-		all = append(all, m.Pid)
-	}
-	return all
-}
+type ensemble []*realzk.Server
 
 // Every node that is created, written or deleted adds the number of those who are told.
 var toldOf = regexp.MustCompile(`(?m)^zk_sum_node_(?:created|changed|deleted|children)_watch_count\t(\d+)`)
 
 var received = regexp.MustCompile(`(?m)^zk_packets_received\t(\d+)`)
 
-func (z *zooKeeper) Counts() (c Counts, err error) {
-	for _, m := range z.members {
+// counts asks each member, which counts the question.
+func (z ensemble) counts() (c Counts) {
+	for _, m := range z {
 		text := m.Word("mntr")
 		requests := received.FindStringSubmatch(text)
 		if requests == nil {
-			return c, fmt.Errorf("%s does not answer mntr: %q", m.Addr, text[:min(len(text), 100)])
+			Check(fmt.Errorf("%s does not answer mntr: %q", m.Addr, text[:min(len(text), 100)]))
 		}
-		n, _ := strconv.ParseInt(requests[1], 10, 64) // digits
-		c.Requests += n
+		c.Requests += Must(strconv.ParseInt(requests[1], 10, 64))
 		for _, told := range toldOf.FindAllStringSubmatch(text, -1) {
-			n, _ := strconv.ParseInt(told[1], 10, 64)
-			c.Events += n
+			c.Events += Must(strconv.ParseInt(told[1], 10, 64))
 		}
 	}
-	return c, nil
+	return c
 }
 
-// asking is what asking for the counts adds to them: each member counts the question.
-func (z *zooKeeper) asking() int64 { return int64(len(z.members)) }
-
-func (z *zooKeeper) Version() string {
-	_, version, _ := strings.Cut(z.members[0].Word("mntr"), "zk_version\t")
-	version, _, _ = strings.Cut(version, "-")
-	s := "Apache ZooKeeper " + version
-	if n := len(z.members); n > 1 {
-		s += fmt.Sprintf(", %d servers", n)
+// failOver kills the leader as a crash would, and waits until the others have elected another.
+func (z ensemble) failOver(s *Scope) {
+	leader := z.leader()
+	if leader == nil {
+		s.Fatalf("no server leads")
 	}
-	return s
-}
-
-// KillLeader ends the leader of an ensemble as a crash would. The others elect another.
-func (z *zooKeeper) KillLeader() error {
-	for _, m := range z.members {
-		if strings.Contains(m.Word("srvr"), "Mode: leader") {
-			m.Kill()
-			return nil
+	leader.Kill()
+	for end := time.Now().Add(time.Minute); z.leader() == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("no leader was elected within a minute")
 		}
 	}
-	return errors.New("no server leads")
 }
 
-// Led says whether one of the servers that run leads.
-func (z *zooKeeper) Led() bool {
-	return slices.ContainsFunc(z.members, func(m *realzk.Server) bool {
-		return m.Running() && strings.Contains(m.Word("srvr"), "Mode: leader")
-	})
-}
-
-func (z *zooKeeper) Durability() string {
-	if z.unsynced {
-		return "written, and not synchronised to disk"
+func (z ensemble) leader() *realzk.Server {
+	for _, m := range z {
+		if m.Running() && strings.Contains(m.Word("srvr"), "Mode: leader") {
+			return m
+		}
 	}
-	if len(z.members) > 1 {
-		return "written and synchronised to disk by a majority"
-	}
-	return "written and synchronised to disk"
+	return nil
 }

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Speaks lock/protocol.go, or does what lock/hold.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
+/** Speaks lock/protocol.go, or holds a lock as claims/roles.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();

@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 
-/** A load under way: lock/load.go and lock/worker.go in Java, with a thread a worker. */
+/** A load under way: lock/load.go in Java, with a thread a worker. */
 final class Running {
     private final Driver driver;
     private final Map<String, String> words;

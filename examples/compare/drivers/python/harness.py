@@ -1,4 +1,4 @@
-"""Speaks lock/protocol.go, with a thread a worker, or does what lock/hold.go does.
+"""Speaks lock/protocol.go, with a thread a worker, or holds a lock as claims/roles.go does.
 
 Usage: harness.py DRIVER SECONDS_TO_LIVE [hold SERVERS LOCK]
 """
@@ -19,7 +19,7 @@ class Late(Exception):
 
 
 class Running:
-    """lock/load.go and lock/worker.go in Python."""
+    """lock/load.go in Python."""
 
     def __init__(self, driver, words):
         self.driver, self.words = driver, words
