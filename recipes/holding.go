@@ -250,7 +250,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 			p = h.pass(context.WithoutCancel(ctx), heir)
 		}
 		var err error
-		if answered || !p.passed(ctx) {
+		if answered || !p.passed(context.WithoutCancel(ctx)) {
 			err = p.undo(ctx)
 		}
 		h.close(p.next)
@@ -292,12 +292,13 @@ func (h *holding) pass(ctx context.Context, heir caller) *passing {
 
 func (p *passing) sent() bool { return p.t != nil && p.t.sent != nil }
 
-// passed waits for the answer, and reports whether there is a place for the next holder.
+// passed waits for the answer, and reports whether there is a place for the next holder. The listing behind it is the next holder's:
+// when ctx ends, that one lists the queue itself.
 func (p *passing) passed(ctx context.Context) bool {
 	if !p.sent() {
 		return false
 	}
-	lists, err := p.t.end(context.WithoutCancel(ctx))
+	lists, err := p.t.end(ctx)
 	if err != nil {
 		return false
 	}

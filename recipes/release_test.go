@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,5 +38,25 @@ func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
 		require.NoError(t, (<-done).err)
 		require.Empty(t, l.children("/m"))
+	})
+}
+
+// The place of the next goroutine was made, and the caller went on waiting, without a bound, for the listing that this one needs.
+func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		next := l.locking(m)
+		slow := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") }), zktest.DelayReply(10*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.NoError(t, x.Unlock(ctx))
+		require.LessOrEqual(t, time.Since(began), time.Second)
+		require.Equal(t, 1, slow.Hits())
+		got := <-next
+		require.NoError(t, got.err)
+		l.unlock(got.v)
 	})
 }
