@@ -15,6 +15,9 @@ var (
 	Under     = under
 )
 
+// SlowSums is for how many lists the slow part of a sum was computed, of late.
+func SlowSums() int { return len(slowSums.of) }
+
 func (d digests) Add(list kind.List) { d.add(list) }
 
 func (p *Plan) NextAccess(pending bool) kind.List { return p.nextAccess(pending) }

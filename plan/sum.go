@@ -18,7 +18,8 @@ import (
 //
 // Whoever uses a lock can read its mark. Without the key nobody can compute a sum, so nobody can guess a password from it, or make
 // a node that passes for one that an apply has left. Readers of the stack have the key, and the servers hide the hashes in lists
-// from them. So the list enters the sum through a slow function.
+// from them. So the list enters the sum through a slow function. It is only called for nodes whose path and data an apply has
+// written, which a part of the sum proves: otherwise whoever may create nodes could have it called for a list of each of them.
 
 // KeyLen is the length of a key: hexadecimal digits of 128 random bits.
 const KeyLen = 32
@@ -43,26 +44,40 @@ func (p *Plan) key() string {
 	return p.prior.Key
 }
 
-// sum is what an apply notes of a node that it leaves like this.
+// written is what a sum is of, but for the list.
 //
 // A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made is
 // not declared either.
-func (n *Node) sum(key string) (string, error) {
+func (n *Node) written() ([]byte, error) {
 	p := *n.Payload
 	if p.State == kind.StateDraining {
 		p.State, p.MovedTo, p.MovedAs = kind.StateActive, "", ""
 	}
 	p.Made, p.Sum = kind.MadeHere, ""
 	data, err := p.Encode()
+	return slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}), err
+}
+
+// sum is what an apply notes of a node that it leaves like this.
+func (n *Node) sum(key string) (string, error) {
+	written, err := n.written()
 	if err != nil {
 		return "", err
 	}
-	return keyID(key) + keyed(key, slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}, slowSum(key, n.ACL)))[:14], nil
+	return proof(key, written) + whole(key, written, n.ACL), nil
+}
+
+// proof is the first part of a sum: the name of the key, and what is of the node without its list.
+func proof(key string, written []byte) string { return keyID(key) + keyed(key, written)[:4] }
+
+// whole is the rest of a sum.
+func whole(key string, written []byte, list kind.List) string {
+	return keyed(key, append(written, slowSum(key, list)...))[:10]
 }
 
 // keyID is what the sums of a key begin with. A stack that has lost its record has another key, and one that got an old record back
 // has a former one: sums of other keys say nothing about who changed a node.
-func keyID(key string) string { return keyed(key, []byte("key"))[:2] }
+func keyID(key string) string { return keyed(key, []byte("sums"))[:2] }
 
 func keyed(key string, text []byte) string {
 	h := hmac.New(sha256.New, []byte(key))
@@ -77,11 +92,12 @@ func (n *Node) sealed(key string) bool {
 
 // fits reports whether a node has the sum of what it is.
 func (n *Node) fits(key string) bool {
-	if !n.sealed(key) {
+	if key == "" || n.Payload.Sum == "" {
 		return false
 	}
-	sum, err := n.sum(key)
-	return err == nil && sum == n.Payload.Sum
+	written, err := n.written()
+	begins := proof(key, written)
+	return err == nil && strings.HasPrefix(n.Payload.Sum, begins) && n.Payload.Sum == begins+whole(key, written, n.ACL)
 }
 
 // mark is the data of a node as the plan leaves it. A node of no stack has no sum, nor has one whose list is hidden from us: what
