@@ -44,6 +44,30 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// A lock that nobody used was "in use: 0 held, 0 waiting", because of a child that is no contender.
+func TestPlanSaysWhatIsInALockThatNobodyUses(t *testing.T) {
+	before, after := node("mutex.a", "/a", kind.Mutex.New()), node("mutex.a", "/a", kind.Mutex.New())
+	for name, c := range map[string]struct {
+		usage kind.Usage
+		text  string
+		gist  string
+	}{
+		"a foreign child":        {kind.Usage{Junk: []string{"readme"}}, "# (not in use, but contains 1 foreign child)", "(1 foreign child)"},
+		"foreign children":       {kind.Usage{Junk: []string{"readme", "x"}}, "# (not in use, but contains 2 foreign children)", "(2 foreign children)"},
+		"a holder":               {kind.Usage{Holders: []kind.Party{{}}}, "# (in use: 1 held, 0 waiting; takes effect without interrupting holders)", "(in use)"},
+		"a waiter and a foreign": {kind.Usage{Waiters: []kind.Party{{}}, Junk: []string{"x"}}, "# (in use: 0 held, 1 waiting, 1 foreign child; takes effect", "(in use)"},
+	} {
+		p := &plan.Plan{Ensemble: "main", Root: "/", Changes: []plan.Change{
+			{Action: plan.Update, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, Usage: &c.usage}}}
+		v, out, _ := capture(nil)
+		v.Show(view.Plan{NoAdvice: true, Plans: []*plan.Plan{p}})
+		require.Contains(t, out.String(), c.text, name)
+		v, out, _ = capture(nil)
+		v.Show(view.Plan{NoAdvice: true, Concise: true, Plans: []*plan.Plan{p}})
+		require.Contains(t, out.String(), c.gist, name)
+	}
+}
+
 // A plan that must not be applied never says what applying it would do.
 func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	p := failingPlan()

@@ -187,8 +187,15 @@ func (t planText) symbol(line string) string {
 // usage says whom the change affects, by name if the lock must be idle for it.
 func (t planText) usage(c *plan.Change) []string {
 	u := c.Usage
-	if !c.NeedsIdle() {
-		return []string{fmt.Sprintf("# (in use: %d held, %d waiting; takes effect without interrupting holders)", len(u.Holders), len(u.Waiters))}
+	switch foreign := foreignIn(u); {
+	case c.NeedsIdle():
+	case len(u.Holders)+len(u.Waiters) == 0:
+		return []string{"# (not in use, but contains " + foreign + ")"}
+	default:
+		if foreign != "" {
+			foreign = ", " + foreign
+		}
+		return []string{fmt.Sprintf("# (in use: %d held, %d waiting%s; takes effect without interrupting holders)", len(u.Holders), len(u.Waiters), foreign)}
 	}
 	text := "! IN USE: "
 	switch {
@@ -203,12 +210,20 @@ func (t planText) usage(c *plan.Change) []string {
 	case len(u.Waiters) > 0:
 		text += "nobody holds it"
 	default:
-		text += fmt.Sprintf("%d foreign %s", len(u.Junk), plural(len(u.Junk), "child", "children"))
+		text += foreignIn(u)
 	}
 	if n := len(kind.PerClient(u.Waiters)); n > 0 {
 		text += fmt.Sprintf("; %d waiting", n)
 	}
 	return []string{t.paint(red)(text)}
+}
+
+// foreignIn counts what is in a lock besides contenders, "" if there is nothing.
+func foreignIn(u *kind.Usage) string {
+	if len(u.Junk) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d foreign %s", len(u.Junk), plural(len(u.Junk), "child", "children"))
 }
 
 // block writes attributes from column in on. Without symbols, they are the present state.
@@ -324,7 +339,9 @@ func gist(c *plan.Change) string {
 	if why := c.ReasonText(); why != "" {
 		parts = append(parts, why)
 	}
-	if c.Usage.Busy() {
+	if u := c.Usage; u.Busy() && len(u.Holders)+len(u.Waiters) == 0 {
+		parts = append(parts, foreignIn(u))
+	} else if u.Busy() {
 		parts = append(parts, "in use")
 	}
 	if len(parts) == 0 {
