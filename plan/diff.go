@@ -44,8 +44,8 @@ type pairing struct {
 type decisions struct {
 	*pairing
 	replace *globs
-	breaks  map[Addr]bool // addresses whose contenders are deleted with them
-	spent   []string      // paths of tombstones that may go
+	breaks  map[Addr]bool   // addresses whose contenders are deleted with them
+	spent   map[string]bool // paths of tombstones that may go
 }
 
 // selection is what is left of the decisions. See scope.go.
@@ -61,9 +61,11 @@ type selection struct {
 // It never fails: problems are in Plan.Problems.
 func Diff(current, desired *Tree, opts Options) *Plan {
 	d := newSides(current, desired, opts).pair().decide().choose()
-	held := d.keepOccupied()
+	d.lost()
+	d.outputs()
+	d.tidy()
+	d.keepOccupied()
 	d.report()
-	d.tidy(held)
 	d.vacated()
 	d.listings()
 	(&frame{sides: d.sides}).plan()
@@ -112,7 +114,7 @@ func (d *sides) pair() *pairing {
 
 // decide chooses the action of each path.
 func (d *pairing) decide() *decisions {
-	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}}
+	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}, spent: map[string]bool{}}
 	for _, a := range d.opts.ForceBreak {
 		x.breaks[Addr(a)] = true
 	}
@@ -137,10 +139,8 @@ func (d *decisions) choose() *selection {
 func (d *selection) report() {
 	d.checkMass()
 	d.draining()
-	d.lost()
 	d.unseen()
 	d.drift()
-	d.outputs()
 }
 
 // finish cuts the plan into its transactions.

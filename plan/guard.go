@@ -173,59 +173,85 @@ func (d *decisions) checkShrink(c *Change) {
 	}
 }
 
-// keepOccupied cancels the deletion of namespaces in which nodes stay, and of the namespaces
-// around them.
-//
-// ZooKeeper deletes no node with children, so one lock of somebody else's would make it refuse the
-// whole transaction. The nodes that stay are those that are not ours, and those of ours that are not
-// deleted: tombstones, forgotten nodes, and nodes that were not asked for. Declared ones count only in
-// a destroy: otherwise one in a namespace that is not declared is an error, see checkParents.
-func (d *selection) keepOccupied() (held []heldBack) {
-	inside := map[string][]string{}
-	mine := map[string]bool{}
+// contents are what stays in namespaces: nodes that are not ours, and those of ours that are not deleted, which are tombstones,
+// forgotten nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
+// declared is an error, see checkParents.
+type contents struct {
+	of   map[string][]string // by the path of each namespace around them
+	mine map[string]bool     // of nodes that were ours, whether they still are
+}
+
+func (d *selection) contents() contents {
+	x := contents{map[string][]string{}, map[string]bool{}}
 	staying := slices.Clone(d.current.Unmanaged)
 	for c := range d.p.Each() {
 		if c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
 			staying = append(staying, c.Path)
-			mine[c.Path] = true
+			x.mine[c.Path] = d.ours(c.After)
 		}
 	}
 	for _, u := range staying {
 		for p := kind.ParentPath(u); p != "/"; p = kind.ParentPath(p) {
-			inside[p] = append(inside[p], u)
+			x.of[p] = append(x.of[p], u)
 		}
 	}
+	return x
+}
+
+// tie returns what a namespace contains because of which its change cannot be made. ZooKeeper deletes no node with children, so one
+// lock of somebody else's would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
+func (x contents) tie(c *Change) []string {
+	switch c.Action {
+	case Delete, Replace:
+		return x.of[c.Path]
+	case Forget:
+		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] })
+	}
+	return nil
+}
+
+// keepOccupied cancels the deletion of namespaces in which nodes stay, and that they are forgotten.
+func (d *selection) keepOccupied() {
+	staying := d.contents()
 	for c := range d.p.Each() {
-		alien := inside[c.Path]
-		if len(alien) == 0 || c.Action != Delete && c.Action != Replace {
+		inside := staying.tie(c)
+		if len(inside) == 0 {
 			continue
 		}
-		n := &Node{Addr: c.Addr, Path: c.Path}
-		what := fmt.Sprintf("%s contains %s, which this stack did not create", c.Path, alien[0])
-		switch {
-		case mine[alien[0]]:
-			what = fmt.Sprintf("%s contains %s, which stays", c.Path, alien[0])
-		case slices.Contains(d.current.Unreadable, alien[0]):
-			what = fmt.Sprintf("%s contains %s, which this connection cannot read", c.Path, alien[0])
+		n, then := &Node{Addr: c.Addr, Path: c.Path}, "the namespace is left where it is"
+		if c.Action == Forget {
+			then = "the namespace is not forgotten yet"
 		}
-		if len(alien) > 1 {
-			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
-		}
-		if c.Action == Replace {
-			then := "delete by hand what is in it"
-			if mine[alien[0]] {
-				then = "delete the moved or removed block that keeps what is in it and plan the whole configuration"
+		_, mine := staying.mine[inside[0]]
+		switch what := d.occupied(c.Path, inside, mine); {
+		case c.Action == Replace:
+			way := "delete by hand what is in it"
+			if mine {
+				way = "delete the moved or removed block that keeps what is in it and plan the whole configuration"
 			}
 			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty",
-				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, then))
-			held = append(held, heldBack{*c, alien})
+				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
 			continue
+		case !d.spent[c.Path]: // what a move left needs no word
+			d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": "+then+".")
 		}
-		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
-		held = append(held, heldBack{*c, alien})
 		c.leave()
 	}
-	return held
+}
+
+// occupied says what stays in a namespace.
+func (d *selection) occupied(path string, inside []string, mine bool) (what string) {
+	what = ", which this stack did not create"
+	switch first := inside[0]; {
+	case mine:
+		what = ", which stays"
+	case slices.Contains(d.current.Unreadable, first):
+		what = ", which this connection cannot read"
+	}
+	if len(inside) > 1 {
+		what += fmt.Sprintf(" (and %d more)", len(inside)-1)
+	}
+	return fmt.Sprintf("%s contains %s%s", path, inside[0], what)
 }
 
 // leave turns a change of an existing node into a NoOp. After is the node that was found: it stays as it is.

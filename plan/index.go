@@ -265,22 +265,17 @@ func (d *sides) dark(paths []string) (out []string) {
 }
 
 // away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
-// the stack: what an import leaves where the lock was, and what stays in a namespace that is forgotten. The record names them until
-// they are gone, and before the last transaction also those that are yet to go.
+// the stack: what an import leaves where the lock was. The record names them until they are gone, and before the last transaction
+// also those that are yet to go.
 func (p *Plan) away(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
-	stays, goes := map[string]bool{p.Root: true}, map[string]bool{}
+	walked := map[string]bool{p.Root: true}
 	for c := range p.Each() {
-		if c.Kind.Container && ours(c.After) {
-			stays[c.Path] = true
-		} else if ours(c.Before) && c.Before.Kind().Container {
-			goes[c.Path] = true // after what is in it
-		}
+		walked[c.Path] = c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container
 	}
 	out := slices.Clone(p.prior.Away)
 	for c := range p.Each() {
-		at := kind.ParentPath(c.Path)
-		if !stays[at] && (ours(c.After) || !last && !goes[at] && ours(c.Before)) {
+		if !walked[kind.ParentPath(c.Path)] && (ours(c.After) || !last && ours(c.Before)) {
 			out = append(out, c.Path)
 		}
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -48,8 +47,8 @@ func (d *pairing) plot() {
 // first: they name the node itself, while its address may have been reused.
 func (d *pairing) continues(have *Node) *Node {
 	for _, m := range d.intent.PathMoves {
-		if rest, ok := strings.CutPrefix(have.Path, m.From); ok && (rest == "" || rest[0] == '/') {
-			if to := d.want[m.To+rest]; to != nil {
+		if kind.Below(have.Path, m.From) {
+			if to := d.want[m.To+have.Path[len(m.From):]]; to != nil {
 				return to
 			}
 		}
@@ -183,8 +182,7 @@ func (d *decisions) exhume(have *Node) Change {
 	}
 	covered := d.intent.Rename(addr) != addr
 	for _, m := range d.intent.PathMoves {
-		rest, ok := strings.CutPrefix(have.Path, m.From)
-		covered = covered || ok && (rest == "" || rest[0] == '/')
+		covered = covered || kind.Below(have.Path, m.From)
 	}
 	for _, m := range d.intent.Imports {
 		covered = covered || m.Path == have.Path
@@ -198,7 +196,7 @@ func (d *decisions) exhume(have *Node) Change {
 	// The address is declared, at the path that the tombstone names or at another one since.
 	// Programs had until now to be given the new path. The next apply with other changes deletes it.
 	case d.byAddr[addr] != nil:
-		d.spent = append(d.spent, have.Path)
+		d.spent[have.Path] = true
 	default:
 		c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
 	}
@@ -217,50 +215,18 @@ func (d *decisions) readdress(c *Change) {
 	c.After.Payload.Gen++
 }
 
-// tidy deletes tombstones together with other changes: they alone are no reason for an
-// apply. It runs when all other reasons are known.
-func (d *selection) tidy(held []heldBack) {
-	// Nothing to delete, not everything was planned, or nothing else is written.
-	if len(d.spent) == 0 || d.p.Targeted || !d.p.HasChanges() {
+// tidy deletes tombstones together with other changes: neither they nor namespaces that stay because of them are a reason for an apply.
+func (d *selection) tidy() {
+	if len(d.spent) == 0 || d.p.Targeted {
 		return
 	}
-	going := map[string]bool{}
-	for _, p := range d.spent {
-		going[p] = true
+	staying, others := d.contents(), *d.p
+	others.Changes = slices.DeleteFunc(slices.Clone(d.p.Changes), func(c Change) bool { return c.Action != Replace && len(staying.tie(&c)) > 0 })
+	if !others.HasChanges() {
+		return
 	}
-	// What a moved namespace still contains goes first, with a later apply. A namespace that
-	// stayed only because of tombstones goes with them, or is replaced.
-	freed := map[string]*Change{}
-	// Which tombstones can go depends on which namespaces go, and vice versa. So assume first that
-	// all go, and take out those that cannot until nothing changes: going only shrinks, so this
-	// ends, and what is left can go together.
-	for n := -1; n != len(going); {
-		n = len(going)
-		clear(freed)
-		for i := range held {
-			if h := &held[i]; !slices.ContainsFunc(h.inside, func(p string) bool { return !going[p] }) {
-				freed[h.change.Path] = &h.change
-			}
-		}
-		staying := slices.Clone(d.current.Unmanaged)
-		for c := range d.p.Each() {
-			if goes := going[c.Path] || freed[c.Path] != nil && freed[c.Path].Action == Delete; c.After != nil && !goes {
-				staying = append(staying, c.Path)
-			}
-		}
-		for _, s := range staying {
-			for p := kind.ParentPath(s); p != "/"; p = kind.ParentPath(p) {
-				delete(going, p)
-			}
-		}
-	}
-	// What was held back only because of tombstones is again as before keepOccupied, without a problem.
-	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code == ProblemUnmanaged && freed[q.Path] != nil })
 	for c := range d.p.Each() {
-		if as := freed[c.Path]; as != nil {
-			*c = *as
-		}
-		if going[c.Path] {
+		if d.spent[c.Path] {
 			c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
 		}
 	}
@@ -288,13 +254,6 @@ func (d *selection) vacated() {
 			fmt.Sprintf("Apply deletes the marks that moved locks left at their old paths: %d node%s, %s first. A program of Curator or kazoo that still uses such a path "+
 				"creates a lock there in which nobody else looks. Make sure that all programs use the new paths.", n, plural(n), first.Path))
 	}
-}
-
-// heldBack is the deletion of a namespace that was cancelled, or its replacement that was
-// refused, with the paths that caused it.
-type heldBack struct {
-	change Change
-	inside []string
 }
 
 // NeedsIdle reports whether the change can be made only while nobody holds or waits for the

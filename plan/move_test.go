@@ -172,6 +172,21 @@ func TestLockIsDeclaredWhereANamespaceMovedAway(t *testing.T) {
 	settle(t, m, p, moved)
 }
 
+func TestNamespaceGoesWithTheLastMarkInIt(t *testing.T) {
+	m := applied(t, declared(declare("/locks/pay", kind.Namespace), declare("/locks/pay/ledger", kind.Mutex)))
+	tree := declared(declare("/locks/ledger", kind.Mutex, addr("namespace.x.mutex.locks_pay_ledger")))
+	for range 2 {
+		p := replan(t, m, tree)
+		require.Contains(t, p.Problems[0].Detail, "/locks/pay contains /locks/pay/ledger, which stays: the namespace is left where it is.")
+		m.apply(t, p)
+	}
+	require.False(t, replan(t, m, tree).HasChanges(), "that alone is no reason for an apply")
+	set("description", "x")(tree.Nodes[0])
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"- /locks/pay/ledger", "- /locks/pay", "~ /locks/ledger"}, actions(p))
+	settle(t, m, p, tree)
+}
+
 // As long as the move is declared its notes stay, and the way out is said.
 func TestLockIsRefusedWhereTheNotesOfADeclaredMoveStand(t *testing.T) {
 	m := applied(t, base())

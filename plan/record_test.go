@@ -78,3 +78,28 @@ func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
 	p = plan.Diff(m.read(t, testRoot, testStack), none, plan.Options{Identities: us, Excludes: []string{"namespace.many.mutex.*"}})
 	require.False(t, p.HasChanges())
 }
+
+// The record named the marks that locks leave when they move out of a namespace which is let go with the same plan: some thousands did
+// not fit into a transaction.
+func TestANamespaceIsLetGoAfterTheMarksInIt(t *testing.T) {
+	in := func(at string) *plan.Tree {
+		return declared(declare("/locks/"+at, kind.Namespace, addr("namespace."+at)),
+			declare("/locks/"+at+"/a", kind.Mutex, addr("mutex.a")), declare("/locks/"+at+"/b", kind.Mutex, addr("mutex.b")))
+	}
+	m, tree := applied(t, in("many")), in("few")
+	tree.Intent.Removals = []plan.Removal{{From: "namespace.many"}}
+	for _, want := range []plan.Counts{{Add: 3, Change: 2}, {}, {Change: 1, Destroy: 2, Forget: 1}} {
+		p := replan(t, m, tree)
+		require.Equal(t, want, p.Summary())
+		if record, err := p.NextIndex("0123456789abcdef"); p.HasChanges() {
+			require.NoError(t, err)
+			require.Empty(t, record.Away)
+			m.apply(t, p)
+			continue
+		}
+		require.Contains(t, p.Problems[0].Detail, "/locks/many contains /locks/many/a, which stays (and 1 more): the namespace is not forgotten yet.")
+		set("description", "x")(tree.Nodes[1])
+	}
+	require.False(t, replan(t, m, tree).HasChanges())
+	require.Empty(t, payloadAt(t, m, "/locks/many").Owner.Stack)
+}

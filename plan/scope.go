@@ -234,8 +234,7 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 }
 
 // requirements are pairs of paths: the change of the first cannot be made without that of the second. A namespace is
-// deleted only with its contents, and forgotten only with those of them that are forgotten too: no walk would find them afterwards,
-// see [Plan.away].
+// deleted only with its contents.
 func (d *selection) requirements() (out [][2]string) {
 	byPath := d.byPath()
 	for c := range d.p.Each() {
@@ -243,7 +242,7 @@ func (d *selection) requirements() (out [][2]string) {
 			out = append(out, [2]string{c.Path, p})
 		}
 		for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
-			if o := byPath[p]; o != nil && (o.Action == Delete || o.Action == Replace || o.Action == Forget && c.Action == Forget) {
+			if o := byPath[p]; o != nil && (o.Action == Delete || o.Action == Replace) {
 				out = append(out, [2]string{p, c.Path})
 			}
 		}
