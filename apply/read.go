@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -117,8 +118,9 @@ type reader struct {
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 
-	mu      sync.Mutex
-	samples map[int64]samples // by czxid
+	mu        sync.Mutex
+	samples   map[int64]samples // by czxid
+	illegible []*plan.Node      // see [plan.Tree]
 }
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
@@ -257,7 +259,26 @@ func (r *reader) get(ctx context.Context, a *session.Ahead, path string) (*plan.
 	if n.Payload != nil {
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
+	if _, named := slices.BinarySearch(r.names, path); !named && (n.Live.Trouble == plan.TroubleNewer || n.Live.Trouble == plan.TroubleDamaged) {
+		r.cannotUnderstand(n, data)
+	}
 	return n, nil
+}
+
+// cannotUnderstand notes a node that may be ours: of a mark of another format, or one that is damaged, the owner may still be read.
+func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
+	var mark struct {
+		Owner *kind.Owner `json:"owner"`
+	}
+	_ = json.Unmarshal(data, &mark) // then nobody can say whose it is
+	if mark.Owner != nil {
+		if n.Addr = plan.Addr(mark.Owner.Addr); mark.Owner.Stack != r.tree.Stack {
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.illegible = append(r.illegible, n)
 }
 
 // complete reads the rest of a node: its access list, unless that is known, and its children.
@@ -398,7 +419,10 @@ func (r *reader) collect() {
 			r.tree.Unreadable = append(r.tree.Unreadable, path)
 		}
 	}
-	slices.SortFunc(r.tree.Nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
+	r.tree.Illegible = r.illegible
+	for _, nodes := range [][]*plan.Node{r.tree.Nodes, r.tree.Illegible} {
+		slices.SortFunc(nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
+	}
 	slices.Sort(r.tree.Unmanaged)
 	slices.Sort(r.tree.Unreadable)
 	slices.Sort(r.tree.Nested)

@@ -306,3 +306,43 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.Len(t, e.Differences, 1)
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())
 }
+
+// An undeclared node of ours that an edit by hand had damaged, or a newer version had written, was nobody's: no plan said a word of it.
+func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
+	owner := func(stack string) string { return `"owner":{"stack":"` + stack + `","addr":"pay.ledger.mutex"}` }
+	for data, want := range map[string]struct {
+		code  plan.ProblemCode
+		whose string
+	}{
+		`{"locktree":99,` + owner(stack) + `}`:                         {plan.ProblemNewer, "It says that it is this stack's pay.ledger.mutex, but"},
+		`{"locktree":1,"type":"gate",` + owner(stack) + `}`:            {plan.ProblemNewer, "It says that"},
+		`{"locktree":1,"type":"mutex","gen":"x",` + owner(stack) + `}`: {plan.ProblemDamaged, "It says that"},
+		`{"locktree":1,"type":"mutex"`:                                 {plan.ProblemDamaged, "It may be this stack's, but"},
+		`{"locktree":99,` + owner("other") + `}`:                       {},
+		`{"locktree":99,` + owner("") + `}`:                            {},
+		"readme":                                                       {},
+	} {
+		for _, lent := range []bool{false, true} {
+			s := inMemory(t)
+			c := s.as(oldKey)
+			tree := s.administered(may([]string{oldKey}, nil))
+			if lent {
+				tree.Find(s.root + "/pay").ACL = append(tree.Find(s.root+"/pay").ACL, allOf("tenant:x"))
+			}
+			s.apply(c, tree)
+			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
+			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte(data)))
+			p := s.resaved(s.plan(c, tree))
+			require.False(t, p.HasChanges())
+			said := slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Path != s.root+"/pay/ledger" })
+			if want.code == "" || lent {
+				require.Empty(t, said, data)
+				continue
+			}
+			require.Len(t, said, 1, data)
+			require.Equal(t, []any{plan.Warning, want.code}, []any{said[0].Severity, said[0].Code}, data)
+			require.Contains(t, said[0].Detail, "/pay/ledger is not declared, and its mark cannot be understood: ")
+			require.Contains(t, said[0].Detail, want.whose)
+		}
+	}
+}

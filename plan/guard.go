@@ -247,6 +247,8 @@ func (d *selection) occupied(path string, inside []string, mine bool) (what stri
 		what = ", which stays"
 	case slices.Contains(d.current.Unreadable, first):
 		what = ", which this connection cannot read"
+	case slices.ContainsFunc(d.current.Illegible, func(n *Node) bool { return n.Path == first }):
+		what = ", whose mark cannot be understood"
 	}
 	if len(inside) > 1 {
 		what += fmt.Sprintf(" (and %d more)", len(inside)-1)

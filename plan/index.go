@@ -239,19 +239,43 @@ func (d *selection) lost() {
 // MendsIndex reports whether an apply restores the record; see [ProblemIndex].
 func (p *Plan) MendsIndex() bool { return p.prior.Lost }
 
-// unseen warns of nodes that we may not read and nobody declares: they may be this stack's, unless others may create nodes there.
+// unseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's, unless others
+// may create nodes there.
 func (d *selection) unseen() {
 	if d.p.Targeted {
 		return
 	}
 	for _, path := range d.current.Unreadable {
-		around := d.have[kind.ParentPath(path)]
-		if d.want[path] != nil || around != nil && slices.ContainsFunc(around.ACL, d.another) {
+		if d.want[path] == nil && !d.lent(path) {
+			d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
+				fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
+		}
+	}
+	for _, n := range d.current.Illegible {
+		if d.lent(n.Path) {
 			continue
 		}
-		d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
-			fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
+		whose := "It may be this stack's"
+		if n.Addr != "" {
+			whose = fmt.Sprintf("It says that it is this stack's %s", n.Addr)
+		}
+		code, summary, next := ProblemDamaged, "Node is damaged", " Restore its data, or delete the node by hand."
+		if n.Live.Trouble == TroubleNewer {
+			code, summary, next = ProblemNewer, "Node written by a newer version", ""
+		}
+		d.problem(Warning, code, n, summary, fmt.Sprintf("%s is not declared, and its mark cannot be understood: %s. %s, but nothing is planned for it.%s",
+			n.Path, n.Live.Detail, whose, next))
 	}
+}
+
+// lent reports whether others may create nodes beside a node.
+func (d *sides) lent(path string) bool {
+	at := kind.ParentPath(path)
+	list := d.framed(at).ACL
+	if around := d.have[at]; around != nil {
+		list = around.ACL
+	}
+	return slices.ContainsFunc(list, d.another)
 }
 
 // dark are those of the paths at which something stands that cannot be understood.

@@ -48,6 +48,9 @@ type Tree struct {
 	Unmanaged []string
 	// Nested are the paths of this stack's namespaces in which a configuration with the same stack has its root.
 	Nested []string
+	// Illegible are nodes that are not declared, with marks that this program cannot understand and that do not name another stack,
+	// by path. Addr is what the mark says, "" if that cannot be read either.
+	Illegible []*Node
 	// Unreadable are the paths of nodes that exist and that we may not read, among those that the
 	// configuration or the record names and the children of this stack's namespaces. Those that are
 	// named are also in Nodes.
