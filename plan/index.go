@@ -170,14 +170,14 @@ func (x *Index) latest(read func(key string, to any) error) error {
 	return cmp.Or(read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
 }
 
-// former reads what records of former formats have: the paths of all nodes, and lists without those before them. The parts in which
-// some records are kept go with the next apply.
+// former reads what records of former formats have: the paths of all nodes, and lists without those before them. What they know of
+// access lists is read anew. The parts in which some records are kept go with the next apply.
 func (x *Index) former(read func(key string, to any) error) error {
 	var nodes formerEntries
 	var pending []struct {
 		ACL kind.List `json:"acl"`
 	}
-	if err := cmp.Or(read("res", &nodes), read("pending_acl", &pending), read("shards", new(any))); err != nil {
+	if err := cmp.Or(read("res", &nodes), read("pending_acl", &pending), read("shards", new(any)), read("lists", new(any))); err != nil {
 		return err
 	}
 	x.add(nodes)

@@ -88,29 +88,25 @@ func FuzzDecodeIndex(f *testing.F) {
 
 // Whoever has a record of a former format can understand all that it says that no node does.
 func TestARecordOfAFormerFormatNamesAllNodesAndTheListsThatArePending(t *testing.T) {
-	known := &plan.Lists{At: plan.Stamp{Czxid: 7, Ctime: 8, Version: 9}, Of: []int64{10}}
-	lists, err := json.Marshal(known)
-	require.NoError(t, err)
 	const common = `"apply":"7f","access":[["digest","ops:AAAA","cdrwa"]],"outputs":{"o":{"type":"string","value":"v"},"p":{"sensitive":true}}`
 	const parts = `"shards":[{"name":"000001","first":"/c"}]`
 	const named = `"pending_acl":[{"addr":"a","path":"/a","acl":[["world","anyone","r"]]},{"addr":"b","path":"/b","acl":[["world","anyone","r"]]}]`
 	pending := []plan.PendingACL{{To: kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}}
 	for name, c := range map[string]struct {
 		record, key string
-		lists       *plan.Lists
 		pending     []plan.PendingACL
 	}{
-		"first":                                {`{"locktree":1,"res":{"b":{"path":"/b","type":"mutex","gen":1,"hash":"b0a4"},"a":{"path":"/a","type":"namespace","gen":2,"hash":"","quota":7}},` + parts + `,` + named + `,`, "", nil, pending},
-		"first, with more lists than it names": {`{"locktree":1,"res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,"pending_acl":[{"acl":[["world","anyone","r"]]}],`, "", nil, pending},
-		"first, with lists that it knows":      {`{"locktree":1,"res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,"lists":` + string(lists) + `,`, "", known, nil},
-		"second":                               {`{"locktree":2,"key":"k","res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,` + named + `,`, "k", nil, pending},
+		"first":                                {`{"locktree":1,"res":{"b":{"path":"/b","type":"mutex","gen":1,"hash":"b0a4"},"a":{"path":"/a","type":"namespace","gen":2,"hash":"","quota":7}},` + parts + `,` + named + `,`, "", pending},
+		"first, with more lists than it names": {`{"locktree":1,"res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,"pending_acl":[{"acl":[["world","anyone","r"]]}],`, "", pending},
+		"first, with lists that it knows":      {`{"locktree":1,"res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,"lists":"AAAAAAAAAAcAAAAAAAAACAAAAAAAAAAJAAAAAAAAAAo=",`, "", nil},
+		"second":                               {`{"locktree":2,"key":"k","res":{"b":{"path":"/b"},"a":{"path":"/a"}},` + parts + `,` + named + `,`, "k", pending},
 	} {
 		x, err := plan.DecodeIndex([]byte(c.record + common + `}`))
 		require.NoError(t, err, name)
 		x.AddPart([]byte(`{"locktree":2,"res":{"c":{"path":"/c","type":"mutex","gen":1,"hash":"00"}}}`))
 		x.AddPart([]byte("junk"))
 		require.Equal(t, &plan.Index{
-			Apply: "7f", Key: c.key, Away: []string{"/a", "/b", "/c"}, Pending: c.pending, Lists: c.lists,
+			Apply: "7f", Key: c.key, Away: []string{"/a", "/b", "/c"}, Pending: c.pending,
 			Access:  kind.List{{Scheme: "digest", ID: "ops:AAAA", Perms: kind.PermAll}},
 			Outputs: map[string]plan.StoredOutput{"o": {Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}, "p": {Sensitive: true}},
 		}, x, name)
