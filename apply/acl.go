@@ -8,7 +8,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 func toZK(in kind.List) []zk.ACL {
@@ -36,7 +35,7 @@ func ownACL(c *recipes.Client, declared *plan.Access) kind.List {
 	if declared != nil {
 		return declared.List()
 	}
-	if slices.ContainsFunc(c.Identities(), func(id session.Identity) bool { return id.Scheme != "world" }) {
+	if slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool { return id.Scheme != "world" }) {
 		return kind.List{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
 	}
 	return kind.WorldAll()

@@ -44,7 +44,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		// On a copy: the node itself must not get the payload, which would make it somebody's.
 		live := *n.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
-		if err := r.use(ctx, r.s.ReadAhead(), tmp); err != nil {
+		if err := r.use(ctx, r.s, tmp); err != nil {
 			return err
 		}
 		n.Live = tmp.Live

@@ -12,7 +12,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Options say how plans are applied. All may be zero.
@@ -120,7 +120,7 @@ func (r *Run) Close() {
 func Identities(c *recipes.Client) []plan.Identity {
 	var out []plan.Identity
 	for _, id := range c.Identities() {
-		out = append(out, plan.Identity(id))
+		out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID})
 	}
 	return out
 }
@@ -197,13 +197,13 @@ func (x *Applier) mayApply(declared *plan.Access, root string) error {
 	if declared == nil {
 		return nil
 	}
-	if sure, perhaps := declared.Admins.Rights(us(x.client)...); sure|perhaps != 0 {
+	if sure, perhaps := declared.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
 	admins := plan.Names(declared.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.client), ", "), strings.Join(admins, ", "))
-	if slices.ContainsFunc(x.client.Identities(), func(id session.Identity) bool {
-		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
+	if slices.ContainsFunc(x.client.Identities(), func(id kind.ACL) bool {
+		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
 	}) {
 		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
 	}

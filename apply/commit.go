@@ -10,7 +10,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // rolledBack is go-zookeeper's text for the code (-2) of operations that failed
@@ -80,7 +79,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 func (r *sending) givenUp(err error) error {
 	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: nothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
-	if errors.Is(err, session.ErrServer) {
+	if errors.Is(err, recipes.ErrServer) {
 		e.Why, e.Err = "the servers failed each time the transaction was sent: "+serverError(err), err
 		e.Next = "Look at the servers' logs, then apply again."
 	}
@@ -150,8 +149,8 @@ func (r *sending) readable(ctx context.Context) bool {
 // answered reports whether a server answered a transaction, in whatever way: even that it
 // failed, after which the outcome is unknown.
 func answered(err error) bool {
-	var op *session.OpError
-	return err == nil || errors.Is(err, session.ErrServer) || errors.As(err, &op) && op.Outcome == session.OutcomeDefinite
+	var op *recipes.OpError
+	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.OutcomeDefinite
 }
 
 func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
@@ -301,7 +300,7 @@ func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, e
 // refused turns a transaction that was certainly not committed into an error a
 // person can use.
 func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
-	if errors.Is(err, session.ErrTooLarge) {
+	if errors.Is(err, recipes.ErrTooLarge) {
 		return tooLarge(r.tx.Changes, r.all, false)
 	}
 	if op, refused := firstRefused(results, r.all); refused {
@@ -326,6 +325,6 @@ func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refuse
 
 // unknown reports whether an operation that failed may have been applied.
 func unknown(err error) bool {
-	var op *session.OpError
-	return errors.As(err, &op) && op.Outcome == session.OutcomeUnknown
+	var op *recipes.OpError
+	return errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Checkup is what [CheckUp] found.
@@ -122,8 +121,8 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) 
 // scheme, is ours.
 func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
 	me := strings.Join(WhoWeAre(c), " and ")
-	administers, maybeAdmin := access.Admins.Ours(us(c)...)
-	reader, maybeReader := access.Readers.Ours(us(c)...)
+	administers, maybeAdmin := access.Admins.Ours(c.Identities()...)
+	reader, maybeReader := access.Readers.Ours(c.Identities()...)
 	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
 	maybe := func(what, does string) {
 		k.Verdict, k.Next = inspect.VerdictUnsure, does+" from where the servers know us as one"
@@ -145,14 +144,6 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
 }
 
-// us are the identities of a connection, as in access lists.
-func us(c *recipes.Client) (list kind.List) {
-	for _, id := range c.Identities() {
-		list = append(list, kind.ACL{Scheme: id.Scheme, ID: id.ID})
-	}
-	return list
-}
-
 // access collects findings in access lists: the same finding on several nodes becomes one condition.
 type access struct {
 	c     *recipes.Client
@@ -172,7 +163,7 @@ func (r *access) judge(ctx context.Context, path string, list kind.List, need ki
 	if !r.admin {
 		need &= kind.PermRead
 	}
-	sure, maybe := list.Ours(us(r.c)...)
+	sure, maybe := list.Ours(r.c.Identities()...)
 	if lacks := need &^ (sure | maybe); lacks != 0 {
 		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
 		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
@@ -219,7 +210,7 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 			r.add(inspect.VerdictUnsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
 		default:
 			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
-			if sure, maybe := live.Payload.ChildACL.Ours(us(r.c)...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
+			if sure, maybe := live.Payload.ChildACL.Ours(r.c.Identities()...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
 				r.add(inspect.VerdictFails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
 			}
 		}
@@ -232,7 +223,7 @@ func WhoWeAre(c *recipes.Client) []string {
 	var out []string
 	for _, id := range c.Identities() {
 		if id.Scheme != "world" {
-			out = append(out, plan.Identity(id).String())
+			out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
 		}
 	}
 	if len(out) == 0 {
@@ -244,7 +235,7 @@ func WhoWeAre(c *recipes.Client) []string {
 // RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
 func RefusedAt(err error) string {
 	var node *NodeError
-	var op *session.OpError
+	var op *recipes.OpError
 	path, verb := "", ""
 	switch {
 	case errors.As(err, &node):

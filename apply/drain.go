@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // drainPoll is how often draining locks are checked. Contenders are gone as soon as they
@@ -161,10 +160,9 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 // says no more than that. For any other node it is more likely that the credentials are wrong.
 func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, s, len(paths),
-		func(a *session.Ahead, i int) { a.WillExist(paths[i]) },
-		func(ctx context.Context, a *session.Ahead, i int) (err error) {
-			found[i], err = a.Exists(ctx, paths[i])
+	err := each(ctx, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
+		func(ctx context.Context, s *recipes.Session, i int) (err error) {
+			found[i], err = s.Exists(ctx, paths[i])
 			switch {
 			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
 				found[i] = &zk.Stat{}

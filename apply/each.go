@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // A ZooKeeper connection is served in order, so many requests under way only hide the network's latency, and save
@@ -17,19 +16,15 @@ const (
 	parallel = 4  // such writes whose answers are waited for
 )
 
-// each calls f for every index below n, several at a time, and returns the first error. will says which reads an
-// index needs, which are then sent ahead of f; see [session.Ahead]. What else f reads costs a round trip while others wait. The
-// first error ends the context of all calls. f must be safe for concurrent use.
-func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.Ahead, i int),
-	f func(ctx context.Context, a *session.Ahead, i int) error) error {
-	return batches(ctx, n, func(ctx context.Context, first, end int) error {
-		a := s.ReadAhead()
+// each calls f for every index of paths, several at a time, and returns the first error. reads says what f reads of some of them,
+// which is sent ahead. What else f reads costs a round trip while others wait. The first error ends the context of all calls. f must
+// be safe for concurrent use.
+func each(ctx context.Context, s *recipes.Session, paths []string, reads func(paths []string) recipes.Reads,
+	f func(ctx context.Context, s *recipes.Session, i int) error) error {
+	return batches(ctx, len(paths), func(ctx context.Context, first, end int) error {
+		ahead := s.ReadAhead(ctx, reads(paths[first:end]))
 		for i := first; i < end; i++ {
-			will(a, i)
-		}
-		a.Send(ctx)
-		for i := first; i < end; i++ {
-			if err := f(ctx, a, i); err != nil {
+			if err := f(ctx, ahead, i); err != nil {
 				return err
 			}
 		}

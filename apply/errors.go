@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // The errors in this file are those of Begin, Read, Apply and Check; test with errors.As. They wrap
@@ -268,7 +268,7 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
-	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, session.ErrReplyTooLarge) { // it was not refused
+	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, recipes.ErrTooLarge) { // it was not refused
 		x.Summary = "Could not " + e.Op + " a node"
 	}
 	switch e.Op {

@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // explain turns the answer to one operation of the transaction into an error
@@ -56,16 +55,16 @@ func (e *NodeError) meaning() *NodeError {
 		e.Next = "Check the principals it grants to. Servers know x509 only if they accept TLS clients with certificates, and sasl only if they are set up for it; \"locktree dev\" knows neither."
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		e.Why, e.Next = "its parent is an ephemeral node, which can have no children", "Choose another path."
-	case errors.Is(err, session.ErrQuotaExceeded):
+	case errors.Is(err, recipes.ErrQuotaExceeded):
 		e.Why, e.Next = "a quota on the tree is used up", "Raise the quota or remove something first."
-	case errors.Is(err, session.ErrThrottled):
+	case errors.Is(err, recipes.ErrThrottled):
 		e.Why, e.Next = "the servers shed the request because they are overloaded", "Try again later."
-	case errors.Is(err, session.ErrReadOnly):
+	case errors.Is(err, recipes.ErrReadOnly):
 		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
-	case errors.Is(err, session.ErrServer):
+	case errors.Is(err, recipes.ErrServer):
 		e.Why, e.Next = "the servers failed: "+serverError(err), "Look at their logs, then try again."
-	case errors.Is(err, session.ErrReplyTooLarge):
-		e.Why, e.Next = cause(err), "That limit is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
+	case errors.Is(err, recipes.ErrTooLarge):
+		e.Why, e.Next = cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
 		e.Why, e.Next = cause(err), "Check the user name and the password."
 	default:
@@ -79,7 +78,7 @@ func serverError(err error) string { return strings.TrimPrefix(cause(err), "serv
 // cause is an error's text without the operation, the node and the outcome, which our own error
 // contains.
 func cause(err error) string {
-	var op *session.OpError
+	var op *recipes.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		if err = op.Err; op.Hint != "" {
 			return bare(err) + "; " + op.Hint
@@ -155,7 +154,7 @@ func readError(path string, err error) error {
 
 func scaffoldError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "create", Written: nothingWritten, Err: err}
-	var op *session.OpError
+	var op *recipes.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -314,7 +313,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				_, err := executor(c).Run(t.Context(), p)
 				var e *apply.NodeError
 				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, err, session.ErrServer)
+				require.ErrorIs(t, err, recipes.ErrServer)
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
@@ -355,7 +354,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
 	var node *apply.NodeError
 	require.ErrorAs(t, err, &node)
-	require.ErrorIs(t, err, session.ErrQuotaExceeded)
+	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)
 	require.Equal(t, "a quota on the tree is used up", node.Why)
 	require.Equal(t, "Raise the quota or remove something first.", node.Next)

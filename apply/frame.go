@@ -9,8 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // frame reads the access lists of the root and of the tool's own nodes.
@@ -18,10 +18,9 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	access := desired.Intent.Access
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
-	err := each(ctx, r.s, len(paths),
-		func(a *session.Ahead, i int) { a.WillGetACL(paths[i]) },
-		func(ctx context.Context, a *session.Ahead, i int) error {
-			acl, stat, err := a.GetACL(ctx, paths[i])
+	err := each(ctx, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
+		func(ctx context.Context, s *recipes.Session, i int) error {
+			acl, stat, err := s.GetACL(ctx, paths[i])
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
@@ -97,14 +96,15 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == r.tree.Stack })
 	slices.Sort(names)
-	others := make([]plan.OtherStack, len(names))
-	path := func(i int) string { return kind.JoinPath(indexes, names[i]) }
-	err = each(ctx, r.s, len(names),
-		func(a *session.Ahead, i int) { a.WillGet(path(i)) },
-		func(ctx context.Context, a *session.Ahead, i int) error {
-			data, _, err := a.Get(ctx, path(i))
+	others, paths := make([]plan.OtherStack, len(names)), make([]string, len(names))
+	for i, name := range names {
+		paths[i] = kind.JoinPath(indexes, name)
+	}
+	err = each(ctx, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Get: paths} },
+		func(ctx context.Context, s *recipes.Session, i int) error {
+			data, _, err := s.Get(ctx, paths[i])
 			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
-				return readError(path(i), err)
+				return readError(paths[i], err)
 			}
 			others[i].Stack, others[i].Closed = names[i], errors.Is(err, zk.ErrNoAuth)
 			if x, err := plan.DecodeIndex(data); err == nil {

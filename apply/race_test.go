@@ -85,7 +85,7 @@ func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T
 			s.server.Partition(old.ID(), zktest.Both)
 			<-old.Done()
 			fresh, err := c.Session(t.Context())
-			if err != nil || fresh == old {
+			if err != nil || fresh.ID() == old.ID() {
 				return
 			}
 			time.Sleep(time.Second) // fake: the applier has asked by now

@@ -14,7 +14,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // readTries is how often Read starts over because an apply finished meanwhile.
@@ -244,8 +243,8 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 }
 
 // get reads what a node says about itself.
-func (r *reader) get(ctx context.Context, a *session.Ahead, path string) (*plan.Node, error) {
-	data, stat, err := a.Get(ctx, path)
+func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*plan.Node, error) {
+	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
@@ -282,14 +281,14 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 }
 
 // complete reads the rest of a node: its access list, unless that is known, and its children.
-func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node) (*plan.Node, []string, error) {
+func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Node, []string, error) {
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
 		return n, nil, nil
 	}
 	if n.ACL == nil {
-		acl, _, err := a.GetACL(ctx, n.Path)
+		acl, _, err := s.GetACL(ctx, n.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil, nil
@@ -301,7 +300,7 @@ func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node) (
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
-	err := r.use(ctx, a, n)
+	err := r.use(ctx, s, n)
 	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
 		n, err = r.unreadable(ctx, n.Path)
 	}

@@ -176,20 +176,15 @@ func (v *idling) contender(dir string, names []string) {
 
 // wait waits until the contender is gone, or has changed. One that we may not read is waited for at its parent.
 func (v *idling) wait(ctx context.Context, s *recipes.Session) error {
-	_, _, w, err := s.GetW(ctx, v.last)
+	_, _, changed, err := s.GetW(ctx, v.last)
 	if errors.Is(err, zk.ErrNoAuth) {
-		_, _, w, err = s.ChildrenW(ctx, kind.ParentPath(v.last))
+		_, _, changed, err = s.ChildrenW(ctx, kind.ParentPath(v.last))
 	}
 	if err != nil {
 		return readError(v.last, err)
 	}
-	defer w.Stop()
-	select {
-	case <-w.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	<-changed
+	return context.Cause(ctx)
 }
 
 // remake replaces the node. Under the apply lock, no other apply relies on what it deletes.

@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
@@ -71,7 +70,7 @@ func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
 	})
 	p := s.plan(reader, s.tree())
 	_, err := executor(reader).Run(t.Context(), p)
-	require.ErrorIs(t, err, session.ErrReadOnly)
+	require.ErrorIs(t, err, recipes.ErrReadOnly)
 }
 
 func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxDescribed is how many contenders of one lock are read, besides permits; a plan names a few and counts
@@ -22,11 +22,11 @@ const maxDescribed = 32
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
 // there are more children than parts.
-func (r *reader) use(ctx context.Context, a *session.Ahead, n *plan.Node) error {
+func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
-		part, names, err := r.part(ctx, a, n.Path, name)
+		part, names, err := r.part(ctx, s, n.Path, name)
 		if err != nil {
 			return err
 		}
@@ -64,10 +64,10 @@ func without(names, structural []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
 }
 
-func (r *reader) part(ctx context.Context, a *session.Ahead, path, name string) (plan.Part, []string, error) {
+func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string) (plan.Part, []string, error) {
 	path = kind.JoinPath(path, name)
 	// Its answer has the stat, too: list, versions and number of children in one request.
-	acl, stat, err := a.GetACL(ctx, path)
+	acl, stat, err := s.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return plan.Part{Name: name, Absent: true}, nil, nil
 	}
@@ -143,7 +143,7 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 // describe reads who the contenders are. Those after the first maxDescribed are distinguished only by
 // their places, except for permits: a place does not tell whether one was granted under a higher limit.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
-	a := r.s.ReadAhead()
+	var reads recipes.Reads
 	var told []*entry
 	k := n.Kind()
 	for i := range line {
@@ -153,12 +153,12 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < maxDescribed || k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
-			a.WillGet(e.Path)
+			reads.Get = append(reads.Get, e.Path)
 		}
 	}
-	a.Send(ctx)
+	ahead := r.s.ReadAhead(ctx, reads)
 	for _, e := range told {
-		data, stat, err := a.Get(ctx, e.Path)
+		data, stat, err := ahead.Get(ctx, e.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			e.gone = true

@@ -166,7 +166,7 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
-	if err := r.use(ctx, s.ReadAhead(), fresh); err != nil {
+	if err := r.use(ctx, s, fresh); err != nil {
 		return nil, err
 	}
 	return fresh.Live.Usage, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // visit reads some nodes, nil for those that do not exist, and the paths of the children of the namespaces of ours among them.
@@ -16,16 +16,16 @@ import (
 // The requests for a node are executed at different moments. That does no harm: the pins have the versions from
 // the first request, and an apply compares those again. A node that is deleted in between is absent.
 func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node, children []string, err error) {
-	first, then, infers := r.s.ReadAhead(), r.s.ReadAhead(), r.infers()
+	var rest recipes.Reads
+	infers := r.infers()
 	for _, path := range paths {
-		first.WillGet(path)
 		if _, named := slices.BinarySearch(r.names, path); named && !infers {
-			willUse(then, path, r.share.desired.Find(path).Kind(), true)
+			uses(&rest, path, r.share.desired.Find(path).Kind(), true)
 		}
 	}
-	first.Send(ctx)
+	first, then := r.s.ReadAhead(ctx, recipes.Reads{Get: paths}), r.s
 	if !infers {
-		then.Send(ctx)
+		then = r.s.ReadAhead(ctx, rest)
 	}
 	nodes = make([]*plan.Node, len(paths))
 	for i, path := range paths {
@@ -34,11 +34,11 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 		}
 		if n := nodes[i]; infers && r.ours(n) {
 			r.infer(ctx, n)
-			willUse(then, path, n.Kind(), n.ACL == nil)
+			uses(&rest, path, n.Kind(), n.ACL == nil)
 		}
 	}
 	if infers {
-		then.Send(ctx)
+		then = r.s.ReadAhead(ctx, rest)
 	}
 	for i, n := range nodes {
 		var below []string
@@ -52,14 +52,14 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// willUse sends ahead what complete reads of a node of ours.
-func willUse(a *session.Ahead, path string, k *kind.Kind, list bool) {
+// uses adds to reads what complete reads of a node of ours.
+func uses(reads *recipes.Reads, path string, k *kind.Kind, list bool) {
 	if list {
-		a.WillGetACL(path)
+		reads.GetACL = append(reads.GetACL, path)
 	}
 	if k != nil {
 		for _, part := range k.Children {
-			a.WillGetACL(kind.JoinPath(path, part))
+			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
 		}
 	}
 }

@@ -27,8 +27,8 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	_, err := apply.Read(t.Context(), s.session(c), tree)
 	x := plan.Explain(err)
 	require.Equal(t, "Could not read a node", x.Summary)
-	require.Contains(t, x.Detail, "bytes long, and this client reads up to 16777216 (Config.MaxReply)")
-	require.Contains(t, x.Next, "That limit is this program's, not the servers'.")
+	require.Contains(t, x.Detail, "bytes; this client reads up to 16777216 (Config.MaxReply)")
+	require.Contains(t, x.Next, "The limit of a reply is this program's, not the servers'.")
 
 	s.config.MaxReply = 32 << 20
 	reader := s.provisioner()

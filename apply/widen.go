@@ -37,7 +37,7 @@ func (r *locked) widen(ctx context.Context) error {
 		}
 		before.ACL = list
 		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool {
-			sure, _ := kind.List{a}.Rights(us(r.x.client)...)
+			sure, _ := kind.List{a}.Rights(r.x.client.Identities()...)
 			return sure&kind.PermAdmin != 0
 		})
 		if admin < 0 || r.lacks(c, list) == 0 {
@@ -67,6 +67,6 @@ func (r *locked) lacks(c *plan.Change, list kind.List) kind.Perm {
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
 		need |= kind.PermCreate | kind.PermDelete
 	}
-	sure, _ := list.Rights(us(r.x.client)...)
+	sure, _ := list.Rights(r.x.client.Identities()...)
 	return need &^ sure
 }

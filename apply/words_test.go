@@ -13,7 +13,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 var packageName = regexp.MustCompile(`\b(recipes|kind|plan|apply|zk|json): `)
@@ -58,10 +57,10 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	step := plan.ACLStep{Addr: "a.mutex", Path: "/locks/a"}
 	for _, err := range []error{
 		zk.ErrNoAuth, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrInvalidACL, zk.ErrNoChildrenForEphemerals, zk.ErrAPIError,
-		session.ErrQuotaExceeded, session.ErrThrottled, session.ErrReadOnly, session.ErrServer, recipes.ErrSessionLost,
-		recipes.ErrUnreachable, recipes.ErrAuth, session.ErrProtocol, recipes.ErrClosed, recipes.ErrLost, errors.New("anything else"),
+		recipes.ErrQuotaExceeded, recipes.ErrThrottled, recipes.ErrReadOnly, recipes.ErrServer, recipes.ErrSessionLost,
+		recipes.ErrUnreachable, recipes.ErrAuth, errors.New("recipes: protocol violation"), recipes.ErrClosed, recipes.ErrLost, errors.New("anything else"),
 	} {
-		wrapped := &session.OpError{Op: "get", Path: "/locks/a", Outcome: session.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
+		wrapped := &recipes.OpError{Op: "get", Path: "/locks/a", Outcome: recipes.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
 			apply.ReadError("/locks/a", wrapped), apply.ExplainACL(step, wrapped), apply.ScaffoldError("/locks/a", wrapped), apply.LockError("/locks/a", wrapped),
 		} {

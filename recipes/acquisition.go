@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // member is one of the locks that an acquisition takes.
@@ -90,7 +90,7 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 	switch {
 	case a.try && ended && ctx.Err() == nil:
 		return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(a.wait))
-	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), a.c.State() == session.StateActive:
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), a.c.conn.Newest().State() == session.StateActive:
 		return err
 	case held != nil && !known:
 		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))

@@ -40,7 +40,7 @@ func memory(tb testing.TB, locks int) (before, held, waited usage) {
 		c, err := recipes.Dial(tb.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 30 * time.Second})
 		require.NoError(tb, err)
 		tb.Cleanup(func() { _ = c.Close() })
-		s, err := c.Session(tb.Context())
+		s, err := c.Live(tb.Context())
 		require.NoError(tb, err)
 		return c, func(watches int) {
 			require.Eventually(tb, func() bool { return len(s.Stats().Watches) >= watches*locks }, time.Minute, 100*time.Millisecond)

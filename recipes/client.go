@@ -9,8 +9,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
@@ -56,29 +56,37 @@ type Config struct {
 	// and survive a short disconnect.
 	LoseOnSuspect bool
 	// MaxReply bounds, in bytes, what is read of a server's reply; 0 = 16 MiB. A longer one, which is a listing of a hundred
-	// thousand nodes or more, ends the connection with session.ErrReplyTooLarge. Memory is used as a reply arrives.
+	// thousand nodes or more, ends the connection with ErrTooLarge. Memory is used as a reply arrives.
 	MaxReply int
-	// ReadOnly refuses every write before it is sent, with session.ErrReadOnly.
+	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
 }
 
 // session is the part of the configuration that concerns sessions.
 func (c Config) session() session.Config {
-	return session.Config{
-		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Auth: c.Auth,
+	below := session.Config{
+		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout,
 		TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
 	}
+	for _, a := range c.Auth {
+		below.Auth = append(below.Auth, session.Auth(a))
+	}
+	return below
 }
 
 // Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when one is lost, the next use dials
 // another. It is safe for use by many goroutines. Obtain it from Dial; Close it.
 type Client struct {
+	source // for package inspect
 	cfg    Config
 	conn   *session.Client
 	log    *slog.Logger
 	state  clientState // the recipes' own
 	events eventQueue  // for Config.Observer
 }
+
+// source hands the session below to package inspect: see session.Source. It is embedded, and not exported.
+type source = session.SourceFunc
 
 // Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. When ctx ends or
 // Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
@@ -90,6 +98,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.cfg.ID = cmp.Or(cfg.ID, defaultID())
+	c.source = c.live
 	below := cfg.session()
 	if cfg.Observer != nil {
 		below.Trace = func(e session.Event) {
@@ -108,6 +117,14 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
 // uses that any more.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
+	s, err := c.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{session.Ahead{Session: s}}, nil
+}
+
+func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	e, err := c.epoch(ctx)
 	if err != nil {
 		return nil, err
@@ -132,12 +149,13 @@ func (c *Client) Close() error {
 
 // Identities returns the identities that the servers see in this client, as far as a client can know them:
 // world:anyone, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check
-// that an ACL will not lock us out.
-func (c *Client) Identities() []session.Identity { return c.conn.Newest().Identities() }
-
-// State returns the state of the newest session: [session.StateActive], [session.StateSuspect] or
-// [session.StateLost]. After StateLost the next use of the Client dials another session.
-func (c *Client) State() session.State { return c.conn.Newest().State() }
+// that an access list will not lock us out; the entries have no rights.
+func (c *Client) Identities() (all kind.List) {
+	for _, id := range c.conn.Newest().Identities() {
+		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})
+	}
+	return all
+}
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue: it
 // writes "__REVOKE__" into the node, as Curator's revocation does. For a holder of this library, the lease's Context
@@ -148,7 +166,7 @@ func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)
 	}
-	s, err := c.Session(ctx)
+	s, err := c.live(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a

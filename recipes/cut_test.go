@@ -108,7 +108,7 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		c, other := l.client("a"), l.client("b")
 		m := c.Mutex(l.mutex())
 		l.warm(m)
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		ks, err := m.Contenders(t.Context(), s, 1)
 		require.NoError(t, err)

@@ -45,7 +45,7 @@
 //
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client
 // take a lock again and again; their price is a token that they share. [WithID] names the holder. Config.Observer receives what
-// happens; packages prom and otel make metrics and traces of it.
+// happens; packages prom and otel make metrics and traces of it. [Client.Session] is for operations of your own.
 //
 // # A lock that moves
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Election chooses one of several candidates: the first leads, and the next one follows when it leaves. In ZooKeeper
@@ -136,7 +136,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 
 // leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
 // be watched to its end.
-func (e *Election) leader(ctx context.Context) (leader Contender, s *Session, w *session.Watch, err error) {
+func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
 	now, err := e.q.c.epoch(ctx)
 	if err != nil {
 		return Contender{}, nil, nil, err
@@ -159,7 +159,7 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *Session, w 
 
 // follow watches the first of the candidates listed, or their list where there is none or we may not read the first, of which
 // we then know the name alone. A nil watch without an error says that the list has changed.
-func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *session.Watch, error) {
+func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
 		leader = inspect.NewContender(e.q.dir(), line[0], nil, nil)

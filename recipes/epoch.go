@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // epoch is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has its own,
@@ -17,7 +17,7 @@ import (
 // (clientState.lost) until they have not.
 type epoch struct {
 	c       *Client
-	s       *Session
+	s       *session.Session
 	janitor janitor
 	bytes   atomic.Int64 // of the paths of the session's contenders
 
@@ -59,7 +59,7 @@ func (c *Client) epoch(ctx context.Context) (*epoch, error) {
 }
 
 // epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
-func (c *Client) epochOf(s *Session) *epoch {
+func (c *Client) epochOf(s *session.Session) *epoch {
 	st := &c.state
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -178,6 +178,6 @@ func (e *epoch) tellDoubts() {
 
 // detached is a context for work that must go on when its caller has gone: it keeps ctx's values and ends after the
 // longest time a session can survive without its server, so that nothing waits on a wedged link for ever.
-func detached(ctx context.Context, s *Session) (context.Context, context.CancelFunc) {
+func detached(ctx context.Context, s *session.Session) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.Timeout())
 }

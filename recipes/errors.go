@@ -10,13 +10,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // The sentinels. Test with errors.Is: they arrive wrapped in a text that says what happened and where. ZooKeeper's
-// own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...). Package session has more sentinels,
-// for the operations of a Session.
+// own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
 	// ErrHeld: somebody else holds the lock. It arrives as a *HeldError, from Try methods and from waits whose
 	// context ended.
@@ -49,12 +48,47 @@ var (
 	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 
-	// Of package session, which says more of them.
+	// ErrClosed: Client.Close was called. The client is of no further use.
+	ErrClosed = session.ErrClosed
+	// ErrSessionLost: the session is over, or must be assumed to be. Final: ask Client.Session for the next one.
+	ErrSessionLost = session.ErrLost
+	// ErrUnreachable: no server could be reached, or none granted a session, in the time allowed. The text lists the
+	// servers, each with the cause of its last failure.
+	ErrUnreachable = session.ErrUnreachable
+	// ErrAuth: the servers refused an authentication, or do not know its scheme. ZooKeeper does NOT refuse a wrong digest
+	// password: it shows later, as zk.ErrNoAuth on some operation.
+	ErrAuth = session.ErrAuth
+)
 
-	ErrClosed      = session.ErrClosed      // Client.Close was called
-	ErrSessionLost = session.ErrLost        // the session is over, or must be assumed to be: ask Client.Session for the next
-	ErrUnreachable = session.ErrUnreachable // no server could be reached, or none granted a session, in the time allowed
-	ErrAuth        = session.ErrAuth        // the servers refused an authentication, or do not know its scheme
+// Of operations, besides those of package zk.
+var (
+	// ErrReadOnly: a write of a client with Config.ReadOnly. It was not sent.
+	ErrReadOnly = session.ErrReadOnly
+	// ErrTooLarge: the request is larger than a ZooKeeper server reads (1,048,575 bytes); it was not sent. Or the reply is longer
+	// than Config.MaxReply.
+	ErrTooLarge = session.ErrTooLarge
+	// ErrQuotaExceeded: the server's quota on a tree refused the write. It was not applied.
+	ErrQuotaExceeded = session.ErrQuotaExceeded
+	// ErrThrottled: the server shed the request. It was not applied; retry after a pause.
+	ErrThrottled = session.ErrThrottled
+	// ErrServer: the server failed, or does not implement the request; the text has its code.
+	ErrServer = session.ErrServer
+)
+
+// OpError is the error of every operation of a [Session], and what many errors of locks wrap:
+//
+//	Op      string  // "create", "get", "multi", ...
+//	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
+//	Outcome Outcome // what is known about the effect: OutcomeUnknown, OutcomeDefinite or OutcomeNotSent
+//	Err     error   // the cause; errors.Is finds it
+//	Hint    string  // what would help, a clause; may be empty
+type OpError = session.OpError
+
+// What is known about the effect of an operation that failed.
+const (
+	OutcomeUnknown  = session.OutcomeUnknown  // it may have been applied, may still be applied, or may never be
+	OutcomeDefinite = session.OutcomeDefinite // a server refused it, and it had no effect
+	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
 )
 
 // Limits that a program cannot do anything about while it runs; [ResultOf] calls the second one a quota.
@@ -170,7 +204,7 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	if e.c == nil || e.Holder.Path == "" {
 		return nil
 	}
-	s, err := e.c.Session(ctx)
+	s, err := e.c.live(ctx)
 	if err != nil {
 		return err
 	}

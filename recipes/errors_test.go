@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 func TestWhatIsWorthAnotherCall(t *testing.T) {
-	for _, err := range []error{recipes.ErrLost, fmt.Errorf("lock /a: %w", recipes.ErrSessionLost), recipes.ErrRevoked, recipes.ErrUnreachable, session.ErrThrottled} {
+	for _, err := range []error{recipes.ErrLost, fmt.Errorf("lock /a: %w", recipes.ErrSessionLost), recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrThrottled} {
 		require.True(t, recipes.Retryable(err), err)
 	}
 	closed := fmt.Errorf("%w: %w", recipes.ErrSessionLost, recipes.ErrClosed)

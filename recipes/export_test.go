@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // What the tests, which are programs like any other, know of the inside.
@@ -44,7 +43,13 @@ func Decide(q kind.Queue, p kind.Params, children []string, name string) (grante
 }
 
 // Newest is the client's session, which may be over.
-func (c *Client) Newest() *Session { return c.conn.Newest() }
+func (c *Client) Newest() *session.Session { return c.conn.Newest() }
+
+// State is that session's.
+func (c *Client) State() session.State { return c.Newest().State() }
+
+// Live is the live session, with what programs do not see of it.
+func (c *Client) Live(ctx context.Context) (*session.Session, error) { return c.live(ctx) }
 
 // Crowd sets from how many contenders on a queue is long.
 func (c *Client) Crowd(n int) { c.state.crowd = n }
@@ -73,10 +78,10 @@ func (c *Client) Pinned() []string {
 func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *Session) *atomic.Int64 { return &c.epochOf(s).bytes }
+func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.epochOf(s).bytes }
 
 // Remove leaves contenders to the janitor.
-func (c *Client) Remove(s *Session, ks ...*contender) *sync.WaitGroup {
+func (c *Client) Remove(s *session.Session, ks ...*contender) *sync.WaitGroup {
 	return c.epochOf(s).janitor.remove(ks...)
 }
 
@@ -114,12 +119,6 @@ func (c *Client) Leftovers() (left []string) {
 	if len(busy.Watches) > declared {
 		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(busy.Watches), declared, busy.Watches))
 	}
-	for _, watched := range busy.Armed {
-		// The watch of a declaration stays on the server, and so does that of a semaphore's permits: one each a lock.
-		if _, contender := kind.ParseContender(path.Base(watched)); contender {
-			left = append(left, "a watch on "+watched)
-		}
-	}
 	if busy.Requests > 0 {
 		left = append(left, fmt.Sprintf("%d operations under way", busy.Requests))
 	}
@@ -139,7 +138,7 @@ func (q *queue) readDeclared(ctx context.Context) error {
 }
 
 // Contenders are n that have not been created.
-func (m *Mutex) Contenders(ctx context.Context, s *Session, n int) (ks []*contender, err error) {
+func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*contender, err error) {
 	e := m.q.c.epochOf(s)
 	d, err := e.declared(ctx, m.q)
 	for range n {
@@ -159,12 +158,12 @@ func (k *contender) Prefix() string { return k.prefix }
 func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
-func (l *Lease) Client() *Client   { return l.h.q.c }
-func (l *Lease) Session() *Session { return l.h.e.s }
-func (l *Lease) SessionID() int64  { return l.h.e.s.ID() }
-func (l *Lease) HandOffs() int     { return l.g.passed }
-func (l *Lease) Reads() bool       { return l.h.q.shared }
-func (l *Lease) Ended() error      { return l.ended() }
+func (l *Lease) Client() *Client           { return l.h.q.c }
+func (l *Lease) Session() *session.Session { return l.h.e.s }
+func (l *Lease) SessionID() int64          { return l.h.e.s.ID() }
+func (l *Lease) HandOffs() int             { return l.g.passed }
+func (l *Lease) Reads() bool               { return l.h.q.shared }
+func (l *Lease) Ended() error              { return l.ended() }
 
 // Run is what Do does with the lease that it took.
 func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error) error {

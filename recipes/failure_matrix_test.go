@@ -17,7 +17,6 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -344,7 +343,7 @@ func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, ov
 						require.Len(t, l.children(m), 1)
 						_ = r.v.Unlock(t.Context())
 					} else {
-						var failed *session.OpError
+						var failed *recipes.OpError
 						require.ErrorAs(t, r.err, &failed, "%v", r.err)
 					}
 					time.Sleep(10 * time.Second)

@@ -16,7 +16,7 @@ func TestFailureCasesNameTests(t *testing.T) {
 	page, err := os.ReadFile("testdata/failure-cases.md")
 	require.NoError(t, err)
 	exist := map[string]bool{}
-	for prefix, dir := range map[string]string{"": ".", "inspect.": "inspect", "kind.": "kind", "session.": "session", "zktest.": "zktest"} {
+	for prefix, dir := range map[string]string{"": ".", "inspect.": "inspect", "kind.": "kind", "session.": "internal/session", "zktest.": "zktest"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		require.NoError(t, err)
 		for _, f := range files {

@@ -149,7 +149,7 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		m := c.Mutex(l.mutex())
 		l.warm(m)
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		ks, err := m.Contenders(t.Context(), s, 10_000)
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -161,7 +162,7 @@ func (l *lab) queue(dir string) []string {
 }
 
 // mustCreate makes a node and fails the test when it cannot.
-func mustCreate(t *testing.T, s *recipes.Session, path string, flags int32) string {
+func mustCreate(t *testing.T, s *session.Session, path string, flags int32) string {
 	t.Helper()
 	created, err := s.Create(t.Context(), path, nil, flags, openACL)
 	require.NoError(t, err)

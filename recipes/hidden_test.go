@@ -11,8 +11,8 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -91,7 +91,7 @@ func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.srv.Create("/theirs", nil))
 		c := l.client("a")
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // A kept place (WithRetention) is held like any other: others queue behind its contender, and the session's hold, its

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // inheritedACL is what contenders in a lock node are created with when its declaration does not say: ZooKeeper itself
 // hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
-func (c *Client) inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, err error) {
+func (c *Client) inheritedACL(ctx context.Context, s *session.Session, path string) (acl []zk.ACL, err error) {
 	err = retry(ctx, s, unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err

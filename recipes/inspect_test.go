@@ -12,7 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
@@ -137,7 +136,7 @@ func TestInspectWritesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.srv.Counts().ByOp)
 		_, err = c.Mutex(m).TryLock(t.Context())
-		require.ErrorIs(t, err, session.ErrReadOnly)
+		require.ErrorIs(t, err, recipes.ErrReadOnly)
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -118,7 +118,7 @@ func TestAKeptPlaceIsNotUsedByASessionThatIsOver(t *testing.T) {
 func TestAKeptPlaceIsNotUsedInDoubt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m, x := l.keeping()
-		s, err := m.Client().Session(t.Context())
+		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
 		x2, err := m.Lock(t.Context())
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestPlacesAreKeptInHalfOfWhatASessionMayHave(t *testing.T) {
 		m, _ := l.keeping()
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		s, err := m.Client().Session(t.Context())
+		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
 		m.Client().PathBytes(s).Add(recipes.MaxEphemeralBytes / 2)
 		l.unlock(x)

@@ -137,7 +137,7 @@ func TestAKeptPlaceIsProvenAllTheTime(t *testing.T) {
 			l.unlock(x)
 			time.Sleep(time.Minute)
 		}
-		s, err := m.Client().Session(t.Context())
+		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, s.Stats().Holds)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
-		closed := func() weak.Pointer[recipes.Session] {
+		closed := func() weak.Pointer[session.Session] {
 			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
 			require.NoError(t, err)
 			lost := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.CutBefore)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
@@ -198,9 +198,9 @@ func (l *Lease) over() error {
 // a holder that has lost its lock without knowing it writes nothing once somebody else has been granted the lock.
 // Multi then returns ErrLost, and the lease has ended. The results are those of ops. The operations are
 // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest; together they must fit into
-// one request (1,048,575 bytes); otherwise Multi sends nothing and returns session.ErrTooLarge.
+// one request (1,048,575 bytes); otherwise Multi sends nothing and returns ErrTooLarge.
 //
-// When the reply is lost the error's outcome (session.OutcomeOf) is unknown: read to find out. Such a write may still be
+// When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be
 // applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
 // session, have expired it; for readers of one client, which share a node, until the last of them has released it.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {

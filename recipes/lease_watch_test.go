@@ -43,7 +43,7 @@ func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 		require.NoError(t, m.Declared(t.Context()))
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		s, err := m.Client().Session(t.Context())
+		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
 		cut := l.srv.Inject(zktest.On("getData"), zktest.CutBefore)
 		most := 0

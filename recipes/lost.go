@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -125,7 +126,7 @@ func (e *epoch) idle() (idle []ghost, some bool) {
 }
 
 // clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
-func (st *clientState) clear(s *Session, todo []*epoch) {
+func (st *clientState) clear(s *session.Session, todo []*epoch) {
 	var named, unnamed []ghost
 	for _, lost := range todo {
 		idle, some := lost.idle()
@@ -146,7 +147,7 @@ func (st *clientState) clear(s *Session, todo []*epoch) {
 
 // search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
-func search(s *Session, ghosts []ghost) (there []ghost) {
+func search(s *session.Session, ghosts []ghost) (there []ghost) {
 	lists := map[string][]string{}
 	for _, g := range ghosts {
 		if _, listed := lists[g.dir]; !listed {
@@ -162,7 +163,7 @@ func search(s *Session, ghosts []ghost) (there []ghost) {
 
 // exorcise deletes ghosts, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
 // itself.
-func exorcise(s *Session, ghosts []ghost) {
+func exorcise(s *session.Session, ghosts []ghost) {
 	remove := func(some ...ghost) bool {
 		paths := make([]string, len(some))
 		for i, g := range some {
@@ -195,7 +196,7 @@ func exorcise(s *Session, ghosts []ghost) {
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
 // session timeout it is left to them to expire it.
-func (st *clientState) close(s *Session, lost *epoch) {
+func (st *clientState) close(s *session.Session, lost *epoch) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
 		lost.until = time.Now().Add(lost.s.Timeout())

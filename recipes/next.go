@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
@@ -214,7 +214,7 @@ func (w *waiter) brief() bool { return !w.late && w.node().czxid != 0 && !w.turn
 
 // awaitLook waits until another look at what w watches is worth it: there is news, or none has come for a session timeout, which a
 // server that forgot the watch must not take advantage of. It is for those who wait without a place in a queue.
-func awaitLook(ctx context.Context, s *Session, w *session.Watch, declared <-chan struct{}) {
+func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
 	defer w.Stop()
 	silence := time.NewTimer(s.Timeout())
 	defer silence.Stop()

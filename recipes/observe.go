@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
@@ -32,8 +32,8 @@ const (
 	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
 )
 
-// Events of the Client's sessions; package session has the others, of connections and doubts. The loss of a session comes before
-// the loss of its leases.
+// Events of the Client's sessions. The others are "session opened", "session connected" (again), "session suspected" and "session
+// cleared". The loss of a session comes before the loss of its leases.
 const (
 	EventSessionLost = session.EventLost      // Cause is ErrClosed when its Client was closed
 	EventHeartbeat   = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
@@ -53,7 +53,7 @@ type Event struct {
 	Held    time.Duration   // from the grant until now (of a lease)
 	Result  string          // how the call ended (Acquired, Refused), as [ResultOf] lists
 	Cause   error           // who is ahead, a *HeldError (Queued); why (Refused, Lost, of a session and of a heartbeat that failed)
-	Session *Session        // of the lease or of the session's event; nil otherwise
+	Session int64           // the id of the lease's session, or of that of the event; 0 otherwise
 }
 
 // EventLock is one of the locks that a call is for.
@@ -188,7 +188,7 @@ func (g *tenure) tell(what EventType, czxid int64, cause error) {
 	if g.call == nil {
 		return
 	}
-	e := Event{Type: what, Node: g.of.ks[0].path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.s}
+	e := Event{Type: what, Node: g.of.ks[0].path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.s.ID()}
 	if what == EventAcquired {
 		e.Result = resultAcquired
 	}

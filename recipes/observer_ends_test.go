@@ -12,8 +12,8 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -51,7 +51,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 			require.NoError(t, err)
 			b.are(l, way.path, 1, 0)
 			require.Equal(t, "the caller's", b.latest(recipes.EventAcquired).Context.Value(traceKey{}))
-			require.Equal(t, l.session(c), b.latest(recipes.EventAcquired).Session.ID())
+			require.Equal(t, l.session(c), b.latest(recipes.EventAcquired).Session)
 			return x
 		}
 		x := granted()

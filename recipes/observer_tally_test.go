@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // tally is an Observer that knows nothing but the events: it keeps gauges, and notes what no sequence of events may hold.
@@ -18,7 +18,7 @@ type tally struct {
 	open     map[uint64]*recipes.Event // calls that wait and leases that are held, with their last event
 	over     map[uint64]bool           // calls that were refused, and leases that ended
 	doubted  map[any]bool              // calls, and sessions
-	sessions map[*recipes.Session]bool // false: lost
+	sessions map[int64]bool            // false: lost
 	told     map[recipes.EventType]int // how often
 	last     map[recipes.EventType]recipes.Event
 	wrong    []string
@@ -26,7 +26,7 @@ type tally struct {
 
 func newTally() *tally {
 	return &tally{open: map[uint64]*recipes.Event{}, over: map[uint64]bool{}, doubted: map[any]bool{},
-		sessions: map[*recipes.Session]bool{}, told: map[recipes.EventType]int{}, last: map[recipes.EventType]recipes.Event{}}
+		sessions: map[int64]bool{}, told: map[recipes.EventType]int{}, last: map[recipes.EventType]recipes.Event{}}
 }
 
 // Observe is for Config.Observer.
@@ -78,7 +78,7 @@ func (b *tally) ofCall(e recipes.Event) string {
 		}
 	default:
 		doubt := e.Type == recipes.EventSuspected
-		if !holds || e.Session == nil || e.Node == "" || (e.Type == recipes.EventLost) != errors.Is(e.Cause, recipes.ErrLost) ||
+		if !holds || e.Session == 0 || e.Node == "" || (e.Type == recipes.EventLost) != errors.Is(e.Cause, recipes.ErrLost) ||
 			(doubt || e.Type == recipes.EventCleared) && b.doubted[e.Call] == doubt {
 			return fmt.Sprintf("after %v, because of %v", was, e.Cause)
 		}
@@ -99,7 +99,7 @@ func (b *tally) ofSession(e recipes.Event) string {
 	opened, doubt := e.Type == session.EventOpened, e.Type == session.EventSuspected
 	switch {
 	case e.Call != 0:
-	case e.Session == nil || opened == known || known && !live:
+	case e.Session == 0 || opened == known || known && !live:
 		return fmt.Sprintf("known %v, live %v", known, live)
 	case (doubt || e.Type == session.EventCleared) && b.doubted[e.Session] == doubt:
 		return "twice"
@@ -142,7 +142,7 @@ func (b *tally) atRest() []string {
 	}
 	for s, live := range b.sessions {
 		if live {
-			wrong = append(wrong, fmt.Sprintf("session 0x%x is not told to be lost", uint64(s.ID())))
+			wrong = append(wrong, fmt.Sprintf("session 0x%x is not told to be lost", uint64(s)))
 		}
 	}
 	return wrong

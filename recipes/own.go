@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // own is the watch on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and

@@ -12,8 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
@@ -305,7 +305,7 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 }
 
 // createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
-func createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
+func createTree(ctx context.Context, s *session.Session, path string, k *kind.Kind) error {
 	err := createNode(ctx, s, path)
 	for _, child := range k.Children {
 		if err == nil {
@@ -317,7 +317,7 @@ func createTree(ctx context.Context, s *Session, path string, k *kind.Kind) erro
 
 // createNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
 // before it looks whether a node exists, and those of the nodes on the way may not be ours.
-func createNode(ctx context.Context, s *Session, path string) error {
+func createNode(ctx context.Context, s *session.Session, path string) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
 		return err
@@ -341,7 +341,7 @@ func createNode(ctx context.Context, s *Session, path string) error {
 
 // complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
 // as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
-func (q *queue) complete(ctx context.Context, s *Session, err error) error {
+func (q *queue) complete(ctx context.Context, s *session.Session, err error) error {
 	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err
 	}

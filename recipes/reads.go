@@ -5,11 +5,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // listChildren lists a node, however often the answer is lost with its connection.
-func listChildren(ctx context.Context, s *Session, dir string) (children []string, err error) {
+func listChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {
 	err = retry(ctx, s, unanswered, func() error {
 		children, _, err = s.Children(ctx, dir)
 		return err
@@ -18,7 +18,7 @@ func listChildren(ctx context.Context, s *Session, dir string) (children []strin
 }
 
 // listAll lists several nodes in one round trip, however often the answers are lost.
-func listAll(ctx context.Context, s *Session, dirs []string) ([][]string, error) {
+func listAll(ctx context.Context, s *session.Session, dirs []string) ([][]string, error) {
 	b := s.Batch()
 	sent := make([]*session.Reply, len(dirs))
 	for i, dir := range dirs {
@@ -47,7 +47,7 @@ func awaitLists(ctx context.Context, sent []*session.Reply) ([][]string, error) 
 }
 
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.
-func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]string, err error) {
+func listAllAgain(ctx context.Context, s *session.Session, dirs ...string) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
 	for i, dir := range dirs {
 		if lists[i], err = listChildren(ctx, s, dir); err != nil {
@@ -58,7 +58,7 @@ func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]st
 }
 
 // getCalledPersistent is GetCalled until it is answered.
-func getCalledPersistent(ctx context.Context, s *Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
+func getCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	for t := (tries{}); ; {
 		if data, stat, w, err = s.GetCalled(ctx, path, call); t.over(ctx, s, unanswered, &err) {
 			return data, stat, w, err
@@ -67,7 +67,7 @@ func getCalledPersistent(ctx context.Context, s *Session, path string, call func
 }
 
 // childrenCalledPersistent is ChildrenCalled until it is answered.
-func childrenCalledPersistent(ctx context.Context, s *Session, path string, call func()) (children []string, w *session.Watch, err error) {
+func childrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
 	err = retry(ctx, s, unanswered, func() error {
 		children, _, w, err = s.ChildrenCalled(ctx, path, call)
 		return err

@@ -25,8 +25,8 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -207,9 +207,9 @@ func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-ch
 	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
 	for {
-		s, err := c.Session(ctx)
+		s, err := c.Live(ctx)
 		require.NoError(t, err)
-		children, _, w, err := s.ChildrenW(ctx, path)
+		children, _, w, err := s.ChildrenCalled(ctx, path, nil)
 		if err != nil { // on a busy machine
 			require.NoError(t, recipes.Pause(ctx, nil, 50*time.Millisecond), "%v", err)
 			continue

@@ -134,7 +134,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
 	c := realClient(t, srv, "test")
-	s, err := c.Session(t.Context())
+	s, err := c.Live(t.Context())
 	require.NoError(t, err)
 	foreign, _, err := zk.Connect([]string{srv.Addr}, busyTimeout)
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, x.Token(), last)
 		last = x.Token()
-		_, _, w, err := s.GetW(t.Context(), "/container")
+		_, _, w, err := s.GetCalled(t.Context(), "/container", nil)
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
 		fires(t, w)

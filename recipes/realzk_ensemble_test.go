@@ -12,7 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 

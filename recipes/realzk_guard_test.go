@@ -26,13 +26,13 @@ func TestRealZooKeeper(t *testing.T) {
 	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer c.Close()
-	s, err := c.Session(t.Context())
+	s, err := c.Live(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, busyTimeout, s.Timeout())
 
 	t.Run("heartbeat is a committed write that changes and wakes nothing", func(t *testing.T) {
 		mine := mustCreate(t, s, "/mine", zk.FlagEphemeral)
-		_, before, w, err := s.GetW(t.Context(), mine)
+		_, before, w, err := s.GetCalled(t.Context(), mine, nil)
 		require.NoError(t, err)
 		defer w.Stop()
 		probe := mustCreate(t, s, "/probe-", zk.FlagEphemeralSequential)
@@ -71,7 +71,7 @@ func TestRealZooKeeper(t *testing.T) {
 		results, err := s.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/owned", Version: -1}, &zk.CreateRequest{Path: "/owned", Acl: openACL})
 		require.ErrorIs(t, err, zk.ErrNodeExists)
 		require.Len(t, results, 2)
-		_, _, data, err := s.GetW(t.Context(), "/nowhere")
+		_, _, data, err := s.GetCalled(t.Context(), "/nowhere", nil)
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.Nil(t, data)
 		big := make([]byte, 0xfffff-8-12-4-27-4)
@@ -81,12 +81,12 @@ func TestRealZooKeeper(t *testing.T) {
 
 	t.Run("restart keeps session, nodes and watches", func(t *testing.T) {
 		id := s.ID()
-		_, _, w, err := s.GetW(t.Context(), "/mine")
+		_, _, w, err := s.GetCalled(t.Context(), "/mine", nil)
 		require.NoError(t, err)
 		srv.Kill()
 		srv.Restart()
 		fires(t, w)
-		_, _, w, err = s.GetW(t.Context(), "/mine")
+		_, _, w, err = s.GetCalled(t.Context(), "/mine", nil)
 		require.NoError(t, err)
 		require.Equal(t, id, s.ID())
 		_, err = s.Set(t.Context(), "/mine", []byte("x"), -1)
@@ -97,7 +97,7 @@ func TestRealZooKeeper(t *testing.T) {
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
 		c, th := robbed(t, srv.Addr)
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		stolen := mustCreate(t, s, "/stolen", zk.FlagEphemeral)
 		release, err := s.Hold(t.Context(), nil, stolen)
@@ -110,7 +110,7 @@ func TestRealZooKeeper(t *testing.T) {
 		require.ErrorIs(t, s.Err(), recipes.ErrSessionLost)
 		_, err = s.Create(t.Context(), "/late", nil, 0, openACL)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
-		next, err := c.Session(t.Context())
+		next, err := c.Live(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, s.ID(), next.ID())
 		stat, err := next.Exists(t.Context(), stolen)
@@ -120,7 +120,7 @@ func TestRealZooKeeper(t *testing.T) {
 
 	t.Run("stopped server costs a held session half its timeout", func(t *testing.T) {
 		c, _ := robbed(t, srv.Addr)
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		release, err := s.Hold(t.Context(), nil, mustCreate(t, s, "/held", zk.FlagEphemeral))
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestRealZooKeeper(t *testing.T) {
 		for try := 0; gone == "" && try < 20; try++ { // a server may take longer to say so than Close waits
 			fleeting, err := recipes.Dial(t.Context(), cfg)
 			require.NoError(t, err)
-			s, err := fleeting.Session(t.Context())
+			s, err := fleeting.Live(t.Context())
 			require.NoError(t, err)
 			node := mustCreate(t, s, "/fleeting-", zk.FlagEphemeralSequential)
 			if fleeting.Close() == nil {

@@ -61,7 +61,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	declareReal(t, c, "/d", kind.Mutex.New())
 	x, err := c.Mutex("/m").Lock(t.Context())
 	require.NoError(t, err)
-	s, err := c.Session(t.Context())
+	s, err := c.Live(t.Context())
 	require.NoError(t, err)
 	var line []<-chan result[*recipes.Lease]
 	for i, off := range []time.Duration{time.Hour, -time.Hour, 0} {
@@ -92,7 +92,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 		last = next.v
 	}
 	require.NoError(t, last.Unlock(t.Context()))
-	now, err := c.Session(t.Context())
+	now, err := c.Live(t.Context())
 	require.NoError(t, err)
 	require.Same(t, s, now, "the session lives")
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
@@ -268,7 +268,7 @@ func (t *txn) count(ctx context.Context) (there int, err error) {
 
 // find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
 // name that belongs to another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
-func find(ctx context.Context, s *Session, k *contender) (string, error) {
+func find(ctx context.Context, s *session.Session, k *contender) (string, error) {
 	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
 	// much where the directory is gone, or not ours to read; but not where the request was shed, or the session moved on.
 	if err := s.Confirm(ctx, k.dir); err != nil && !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {

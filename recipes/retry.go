@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // What is tried again, for how long, and where:
@@ -25,16 +25,16 @@ import (
 
 // retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
 // the next session will do. Pauses grow from 10 ms to a second.
-func retry(ctx context.Context, s *Session, worth func(error) bool, try func() error) error {
+func retry(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, time.Second, worth, try)
 }
 
 // patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
-func patiently(ctx context.Context, s *Session, worth func(error) bool, try func() error) error {
+func patiently(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, 5*time.Second, worth, try)
 }
 
-func retryWithin(ctx context.Context, s *Session, longest time.Duration, worth func(error) bool, try func() error) error {
+func retryWithin(ctx context.Context, s *session.Session, longest time.Duration, worth func(error) bool, try func() error) error {
 	for t := (tries{longest: longest}); ; {
 		if err := try(); t.over(ctx, s, worth, &err) {
 			return err
@@ -46,7 +46,7 @@ func retryWithin(ctx context.Context, s *Session, longest time.Duration, worth f
 type tries struct{ wait, longest time.Duration }
 
 // over reports whether err is final; else it has paused. What ends a pause becomes part of err.
-func (t *tries) over(ctx context.Context, s *Session, worth func(error) bool, err *error) bool {
+func (t *tries) over(ctx context.Context, s *session.Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true
 	}
@@ -66,7 +66,7 @@ func (t *tries) over(ctx context.Context, s *Session, worth func(error) bool, er
 
 // pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
 // which is what bounds every loop that pauses; s is nil where no session is concerned.
-func pause(ctx context.Context, s *Session, d time.Duration) error {
+func pause(ctx context.Context, s *session.Session, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	var over <-chan struct{}

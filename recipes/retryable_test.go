@@ -17,7 +17,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -221,17 +220,17 @@ type errorRow struct {
 
 // errorRows are those before a grant. Where several fit an error, the first does.
 var errorRows = []errorRow{
-	{"ErrWouldDeadlock, session.ErrReadOnly,", false, []error{recipes.ErrWouldDeadlock, session.ErrReadOnly, recipes.ErrClosed}},
+	{"ErrWouldDeadlock, ErrReadOnly,", false, []error{recipes.ErrWouldDeadlock, recipes.ErrReadOnly, recipes.ErrClosed}},
 	{"the error of ctx", false, []error{context.Canceled, context.DeadlineExceeded}},
 	{"*HeldError of a Try (ErrHeld)", false, []error{recipes.ErrHeld}},
 	{"ErrUnreachable", true, []error{recipes.ErrUnreachable}},
 	{"ErrSessionLost", true, []error{recipes.ErrSessionLost}},
 	{"ErrLost", true, []error{recipes.ErrLost}},
 	{"ErrRevoked", true, []error{recipes.ErrRevoked}},
-	{"session.ErrThrottled", true, []error{session.ErrThrottled}},
-	{"ErrQueueFull, session.ErrQuotaExceeded", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded}},
+	{"ErrThrottled", true, []error{recipes.ErrThrottled}},
+	{"ErrQueueFull, ErrQuotaExceeded,", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, recipes.ErrQuotaExceeded, recipes.ErrTooLarge}},
 	{"ErrNotProvisioned, ErrKindMismatch,", false, []error{recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining,
-		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, session.ErrCannotHeartbeat, recipes.ErrSequenceExhausted, recipes.ErrAuth}},
+		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, recipes.ErrSequenceExhausted, recipes.ErrAuth}},
 }
 
 // rowsAfterTheGrant are the others.
@@ -332,7 +331,7 @@ func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c := l.client("a")
-		for _, why := range []error{recipes.ErrSessionLost, recipes.ErrUnreachable, recipes.ErrLost, recipes.ErrRevoked, session.ErrThrottled} {
+		for _, why := range []error{recipes.ErrSessionLost, recipes.ErrUnreachable, recipes.ErrLost, recipes.ErrRevoked, recipes.ErrThrottled} {
 			require.True(t, recipes.Retryable(why))
 			fails := func(context.Context, *recipes.Lease) error { return fmt.Errorf("another system: %w", why) }
 			for _, do := range []func(context.Context, work) error{c.Mutex("/m").Do, c.RWMutex("/rw").RDo, c.Election("/e").Lead, mixed(c).Do} {

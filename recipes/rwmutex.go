@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // RWMutex is a lock that many readers or one writer hold. It serves readers and writers in the order of arrival: a

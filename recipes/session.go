@@ -1,19 +1,138 @@
 package recipes
 
 import (
-	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/session"
+	"context"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Aliases of package session, so that most programs import only recipes.
-type (
-	// Session is one ZooKeeper session; see [Client.Session].
-	Session = session.Session
-	// Auth is one identity to present to the servers.
-	Auth = session.Auth
-	// Secret is a string that is never printed.
-	Secret = session.Secret
-)
+// Session is one ZooKeeper session, for operations of a program's own; see [Client.Session]. It is safe for use by many goroutines.
+// When it is lost, ask the Client for the next one: a lost session is never revived, and no operation runs in another session than
+// its own.
+//
+// Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are
+// repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's effect.
+// Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the Client is closed or,
+// at the latest, when the servers expire the session: if there is no connection when it is lost, up to Timeout (and a tick) after
+// they last heard from it.
+type Session struct{ ahead session.Ahead }
 
-// Contender is one place in a queue; see package inspect.
-type Contender = inspect.Contender
+// Contender is one place in a queue, of any client; see package inspect.
+type Contender = kind.Party
+
+// Secret is a string that must not be shown to people, such as "user:password". fmt with any verb, encoding/json, text encoders
+// and log/slog print "(sensitive)" in its place, except for a key of a map encoded to JSON, and for an unexported field of a struct.
+// string(s) is the text.
+type Secret = session.Secret
+
+// Auth is one identity to present, as with zk's AddAuth. Credentials of scheme "digest" are "user:password".
+type Auth struct {
+	Scheme      string
+	Credentials Secret
+}
+
+// ID returns the session's id.
+func (s *Session) ID() int64 { return s.ahead.ID() }
+
+// Timeout returns the session timeout that the servers granted last; a reconnect may change it.
+func (s *Session) Timeout() time.Duration { return s.ahead.Timeout() }
+
+// Done returns a channel that is closed when the session is lost. Operations then fail with [ErrSessionLost], and say why.
+func (s *Session) Done() <-chan struct{} { return s.ahead.Done() }
+
+// Get returns a node's data and stat.
+func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+	return s.ahead.Get(ctx, path)
+}
+
+// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer anybody. Later ones
+// require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that it does.
+func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
+	return s.ahead.Exists(ctx, path)
+}
+
+// Children returns the names (not paths) of a node's children, in no particular order, and its stat.
+func (s *Session) Children(ctx context.Context, path string) (names []string, stat *zk.Stat, err error) {
+	return s.ahead.Children(ctx, path)
+}
+
+// GetACL returns a node's access list as the server stored it, and its stat.
+func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *zk.Stat, err error) {
+	return s.ahead.GetACL(ctx, path)
+}
+
+// GetW is Get plus a watch: changed is closed when the node should be read again, once. It changed, it was deleted, the connection
+// was re-established (events may have been missed), the session was lost, or ctx has ended. No change after the read is missed;
+// that changed is closed does not prove one. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
+func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
+	watched, call := context.WithCancel(ctx)
+	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)
+	return data, stat, until(watched, call, w), err
+}
+
+// ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
+func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, stat *zk.Stat, changed <-chan struct{}, err error) {
+	watched, call := context.WithCancel(ctx)
+	names, stat, w, err := s.ahead.ChildrenCalled(ctx, path, call)
+	return names, stat, until(watched, call, w), err
+}
+
+// until returns the channel of a watch that is called when it fires, and stops it when its context ends. Firing ends the context
+// too, so one that lives long does not collect watches.
+func until(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
+	if w == nil {
+		call()
+		return nil
+	}
+	context.AfterFunc(watched, w.Stop)
+	return watched.Done()
+}
+
+// Reads are reads to be sent together, by their paths.
+type Reads struct{ Get, GetACL, Exists []string }
+
+// ReadAhead sends reads together, in one write, and returns a Session to ask them of, for one goroutine: the methods of these
+// names wait for the answers, each of which is given once. Every other read is sent when it is asked for. ReadAhead waits for a
+// connection, and for nothing else; whatever goes wrong, the reads say.
+//
+// An answer may be as old as its request: do not read ahead what you write in between.
+func (s *Session) ReadAhead(ctx context.Context, reads Reads) *Session {
+	return &Session{s.ahead.ReadAhead(ctx, session.Reads(reads))}
+}
+
+// Create creates a node and returns its path, which zk.FlagSequence makes longer. flags: 0, zk.FlagEphemeral,
+// zk.FlagSequence or both. The parent must exist. Containers are refused, and so are nodes with a TTL.
+func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
+	return s.ahead.Create(ctx, path, data, flags, acl)
+}
+
+// Set replaces a node's data. version must equal Stat.Version; -1 matches any.
+func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	return s.ahead.Set(ctx, path, data, version)
+}
+
+// SetACL replaces a node's access list. version must equal Stat.Aversion; -1 matches any.
+func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
+	return s.ahead.SetACL(ctx, path, acl, version)
+}
+
+// Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
+// the parent.
+func (s *Session) Delete(ctx context.Context, path string, version int32) error {
+	return s.ahead.Delete(ctx, path, version)
+}
+
+// Multi applies all operations or none: *zk.CreateRequest (no container, no TTL), *zk.SetDataRequest,
+// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
+// or that it was rolled back, and the error's Path is that of the first operation that failed.
+func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	return s.ahead.Multi(ctx, ops...)
+}
+
+// Sync makes the server this session is connected to catch up with its leader, for reads that follow. It is NOT a
+// quorum operation: an isolated leader answers it (ZOOKEEPER-1675).
+func (s *Session) Sync(ctx context.Context, path string) error { return s.ahead.Sync(ctx, path) }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // The invariants. "Believes" means: the lease's context has not ended. The stated conditions are that servers keep a
@@ -283,7 +282,7 @@ func (w *simWorld) told(st simStep, err error) {
 	w.stats.refused++
 	w.mu.Unlock()
 	for _, known := range []error{
-		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, session.ErrThrottled,
+		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrThrottled,
 		recipes.ErrDraining, recipes.ErrMoved, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

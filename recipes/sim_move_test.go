@@ -131,7 +131,7 @@ func (w *simWorld) transact(p kind.Params, from, to string) bool {
 		if err == nil {
 			return true
 		}
-		if s, again := w.mover.client.Session(ctx); again == nil && s.Confirm(ctx, "/guarded") == nil {
+		if s, again := w.mover.client.Live(ctx); again == nil && s.Confirm(ctx, "/guarded") == nil {
 			at, _ := w.whereabouts(from)
 			return at != from
 		}

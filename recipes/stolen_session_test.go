@@ -12,7 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
@@ -47,7 +47,7 @@ func (th *thief) dialer(ctx context.Context, network, address string) (net.Conn,
 }
 
 // end closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
-func (th *thief) end(t *testing.T, s *recipes.Session) {
+func (th *thief) end(t *testing.T, s *session.Session) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); s.State() != session.StateLost; {
 		require.True(t, time.Now().Before(deadline), "the session does not end")

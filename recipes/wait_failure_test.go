@@ -158,7 +158,7 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 			cancel()
 		}
 		l.settle()
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		require.Len(t, s.Stats().Watches, 1, "only the declaration's watch may be left")
 		require.Len(t, l.children(m), 1)
@@ -276,7 +276,7 @@ func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-43
 		c := l.client("a")
 		m := c.Mutex(l.mutex())
 		l.warm(m)
-		s, err := c.Session(t.Context())
+		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		account := c.PathBytes(s)
 		require.Zero(t, account.Load())

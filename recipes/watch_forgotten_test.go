@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -21,9 +22,9 @@ import (
 // watchesOn is how many watches the server has that c is connected to, of all clients.
 func watchesOn(t *testing.T, c *recipes.Client) (n int) {
 	t.Helper()
-	s, err := c.Session(t.Context())
+	s, err := c.Live(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.Ask(t.Context(), s.Servers()[0], "mntr", func(r io.Reader) error {
+	require.NoError(t, s.Aside(t.Context(), s.At(), []byte("mntr"), func(r io.Reader) error {
 		text, err := io.ReadAll(r)
 		_, count, _ := strings.Cut(string(text), "zk_watch_count\t")
 		n, _ = strconv.Atoi(strings.Fields(count)[0])
@@ -56,10 +57,7 @@ func TestALockThatIsForgottenLeavesNoWatch(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
 		require.LessOrEqual(t, useOnce(t, c, 10), 11)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(s.Stats().Armed), 11, "what the client remembers")
-		require.LessOrEqual(t, len(s.Stats().Watches), 10)
+		require.LessOrEqual(t, len(c.Newest().Stats().Watches), 10)
 	})
 }
 
@@ -76,12 +74,12 @@ func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
 func TestALostSessionIsFreed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
-		var sessions []weak.Pointer[recipes.Session]
+		var sessions []weak.Pointer[session.Session]
 		for i := range 20 {
 			path := fmt.Sprintf("/own/%d", i)
 			l.declare(path, kind.Mutex.New())
 			require.NoError(t, c.Mutex(path).Do(t.Context(), func(_ context.Context, x *recipes.Lease) error { return x.Verify(t.Context()) }))
-			s, err := c.Session(t.Context())
+			s, err := c.Live(t.Context())
 			require.NoError(t, err)
 			sessions = append(sessions, weak.Make(s))
 			l.srv.Expire(s.ID())

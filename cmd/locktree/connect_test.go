@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -148,7 +149,7 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 		srv.Disconnect(first.ID())
 		_, _, err := first.Get(t.Context(), "/")
 		require.NoError(t, err)
-		require.Equal(t, "x509:CN="+subject, first.Whoami())
+		require.Equal(t, []string{"x509:CN=" + subject}, apply.WhoWeAre(c))
 	}
 	connected("first")
 	a.client("mine", pkix.Name{CommonName: "second"})

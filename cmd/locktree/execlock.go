@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // listen interrupts this program at a signal that ends programs, until over is closed: while the command runs, signals
@@ -239,7 +238,7 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 	case err != nil, isLost(lease):
 		return 0, nil, &codeError{exitLost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
 			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
-	case token == 0, errors.Is(proof, session.ErrCannotHeartbeat):
+	case token == 0, errors.Is(proof, zk.ErrNoAuth):
 		x.release(lease)
 		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
 			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
@@ -258,7 +257,7 @@ func (x *execution) release(lease *recipes.Lease) error {
 		return err
 	case err != nil:
 		why := "ZooKeeper has not confirmed it in time"
-		if failed, ok := errors.AsType[*session.OpError](err); ok {
+		if failed, ok := errors.AsType[*recipes.OpError](err); ok {
 			why = view.Sentence(failed)
 		}
 		x.say("%s could not be released yet (%s): it becomes free when the session ends", lease.Path(), why)

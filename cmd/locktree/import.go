@@ -135,11 +135,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return view.Failf("Illegal path", "-from=%s: %v.", f.from, err)
 	}
 	surveyor := inspect.Surveyor{Stack: cfg.Stack, EmptyAs: kind.Lookup(f.emptyAs), Most: maxSurvey}
-	session, err := client.Session(ctx)
-	if err != nil {
-		return err
-	}
-	found, cut, err := surveyor.Survey(ctx, session, f.from)
+	found, cut, err := surveyor.Survey(ctx, client, f.from)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return view.Failf("Nothing there", "The ensemble has no node %s.", f.from)
@@ -154,7 +150,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if f.generate == "" {
 		return nil
 	}
-	whole, err := surveyor.Around(ctx, session, found, e.Root)
+	whole, err := surveyor.Around(ctx, client, found, e.Root)
 	if err != nil {
 		return denied(ctx, client, err)
 	}

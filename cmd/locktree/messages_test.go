@@ -100,7 +100,7 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	files, err := filepath.Glob("../../recipes/*.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, room := range []string{"session", "inspect"} {
+	for _, room := range []string{"internal/session", "inspect"} {
 		more, err := filepath.Glob("../../recipes/" + room + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, more)

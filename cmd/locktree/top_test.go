@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -93,14 +93,14 @@ func TestStatusReadsAgainOnANewSession(t *testing.T) {
 
 // A contender of another library's, on a connection that can be unplugged.
 type outsider struct {
-	*session.Session
+	*recipes.Session
 	server *zktest.Server
 	cut    atomic.Bool
 }
 
 func newOutsider(t *testing.T, srv *zktest.Server, node string) *outsider {
 	x := &outsider{server: srv}
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, SessionTimeout: 40 * time.Second,
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, SessionTimeout: 40 * time.Second,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if x.cut.Load() {
 				return nil, errors.New("unplugged")

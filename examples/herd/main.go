@@ -18,7 +18,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -193,7 +192,7 @@ func textbook(parent bool) herdLock {
 func waitFirst(ctx context.Context, s *recipes.Session, dir, own string, parent bool) error {
 	for {
 		var queue []string
-		var changed *session.Watch
+		var changed <-chan struct{}
 		var err error
 		if parent {
 			queue, _, changed, err = s.ChildrenW(ctx, dir)
@@ -206,14 +205,8 @@ func waitFirst(ctx context.Context, s *recipes.Session, dir, own string, parent 
 			_, _, changed, err = s.GetW(ctx, dir+"/"+queue[place-1])
 		}
 		if err == nil && place > 0 {
-			select {
-			case <-changed.C():
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		if changed != nil {
-			changed.Stop()
+			<-changed
+			err = ctx.Err()
 		}
 		if place <= 0 || err != nil && !errors.Is(err, zk.ErrNoNode) { // that one left since it was listed
 			return err

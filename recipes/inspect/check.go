@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Verdict says whether a Condition holds.
@@ -50,7 +50,7 @@ type Condition struct {
 // No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
 // as this one is.
 func Check(ctx context.Context, c provider, paths ...string) ([]Condition, error) {
-	s, err := c.Session(ctx)
+	s, err := session.Live(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +221,11 @@ func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) stri
 func word(ctx context.Context, s *session.Session, word string) (answer string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, at := range s.Servers() {
-		if at.Here {
-			_ = s.Ask(ctx, at, word, func(r io.Reader) error { // after a failure we just know less
-				b, err := io.ReadAll(io.LimitReader(r, 64<<10))
-				answer = string(b)
-				return err
-			})
-		}
-	}
+	_ = s.Aside(ctx, s.At(), []byte(word), func(r io.Reader) error { // after a failure we just know less
+		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
+		answer = string(b)
+		return err
+	})
 	return answer
 }
 

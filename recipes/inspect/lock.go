@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Report is the state of the lock at a path, whoever declared it and whoever uses it.
@@ -27,10 +27,8 @@ type Report struct {
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 }
 
-// provider provides a session: a *recipes.Client, or a *session.Client.
-type provider interface {
-	Session(ctx context.Context) (*session.Session, error)
-}
+// provider provides a session: a *recipes.Client.
+type provider = session.Source
 
 // maxReads is how many contenders are read concurrently.
 const maxReads = 16
@@ -42,7 +40,7 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("recipes: inspect: %w", err)
 	}
-	s, err := c.Session(ctx)
+	s, err := session.Live(ctx, c)
 	if err != nil {
 		return nil, err
 	}

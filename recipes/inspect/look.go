@@ -1,6 +1,10 @@
 package inspect
 
-import "context"
+import (
+	"context"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+)
 
 // Look looks once at what a Scanner would look at. It reads every queue, even where dump lists nobody: dump does not list
 // contenders that belong to no session.
@@ -11,7 +15,7 @@ func Look(ctx context.Context, c provider, opts ScanOptions) (*Snapshot, error) 
 	if err != nil || !snap.missesOne() {
 		return snap, err
 	}
-	live, err := c.Session(ctx)
+	live, err := session.Live(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // Unasked is a server of the ensemble that did not tell all of its connections: nobody can be called cut off who may be
@@ -92,16 +92,13 @@ func (w *words) others(ctx context.Context, live *session.Session, h *heard) (ou
 		return nil
 	}
 	named := map[string]bool{} // addresses that this client's configuration names, and no member has been found to have
-	port := ""
 	for _, p := range live.Servers() {
-		named[p.Address()] = true
-		if p.Here {
-			_, port, _ = net.SplitHostPort(p.Address())
-		}
+		named[p.Addr] = true
 	}
 	if len(named) >= len(members) {
 		return nil
 	}
+	_, port, _ := net.SplitHostPort(live.At().Addr)
 	on := map[string]int{} // how many are on a host
 	for _, m := range members {
 		on[m.host]++
@@ -119,7 +116,7 @@ func (w *words) others(ctx context.Context, live *session.Session, h *heard) (ou
 		case at != m.client && on[m.host] > 1:
 			h.unasked = append(h.unasked, Unasked{Server: "a server on " + Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
 		default:
-			out = append(out, asked{session.Elsewhere(at), true})
+			out = append(out, asked{Server: session.Server{Name: at, Addr: at, Told: true}})
 		}
 	}
 	return out

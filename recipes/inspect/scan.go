@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Snapshot is what a Scanner saw in one look.
@@ -161,7 +161,7 @@ func (s *Scanner) under(path string) bool {
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
-	live, err := s.source.Session(ctx)
+	live, err := session.Live(ctx, s.source)
 	if err != nil {
 		return nil, err
 	}

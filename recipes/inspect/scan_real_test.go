@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 

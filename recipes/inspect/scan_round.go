@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // round is one look of a Scanner.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Found is one node of a surveyed tree, and what it seems to be.
@@ -32,7 +32,11 @@ type Surveyor struct {
 
 // Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes
 // a node with other children for a container. cut reports that there are more nodes than o.Most.
-func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (top *Found, cut bool, err error) {
+func (o Surveyor) Survey(ctx context.Context, c provider, path string) (top *Found, cut bool, err error) {
+	s, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
 	w := walk{s: s, most: o.Most, acl: true, enter: o.judge}
 	n, err := w.from(ctx, path)
 	if err != nil {
@@ -43,7 +47,11 @@ func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (
 
 // Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: a declaration
 // of inner needs the containers around it.
-func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, root string) (*Found, error) {
+func (o Surveyor) Around(ctx context.Context, c provider, inner *Found, root string) (*Found, error) {
+	s, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	w := walk{s: s, acl: true}
 	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && kind.Below(path, root); path = kind.ParentPath(path) {
 		n, err := w.look(ctx, path)

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // inTree runs f on a server with a tree of 3 namespaces of 4 locks each, in fake time.
-func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session)) {
+func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *session.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(time.Millisecond))
 		for i := range 3 {
@@ -30,17 +30,15 @@ func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Se
 		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		f(t, srv, s)
+		f(t, srv, c)
 	})
 }
 
 // What is found below a bound depends on the tree alone: what more nodes would show is added to it.
 func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
-	inTree(t, func(t *testing.T, _ *zktest.Server, s *session.Session) {
+	inTree(t, func(t *testing.T, _ *zktest.Server, c *session.Client) {
 		found := func(most int) (paths []string, cut bool) {
-			top, cut, err := inspect.Surveyor{Most: most}.Survey(t.Context(), s, "/")
+			top, cut, err := inspect.Surveyor{Most: most}.Survey(t.Context(), c, "/")
 			require.NoError(t, err)
 			var list func(f *inspect.Found)
 			list = func(f *inspect.Found) {
@@ -70,9 +68,9 @@ func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
 
 // A level costs the network's latency once and not once a node.
 func TestAWalkReadsManyNodesAtATime(t *testing.T) {
-	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+	inTree(t, func(t *testing.T, srv *zktest.Server, c *session.Client) {
 		srv.ResetCounts()
-		_, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/locks")
+		_, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), c, "/locks")
 		require.NoError(t, err)
 		counts := srv.Counts()
 		require.Equal(t, 3*(1+3+12)+12, counts.Total, "three requests a node, and one a contender: %v", counts.ByOp)
@@ -81,21 +79,23 @@ func TestAWalkReadsManyNodesAtATime(t *testing.T) {
 }
 
 func TestASurveySkipsNodesThatItMayNotRead(t *testing.T) {
-	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-		_, err := s.SetACL(t.Context(), "/locks/1", []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "boss:" + strings.Repeat("A", 27) + "="}}, -1)
+	inTree(t, func(t *testing.T, srv *zktest.Server, c *session.Client) {
+		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		found, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/locks")
+		_, err = s.SetACL(t.Context(), "/locks/1", []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "boss:" + strings.Repeat("A", 27) + "="}}, -1)
+		require.NoError(t, err)
+		found, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), c, "/locks")
 		require.NoError(t, err)
 		require.Equal(t, "this connection may not read it", found.Inside[1].Skip)
 		require.Len(t, found.Inside, 3)
-		_, _, err = inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/nowhere")
+		_, _, err = inspect.Surveyor{Most: 100}.Survey(t.Context(), c, "/nowhere")
 		require.ErrorIs(t, err, zk.ErrNoNode)
 	})
 }
 
 // A survey says what a person should know of each node, and asks the kinds for all of it.
 func TestASurveyDescribesEachNode(t *testing.T) {
-	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+	inTree(t, func(t *testing.T, srv *zktest.Server, c *session.Client) {
 		const uuid = "0123456789abcdef0123456789abcdef"
 		for _, node := range [][2]string{ // in order: a node above would be made empty
 			{"/py/idle", "5"}, {"/py/idle-__lock__", ""}, {"/py/held", "3"}, {"/py/held/" + uuid, "worker"},
@@ -105,7 +105,7 @@ func TestASurveyDescribesEachNode(t *testing.T) {
 		}
 		require.NoError(t, srv.Provision("/py/ours", &kind.Payload{Params: kind.RWLock.New(), Owner: kind.Owner{Stack: "shop", Addr: "rwlock.ours"}}))
 		o := inspect.Surveyor{Stack: "shop", EmptyAs: kind.Election, Most: 100}
-		found, cut, err := o.Survey(t.Context(), s, "/py")
+		found, cut, err := o.Survey(t.Context(), c, "/py")
 		require.NoError(t, err)
 		require.False(t, cut)
 		lines := []string{"/py|namespace", "/py/empty|election", "/py/held|left out: it is a semaphore of kazoo's with 3 permits, 1 of them taken, which programs of this library do not count: " +
@@ -119,14 +119,14 @@ func TestASurveyDescribesEachNode(t *testing.T) {
 		for _, f := range found.Inside[4].Params.Fields() {
 			require.True(t, f.Name != "wire" || f.Get() == "kazoo", f.Get())
 		}
-		_, cut, err = inspect.Surveyor{Most: 3}.Survey(t.Context(), s, "/py")
+		_, cut, err = inspect.Surveyor{Most: 3}.Survey(t.Context(), c, "/py")
 		require.NoError(t, err)
 		require.True(t, cut)
 
-		inner, _, err := o.Survey(t.Context(), s, "/locks/1/2")
+		inner, _, err := o.Survey(t.Context(), c, "/locks/1/2")
 		require.NoError(t, err)
 		for root, top := range map[string]string{"/": "/locks", "/locks": "/locks/1", "/locks/1": "/locks/1/2", "/locks/1/2": "/locks/1/2", "/py": "/locks/1/2"} {
-			whole, err := o.Around(t.Context(), s, inner, root)
+			whole, err := o.Around(t.Context(), c, inner, root)
 			require.NoError(t, err)
 			require.Equal(t, top, whole.Path, root)
 		}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Server is one server of the ensemble, as it answered the four-letter words.
@@ -231,7 +231,7 @@ type heard struct {
 
 // ask sends a word to a server, unless it failed lately, and counts the cost.
 func (w *words) ask(ctx context.Context, live *session.Session, at asked, word string, h *heard, hear func(io.Reader) error) error {
-	key := at.String() + " " + word
+	key := at.Name + " " + at.Addr + " " + word
 	h.mu.Lock()
 	last := w.failed[key]
 	h.mu.Unlock()
@@ -239,13 +239,13 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 		return last.err
 	}
 	most := wordFor
-	if at.told {
+	if at.Told {
 		most = memberFor
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	in := &io.LimitedReader{N: maxAnswer}
-	err := live.Ask(ctx, at.Server, word, func(r io.Reader) error {
+	err := live.Aside(ctx, at.Server, []byte(word), func(r io.Reader) error {
 		in.R = r
 		return hear(in)
 	})
@@ -256,7 +256,7 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 	defer h.mu.Unlock()
 	h.asked++
 	h.bytes += maxAnswer - in.N
-	if errors.Is(err, errForbidden) || err != nil && at.told {
+	if errors.Is(err, errForbidden) || err != nil && at.Told {
 		w.failed[key] = failure{time.Now(), err}
 	}
 	return err
@@ -265,7 +265,7 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 // asked is a server that is asked.
 type asked struct {
 	session.Server
-	told bool // the ensemble's configuration names it, and this client's does not
+	here bool // our session is connected to it
 }
 
 // hear asks every server what it is and who is connected to it, and the server that our session is connected to for the
@@ -274,8 +274,9 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 	h := &heard{sessions: map[int64]*Session{}, connected: map[int64]Session{}}
 	var peers []asked
 	standalone := false
+	here := live.At()
 	for _, p := range live.Servers() {
-		peers = append(peers, asked{Server: p})
+		peers = append(peers, asked{p, p == here})
 	}
 	w.meetAll(ctx, live, peers, h)
 	for _, at := range h.servers {
@@ -289,7 +290,7 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 	for i, p := range peers {
 		at := &h.servers[i]
 		leads := at.Mode == "leader" && time.Since(w.led) >= leaderEvery
-		if !p.Here && !leads {
+		if !p.here && !leads {
 			continue
 		}
 		var d *dump
@@ -304,7 +305,7 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 		if d.sets {
 			w.calibrate(live, d)
 		}
-		if p.Here {
+		if p.here {
 			h.owners, h.sessions = d.owners, d.sessions
 		}
 	}
@@ -330,7 +331,7 @@ func (w *words) meetAll(ctx context.Context, live *session.Session, peers []aske
 
 // meet asks one server what it is and who is connected to it.
 func (w *words) meet(ctx context.Context, live *session.Session, p asked, h *heard) Server {
-	at := Server{Name: Visible(p.Name), Here: p.Here, Connections: -1}
+	at := Server{Name: Visible(p.Name), Here: p.here, Connections: -1}
 	all := w.describe(ctx, live, p, h, &at)
 	n := 0
 	err := w.ask(ctx, live, p, "cons", h, func(r io.Reader) (err error) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the
@@ -209,7 +208,7 @@ func (d *Denied) Explain() plan.Explanation {
 	x := explain(d.Err)
 	if x.Detail == "" { // the library's own words, which are long
 		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
-		if failed, ok := errors.AsType[*session.OpError](d.Err); ok { // its hint is for programs; what follows says more
+		if failed, ok := errors.AsType[*recipes.OpError](d.Err); ok { // its hint is for programs; what follows says more
 			x.Detail = full(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}
 	}

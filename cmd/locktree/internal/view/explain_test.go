@@ -13,7 +13,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +57,7 @@ func TestExplain(t *testing.T) {
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.
-		&view.Denied{Err: &session.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
+		&view.Denied{Err: &recipes.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
 			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),

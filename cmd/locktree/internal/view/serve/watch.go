@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // Target is an ensemble to look at.
@@ -74,7 +73,12 @@ func Look(ctx context.Context, client *recipes.Client, patience time.Duration, f
 		if err != nil {
 			return err
 		}
-		if err = f(live); err == nil || !again || live.State() != session.StateLost {
+		if err = f(live); err == nil || !again {
+			return err
+		}
+		select {
+		case <-live.Done():
+		default:
 			return err
 		}
 	}

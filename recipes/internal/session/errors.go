@@ -13,8 +13,8 @@ var (
 	ErrClosed = errors.New("recipes: client closed")
 	// ErrLost: the session is over, or must be assumed to be. Final: ask Client.Session for the next one.
 	ErrLost = errors.New("recipes: session lost")
-	// ErrExpired: a server said that the session has expired, or silently handed out another. Always wrapped with ErrLost.
-	ErrExpired = errors.New("recipes: session expired")
+	// errExpired: a server said that the session has expired, or silently handed out another. Always wrapped with ErrLost.
+	errExpired = errors.New("recipes: session expired")
 	// ErrUnreachable: no server could be reached, or none granted a session, in the time allowed. The text lists the
 	// servers, each with the cause of its last failure.
 	ErrUnreachable = errors.New("recipes: ZooKeeper unreachable")
@@ -24,8 +24,9 @@ var (
 	// ErrReadOnly: a write on a client opened with Config.ReadOnly. It was not sent.
 	ErrReadOnly = errors.New("recipes: read-only client")
 	// ErrTooLarge: the request is larger than a ZooKeeper server reads (1,048,575 bytes). It was not sent: the server would
-	// drop the connection, and with it every other operation under way.
-	ErrTooLarge = errors.New("recipes: request too large")
+	// drop the connection, and with it every other operation under way. Or the server began a reply that is longer than
+	// Config.MaxReply. The connection was dropped. What is that long is a listing of very many children.
+	ErrTooLarge = errors.New("recipes: too large")
 	// ErrQuotaExceeded: the server's quota on a tree refused the write (code -125). It was not applied.
 	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
 	// ErrThrottled: the server shed the request (code -127). It was not applied; retry after a pause.
@@ -34,9 +35,6 @@ var (
 	ErrServer = errors.New("recipes: server error")
 	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
 	ErrProtocol = errors.New("recipes: protocol violation")
-	// ErrReplyTooLarge: the server began a reply that is longer than Config.MaxReply. The connection was dropped. What is that long
-	// is a listing of very many children.
-	ErrReplyTooLarge = errors.New("recipes: reply too large")
 	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
 	ErrCannotHeartbeat = errors.New("recipes: cannot heartbeat")
 	// errStaleProof: no write of this session was committed recently enough to start holding something.

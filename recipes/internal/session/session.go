@@ -57,10 +57,10 @@ type Session struct {
 
 	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
 	keepsWatches atomic.Bool          // a server does not know removeWatches
+	id           atomic.Int64         // 0 until it is granted
 	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
-	id       int64
 	password Secret // with the id it is all that is needed to resume the session, or to close it
 	timeout  time.Duration
 	state    State
@@ -95,11 +95,7 @@ func newSession(c *Client) *Session {
 }
 
 // ID returns the session's id, 0 before the servers have granted it.
-func (s *Session) ID() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id
-}
+func (s *Session) ID() int64 { return s.id.Load() }
 
 // Timeout returns the session timeout that the servers granted last; a reconnect may change it.
 func (s *Session) Timeout() time.Duration {
@@ -108,25 +104,18 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Stats returns what the session is doing now.
-func (s *Session) Stats() Stats {
-	on := s.hosts.current()
+// Stats returns what the session is doing now: tests look for what is left over.
+func (s *Session) Stats() (x Stats) {
+	on := s.At()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := Stats{Server: on.addr, Connections: s.links, Holds: len(s.holds)}
+	x = Stats{Server: on.Addr, Connections: s.links, Holds: len(s.holds)}
 	for _, slots := range s.slots {
 		x.Requests += len(slots)
 	}
 	for k, w := range s.watches {
 		for ; w != nil; w = w.next {
 			x.Watches = append(x.Watches, k.path)
-		}
-	}
-	if l := s.link; l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for k := range l.armed {
-			x.Armed = append(x.Armed, k.path)
 		}
 	}
 	return x
@@ -139,7 +128,6 @@ type Stats struct {
 	Requests    int      // the number of requests that no server has answered yet
 	Holds       int      // the number of paths held
 	Watches     []string // the nodes of Watches that are neither closed nor stopped, in no order
-	Armed       []string // the nodes of the watches set on the server, in no order
 }
 
 // State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
@@ -159,7 +147,7 @@ func (s *Session) State() State {
 // Done returns a channel that is closed when the session is lost.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil before Done is closed; then an error that wraps ErrLost and the cause: ErrExpired, ErrClosed, ErrAuth or
+// Err returns nil before Done is closed; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
 // the local deadline.
 func (s *Session) Err() error {
 	s.mu.Lock()
@@ -199,7 +187,7 @@ func (s *Session) lose(cause error) {
 	}
 	s.running.Add(1) // until everybody has been told
 	defer s.running.Done()
-	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.id), cause)
+	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
 	patience := politely
@@ -235,25 +223,26 @@ const politely = time.Second
 // made under the first would run.
 func (s *Session) granted(g grant, l *link) error {
 	s.mu.Lock()
-	pinned := s.id
+	pinned := s.ID()
 	switch {
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
 	case pinned != 0 && g.id == 0:
 		s.mu.Unlock()
-		s.lose(ErrExpired)
+		s.lose(errExpired)
 		return errOver
 	case pinned != 0 && g.id != pinned:
 		s.mu.Unlock()
-		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", ErrExpired, l.target.name, uint64(g.id)))
+		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", errExpired, l.target.Name, uint64(g.id)))
 		return errOver
 	case g.id == 0 || l.timeout < 10*time.Millisecond:
 		s.mu.Unlock()
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
 	}
 	s.hosts.granted(l.target) // before anybody else can find the link dead
-	s.id, s.password, s.timeout, s.answered = g.id, g.password, l.timeout, l.asked
+	s.id.Store(g.id)
+	s.password, s.timeout, s.answered = g.password, l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
@@ -310,7 +299,7 @@ func (s *Session) lost(l *link) {
 // refused ends the session: the servers rejected it or an identity for good.
 func (s *Session) refused(code int32) {
 	if code == jute.CodeSessionExpired {
-		s.lose(ErrExpired)
+		s.lose(errExpired)
 		return
 	}
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))
@@ -334,5 +323,5 @@ func (s *Session) shutdown(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Errorf("recipes: session 0x%x: close not confirmed (%s); its ephemeral nodes disappear within %v",
-		uint64(s.id), s.hosts.report(), s.timeout)
+		uint64(s.ID()), s.hosts.report(), s.timeout)
 }

@@ -47,21 +47,21 @@ func (s *tlsSource) next() (*tls.Config, error) {
 }
 
 // open makes one connection: dialling and TLS within ctx. It returns the certificate that we have shown to the server, if any.
-func (s *Session) open(ctx context.Context, t target) (net.Conn, *x509.Certificate, error) {
+func (s *Session) open(ctx context.Context, t Server) (net.Conn, *x509.Certificate, error) {
 	config, err := s.client.tls.next()
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := s.dial(ctx, t.addr)
+	conn, err := s.dial(ctx, t.Addr)
 	if err != nil || config == nil {
 		return conn, nil, err
 	}
 	config = config.Clone()
 	if config.ServerName == "" && !config.InsecureSkipVerify {
 		// Certificates carry the name as configured; what was dialled is one of its addresses.
-		config.ServerName, _, _ = net.SplitHostPort(t.name)
+		config.ServerName, _, _ = net.SplitHostPort(t.Name)
 	}
-	if t.told {
+	if t.Told {
 		config.Certificates, config.GetClientCertificate = nil, nil
 	}
 	var shown *x509.Certificate

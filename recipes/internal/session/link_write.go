@@ -58,14 +58,6 @@ func (l *link) number(c *call, frame []byte) int {
 	l.xid++
 	c.xid = l.xid
 	binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
-	if c.arms != nil { // now: an event that comes at once comes before the reply
-		for _, k := range c.arms.keys {
-			l.armed[k] = struct{}{}
-		}
-	}
-	if c.disarms != nil { // now: a read that is submitted later sets it again
-		delete(l.armed, *c.disarms)
-	}
 	l.calls.push(c)
 	return 4 + int(binary.BigEndian.Uint32(frame))
 }

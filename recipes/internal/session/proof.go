@@ -233,7 +233,7 @@ func (s *Session) lostAt() time.Time {
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
 func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
-	if s.id == 0 || s.state == StateLost {
+	if s.ID() == 0 || s.state == StateLost {
 		defer s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
@@ -309,7 +309,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	held = len(s.holds) > 0
 	now := s.read()
 	switch {
-	case s.id == 0:
+	case s.ID() == 0:
 		return 0, false
 	case held && !now.Before(s.proof.sent.after(s.timeout/6, s.slept)):
 		return s.timeout / 32, held

@@ -187,7 +187,7 @@ func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
 		require.Zero(t, s.Stats().Holds)
 		release()
 		release()
-		s.lose(ErrExpired)
+		s.lose(errExpired)
 		b := s.Batch()
 		b.Delete("/x")
 		require.ErrorIs(t, b.Offer(t.Context()), ErrLost)

@@ -16,10 +16,11 @@ import (
 	"time"
 )
 
-// target is one address to try: name as in Config.Servers, against which certificates are verified, and addr to dial.
-type target struct {
-	name, addr string
-	told       bool // not from Config.Servers: see Elsewhere
+// Server is one address of the ensemble.
+type Server struct {
+	Name string // as in Config.Servers, against which certificates are verified
+	Addr string // host:port, to dial: a name may stand for several
+	Told bool   // not from Config.Servers: somebody else said that it is there, so it gets no client certificate
 }
 
 // hosts are the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
@@ -31,7 +32,7 @@ type hosts struct {
 	pass  int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
 
 	mu      sync.Mutex
-	targets []target
+	targets []Server
 	at      int               // the present one
 	causes  map[string]string // why the last attempt at each name failed
 	trials  map[string]string // how far the last attempt at each has come
@@ -135,10 +136,10 @@ func newHosts(live context.Context, names []string, book *addressBook) *hosts {
 // next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
 // pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed.
 // Only stayConnected calls it, so nothing else changes targets and at.
-func (h *hosts) next(most time.Duration) (t target, pass int, first bool) {
+func (h *hosts) next(most time.Duration) (t Server, pass int, first bool) {
 	targets, at := h.targets, h.at+1
 	if h.pass < 0 || at == len(targets) {
-		var last target
+		var last Server
 		if len(targets) > 0 {
 			last = targets[h.at]
 		}
@@ -158,13 +159,13 @@ func (h *hosts) next(most time.Duration) (t target, pass int, first bool) {
 func (h *hosts) restart() { h.pass = -1 }
 
 // lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
-func (h *hosts) lookup(most time.Duration) []target {
-	found := make([][]target, len(h.names))
+func (h *hosts) lookup(most time.Duration) []Server {
+	found := make([][]Server, len(h.names))
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
 	for i, name := range h.names {
-		found[i] = []target{{name: name, addr: name}} // written before the goroutine below begins, which may overwrite it
+		found[i] = []Server{{Name: name, Addr: name}} // written before the goroutine below begins, which may overwrite it
 		host, port, err := net.SplitHostPort(name)
 		if _, noIP := netip.ParseAddr(host); h.book.resolve == nil || err != nil || noIP == nil {
 			continue
@@ -174,13 +175,13 @@ func (h *hosts) lookup(most time.Duration) []target {
 			if ips := h.book.addresses(ctx, host); len(ips) > 0 {
 				found[i] = found[i][:0]
 				for _, ip := range ips {
-					found[i] = append(found[i], target{name: name, addr: net.JoinHostPort(ip, port)})
+					found[i] = append(found[i], Server{Name: name, Addr: net.JoinHostPort(ip, port)})
 				}
 			}
 		})
 	}
 	wg.Wait()
-	var all []target
+	var all []Server
 	for _, t := range found {
 		all = append(all, t...)
 	}
@@ -222,15 +223,15 @@ func (b *addressBook) failure(host string) string {
 	return ""
 }
 
-// current is the target that next returned last.
-func (h *hosts) current() target {
+// current is the server that next returned last.
+func (h *hosts) current() Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.targets[h.at]
 }
 
 // all lists the addresses of the present pass.
-func (h *hosts) all() []target {
+func (h *hosts) all() []Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.targets)
@@ -244,29 +245,29 @@ func (h *hosts) size() int {
 }
 
 // blame remembers why the last attempt at a server failed, and logs it unless the attempt before failed for the same reason.
-func (h *hosts) blame(t target, cause string) {
+func (h *hosts) blame(t Server, cause string) {
 	h.mu.Lock()
-	before := h.causes[t.name]
-	h.causes[t.name] = cause
+	before := h.causes[t.Name]
+	h.causes[t.Name] = cause
 	h.mu.Unlock()
 	if cause != before {
-		h.book.log.write(slog.LevelWarn, "no connection", "server", t.name, "cause", cause)
+		h.book.log.write(slog.LevelWarn, "no connection", "server", t.Name, "cause", cause)
 	}
 }
 
 // granted forgets why earlier attempts at a server failed: the next failure is news, also one for the same reason.
-func (h *hosts) granted(t target) {
+func (h *hosts) granted(t Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.causes, t.name)
-	h.trials[t.name] = "it granted the session"
+	delete(h.causes, t.Name)
+	h.trials[t.Name] = "it granted the session"
 }
 
 // trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
-func (h *hosts) trying(t target, stage string) {
+func (h *hosts) trying(t Server, stage string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.trials[t.name] = stage
+	h.trials[t.Name] = stage
 }
 
 // report lists the servers, each with its last cause: the body of ErrUnreachable's text.

@@ -62,6 +62,22 @@ type Client struct {
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
 
+// Source hands out sessions to package inspect, which package recipes imports. It is a *recipes.Client, which embeds a SourceFunc, or a
+// Client in tests. An interface that inspect could name would need an exported method, and show programs what is below their Session.
+type Source interface {
+	handOut(ctx context.Context) (*Session, error)
+}
+
+// SourceFunc is a Source.
+type SourceFunc func(ctx context.Context) (*Session, error)
+
+func (f SourceFunc) handOut(ctx context.Context) (*Session, error) { return f(ctx) }
+
+func (c *Client) handOut(ctx context.Context) (*Session, error) { return c.Session(ctx) }
+
+// Live returns the live session of a source.
+func Live(ctx context.Context, from Source) (*Session, error) { return from.handOut(ctx) }
+
 // dialling is one attempt at a new session, shared by all who wait for it.
 type dialling struct {
 	done    chan struct{}

@@ -19,7 +19,7 @@ type link struct {
 	s       *Session
 	conn    net.Conn
 	raw     *rawWriter
-	target  target
+	target  Server
 	asked   stamp // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
@@ -32,12 +32,11 @@ type link struct {
 	calls   callQueue // submitted, not answered, in the order in which servers answer them
 	turned  time.Time // when the first of calls became that, if others were before it
 	pinger  *time.Timer
-	goodbye *time.Timer           // bounds the wait for the answer to closeSession, once that is submitted
-	pings   []stamp               // written, not answered, oldest first: servers answer them in order
-	touches []stamp               // send times of some of the frames written, oldest first; see touch
-	armed   map[watchKey]struct{} // the watches set on the server
-	outbox  []byte                // frames to be written
-	writing bool                  // some goroutine is writing the outbox
+	goodbye *time.Timer // bounds the wait for the answer to closeSession, once that is submitted
+	pings   []stamp     // written, not answered, oldest first: servers answer them in order
+	touches []stamp     // send times of some of the frames written, oldest first; see touch
+	outbox  []byte      // frames to be written
+	writing bool        // some goroutine is writing the outbox
 
 	gathering bool      // some goroutine is about to write it; see gather
 	hasty     time.Time // nobody gathers before this time
@@ -51,10 +50,10 @@ const (
 	linkDead
 )
 
-func newLink(s *Session, conn net.Conn, t target, asked stamp, timeout time.Duration) *link {
+func newLink(s *Session, conn net.Conn, t Server, asked stamp, timeout time.Duration) *link {
 	return &link{
 		s: s, conn: conn, raw: newRawWriter(conn), target: t, asked: asked, timeout: timeout,
-		r: bufio.NewReaderSize(conn, 16<<10), armed: map[watchKey]struct{}{},
+		r:      bufio.NewReaderSize(conn, 16<<10),
 		answer: asked, touches: []stamp{asked}, // the connect request is the first answered frame
 	}
 }

@@ -23,7 +23,7 @@ func (k *watchKey) watcherType() int32 {
 	return 2
 }
 
-// Watch tells one caller when to read one node again; see Session.GetW.
+// Watch tells one caller when to read one node again; see Session.GetCalled.
 type Watch struct {
 	s    *Session
 	key  watchKey
@@ -52,7 +52,7 @@ func (w *Watch) Path() string { return w.key.path }
 func (w *Watch) OfChildren() bool { return w.key.child }
 
 // Stop ends the watch without closing C. Whoever gets a watch must stop it, whether it has fired or not; stopping it again
-// does nothing. The watch on the server stays, and the next GetW of that path shares it.
+// does nothing. The watch on the server stays, and the next one of that node shares it.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -130,26 +130,17 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 	}
 }
 
-// GetW is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
+// GetCalled is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
 // zk.ErrNoNode, the watch is nil and nothing is left behind. All callers share one server-side watch per path.
-func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	return s.GetCalled(ctx, path, nil)
-}
-
-// GetCalled is GetW for a caller without a waiting goroutine. If call is not nil, it is called once, when C would be closed. That
-// may happen before GetCalled returns, and on the goroutine that reads from the server, so call must return at once. After
-// Stop it may still be called once.
+//
+// If call is not nil, it is called once instead of closing C. That may happen before GetCalled returns, and on the goroutine that
+// reads from the server, so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	r, w, err := s.watched(ctx, readData(path), call)
 	return r.data, r.stat, w, err
 }
 
-// ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
-func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	return s.ChildrenCalled(ctx, path, nil)
-}
-
-// ChildrenCalled is ChildrenW with a call, as with GetCalled.
+// ChildrenCalled is Children plus a watch on the list of children and the node's deletion, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
 	r, w, err := s.watched(ctx, readList(path), call)
 	return r.names, r.stat, w, err
@@ -167,7 +158,7 @@ func (s *Session) watched(ctx context.Context, o *op, call func()) (*reply, *Wat
 	return r, w, err
 }
 
-// SetWatches watches the data of some nodes as GetW does, and the lists of children of others as ChildrenW does, in one
+// SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does, in one
 // request that reads nothing. The watches come in that order, each with a call as by GetCalled. One whose node is missing, or was
 // changed behind the zxid since, fires at once. ZooKeeper's clients restore their watches with this request after a reconnect
 // (DataTree.setWatches).

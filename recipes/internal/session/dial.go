@@ -37,7 +37,7 @@ func (s *Session) stayConnected() {
 const settled = time.Second
 
 // connect makes one attempt at a server: dialling, TLS and the connect request. It returns nil if the session is not granted.
-func (s *Session) connect(t target, pass int) *link {
+func (s *Session) connect(t Server, pass int) *link {
 	ctx, cancel := context.WithTimeout(s.live, s.budget(pass))
 	defer cancel()
 	s.hosts.trying(t, "still connecting")
@@ -57,9 +57,9 @@ func (s *Session) connect(t target, pass int) *link {
 }
 
 // handshake asks a server for the session: a new one at first, then always the same.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t target) (*link, error) {
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server) (*link, error) {
 	s.mu.Lock()
-	say := connectFrame(s.Zxid(), s.timeout, s.id, []byte(s.password))
+	say := connectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
 	var answer grant
 	asked := s.clock.now()
@@ -95,7 +95,7 @@ func hangUp(conn net.Conn) {
 }
 
 // blame notes why there is no connection to a server, unless that is because the session is over.
-func (s *Session) blame(t target, cause string) {
+func (s *Session) blame(t Server, cause string) {
 	if s.Err() == nil {
 		s.hosts.blame(t, cause)
 	}

@@ -272,14 +272,14 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	require.NoError(t, err)
 	ask := func(at Server) string {
 		var answer []byte
-		require.NoError(t, s.Ask(t.Context(), at, "ruok", func(r io.Reader) (err error) {
+		require.NoError(t, s.Aside(t.Context(), at, []byte("ruok"), func(r io.Reader) (err error) {
 			answer, err = io.ReadAll(r)
 			return err
 		}))
 		return string(answer)
 	}
 	before := shown.Load()
-	require.Equal(t, "imok", ask(Elsewhere("zk1:2999")))
+	require.Equal(t, "imok", ask(Server{Name: "zk1:2999", Addr: "zk1:2999", Told: true}))
 	require.Equal(t, before, shown.Load())
 	require.Equal(t, "imok", ask(s.Servers()[0]))
 	require.Equal(t, before+1, shown.Load(), "one that is listed does")

@@ -43,6 +43,16 @@ func (s *Session) mustCreate(t *testing.T, path string, flags int32) string {
 	return created
 }
 
+// GetW is GetCalled with a channel.
+func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
+	return s.GetCalled(ctx, path, nil)
+}
+
+// ChildrenW is ChildrenCalled with a channel.
+func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
+	return s.ChildrenCalled(ctx, path, nil)
+}
+
 // present is the connection of now.
 func (s *Session) present() *link {
 	s.mu.Lock()

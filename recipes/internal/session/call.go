@@ -2,17 +2,13 @@ package session
 
 // call is a request and its result.
 type call struct {
-	op      int32
-	xid     int32 // set when it is submitted, as are sent, touched and next
-	path    string
-	arms    *setWatches // what setWatches watches
-	disarms *watchKey   // what removeWatches removes
-	ops     int         // of a transaction: the number of its operations
-	watch   bool        // a read that sets a watch
-	prompt  bool        // it is written at once; see link.gather
-	lane    lane        // in which it waits for a slot
-	slot    bool        // it occupies one of its lane
-	told    bool        // done is closed, or about to be; guarded by the link's mu
+	op     int32
+	xid    int32 // set when it is submitted, as are sent, touched and next
+	ops    int   // of a transaction: the number of its operations
+	prompt bool  // it is written at once; see link.gather
+	lane   lane  // in which it waits for a slot
+	slot   bool  // it occupies one of its lane
+	told   bool  // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched stamp
 	next          *call // the one submitted after it

@@ -32,7 +32,7 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	n := len(e.B) - start - 4
 	if n > maxRequest {
-		return nil, s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
+		return nil, s.refuse(o, fmt.Errorf("%w: a request of %d bytes; servers read up to %d", ErrTooLarge, n, maxRequest), "")
 	}
 	binary.BigEndian.PutUint32(e.B[start:], uint32(n))
 	return e.B, nil

@@ -90,9 +90,7 @@ func (o *op) call() *call {
 
 // ask makes c a request of the operation.
 func (o *op) ask(c *call) {
-	c.op, c.path, c.watch, c.ops, c.prompt = o.code, o.path, o.watch, len(o.ops), o.prompt
-	c.arms, _ = o.request.(*setWatches)
-	c.disarms, _ = o.request.(*watchKey)
+	c.op, c.ops, c.prompt = o.code, len(o.ops), o.prompt
 	switch c.lane = o.lane; {
 	case c.lane != laneAny:
 	case o.code == jute.OpGetChildren2:

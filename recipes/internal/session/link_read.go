@@ -127,16 +127,8 @@ func (l *link) reply(body []byte) error {
 	if l.calls.pop(); l.calls.first != nil {
 		l.turned = time.Now()
 	}
-	if c.arms != nil && r.code != 0 {
-		for _, k := range c.arms.keys {
-			delete(l.armed, k)
-		}
-	}
-	if c.watch && r.code == 0 {
-		l.armed[watchKey{c.path, c.op == jute.OpGetChildren2}] = struct{}{}
-	}
 	l.mu.Unlock()
-	if c.disarms != nil && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
+	if c.op == jute.OpRemoveWatches && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
 		l.s.keepsWatches.Store(true)
 	}
 	if r.zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
@@ -205,8 +197,8 @@ func (l *link) acked(sent stamp) {
 	l.s.acked(sent)
 }
 
-// event removes the watches that an event uses up from armed, as the server has done on its side, and reports them as fired.
-// The creation of a node uses up none: we never watch a node that is missing.
+// event reports the watches that an event uses up as fired. The creation of a node uses up none: we never watch a node that is
+// missing.
 func (l *link) event(body []byte) error {
 	kind, path, err := checkEvent(body)
 	if err != nil {
@@ -223,9 +215,6 @@ func (l *link) event(body []byte) error {
 		keys = []watchKey{{path, false}, {path, true}}
 	}
 	for _, k := range keys {
-		l.mu.Lock()
-		delete(l.armed, k)
-		l.mu.Unlock()
 		l.s.fired(k, t)
 	}
 	return nil

@@ -3,6 +3,8 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -222,6 +224,54 @@ func parseGrant(body []byte) (grant, error) {
 	return g, nil
 }
 
+// connectFrame is a connect request, for a new session if id is 0.
+func connectFrame(zxid int64, timeout time.Duration, id int64, password []byte) []byte {
+	e := newEncoder(make([]byte, 4, 64))
+	e.Int32(0) // protocol version
+	e.Int64(zxid)
+	e.Int32(int32(timeout / time.Millisecond))
+	e.Int64(id)
+	e.Buffer(password)
+	e.Bool(false)                                       // not read-only
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4)) //nolint:gosec // 45
+	return e.B
+}
+
+// newPassword is sent for a session that has none yet.
+var newPassword = make([]byte, 16)
+
+// closing appends a closeSession to frames.
+func closing(frames []byte, xid int32) []byte {
+	e := newEncoder(append(frames, 0, 0, 0, 8))
+	e.Int32(xid)
+	e.Int32(jute.OpCloseSession)
+	return e.B
+}
+
+// readGrant reads the answer to a connect request.
+func readGrant(r io.Reader) (grant, error) {
+	body, err := readSmall(r)
+	if err != nil {
+		return grant{}, err
+	}
+	return parseGrant(body)
+}
+
+// readSmall reads a frame as short as the answer to a connect request.
+func readSmall(r io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head)
+	if n < replyHeader || n > maxConnectReply {
+		return nil, explainLength([4]byte(head), maxConnectReply)
+	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
 // explainLength turns four bytes that are not a frame length into an error that names what is probably listening there.
 func explainLength(head [4]byte, max int) error {
 	n := int64(int32(binary.BigEndian.Uint32(head[:])))
@@ -231,7 +281,7 @@ func explainLength(head [4]byte, max int) error {
 	case head[0] == 0x15 && head[1] == 0x03:
 		return fmt.Errorf("%w: it answers with a TLS alert: this is a TLS port; connect with TLS", ErrProtocol)
 	case n > int64(max) && max != maxConnectReply:
-		return fmt.Errorf("%w: it is %d bytes long, and this client reads up to %d (Config.MaxReply)", ErrReplyTooLarge, n, max)
+		return fmt.Errorf("%w: a reply of %d bytes; this client reads up to %d (Config.MaxReply)", ErrTooLarge, n, max)
 	default:
 		return fmt.Errorf("%w: it sent a frame length of %d (% x), allowed are %d to %d", ErrProtocol, n, head, replyHeader, max)
 	}

@@ -49,7 +49,7 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 		<-list.C()
 		require.Equal(t, zk.EventNodeDeleted, data.Event())
 		synctest.Wait()
-		require.Empty(t, s.Stats().Armed)
+		require.Zero(t, watchesOn(t, s))
 		require.Empty(t, s.watches)
 	})
 }
@@ -88,7 +88,7 @@ func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.Nil(t, w)
 		require.Empty(t, s.watches)
-		require.Empty(t, s.Stats().Armed)
+		require.Zero(t, watchesOn(t, s))
 	})
 }
 
@@ -116,13 +116,13 @@ func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 			return all
 		}
 		require.Equal(t, []zk.EventType{0, zk.EventNodeDataChanged, zk.EventNodeDeleted, 0, zk.EventNodeChildrenChanged}, events())
-		require.ElementsMatch(t, []string{"/same", "/list"}, s.Stats().Armed)
+		require.Equal(t, 2, watchesOn(t, s), "of what was the same")
 		require.NoError(t, srv.Set("/list", []byte("x")))
 		require.Zero(t, events()[3], "data are no children")
 		require.NoError(t, srv.Delete("/list"))
 		require.NoError(t, srv.Set("/same", []byte("x")))
 		require.Equal(t, []zk.EventType{zk.EventNodeDataChanged, zk.EventNodeDataChanged, zk.EventNodeDeleted, zk.EventNodeDeleted, zk.EventNodeChildrenChanged}, events())
-		require.Empty(t, s.Stats().Armed)
+		require.Zero(t, watchesOn(t, s))
 		require.Empty(t, s.watches)
 
 		_, err = s.SetWatches(t.Context(), 0, []string{"/same"}, []string{"no path"}, nil)
@@ -270,7 +270,7 @@ func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zoo
 			require.NoError(t, srv.Delete(fmt.Sprintf("/burst/%d", i)))
 		}
 		srv.Expire(s.ID())
-		require.ErrorIs(t, <-told, ErrExpired)
+		require.ErrorIs(t, <-told, errExpired)
 		deleted := 0
 		for _, w := range watches {
 			<-w.C()
@@ -340,7 +340,7 @@ func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
 // watchesOn is how many watches the server of s has, of all sessions.
 func watchesOn(t *testing.T, s *Session) (n int) {
 	t.Helper()
-	require.NoError(t, s.Ask(t.Context(), s.Servers()[0], "mntr", func(r io.Reader) error {
+	require.NoError(t, s.Aside(t.Context(), s.At(), []byte("mntr"), func(r io.Reader) error {
 		text, err := io.ReadAll(r)
 		_, count, _ := strings.Cut(string(text), "zk_watch_count\t")
 		n, _ = strconv.Atoi(strings.Fields(count)[0])
@@ -373,7 +373,7 @@ func TestARemovedWatchIsOffTheServer(t *testing.T) {
 		beside.Remove()
 		time.Sleep(time.Second)
 		require.Equal(t, map[string]int{"removeWatches": 1}, srv.Counts().ByOp)
-		require.Equal(t, []string{"/a"}, s.Stats().Armed, "that of the children")
+		require.Equal(t, 2, watchesOn(t, s), "that of the children, and the other session's")
 		require.NoError(t, srv.Set("/a", nil))
 		<-theirs.C()
 		require.NoError(t, srv.Create("/a/b", nil))
@@ -381,7 +381,6 @@ func TestARemovedWatchIsOffTheServer(t *testing.T) {
 		require.Equal(t, zk.EventNodeChildrenChanged, list.Event())
 		require.Equal(t, 1, srv.SessionCounts(s.ID()).WatchEvents, "none for the data")
 		require.Zero(t, watchesOn(t, s))
-		require.Empty(t, s.Stats().Armed)
 		require.NoError(t, s.Err())
 	})
 }
@@ -426,7 +425,7 @@ func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeDataChanged, later.Event())
 		require.Equal(t, 1, srv.Counts().ByOp["removeWatches"])
-		require.Empty(t, s.Stats().Armed)
+		require.Zero(t, watchesOn(t, s))
 	})
 }
 

@@ -51,7 +51,7 @@ func hostsOf(names []string, resolve func(context.Context, string) ([]string, er
 func TestEachAddressIsTriedOnceAPass(t *testing.T) {
 	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
 	for pass := range 4 {
-		seen := map[target]bool{}
+		seen := map[Server]bool{}
 		for i := range 3 {
 			server, at, first := h.next(0)
 			require.Equal(t, pass, at)
@@ -84,19 +84,19 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 		}
 		return nil, errors.New("no such host")
 	})
-	pass := func(n int) (all []target) {
+	pass := func(n int) (all []Server) {
 		for range n {
 			t, _, _ := h.next(0)
 			all = append(all, t)
 		}
 		return all
 	}
-	require.ElementsMatch(t, []target{
-		{name: "pods:2181", addr: "10.0.0.1:2181"}, {name: "pods:2181", addr: "10.0.0.2:2181"},
-		{name: "gone:2181", addr: "gone:2181"}, {name: "127.0.0.1:2181", addr: "127.0.0.1:2181"},
+	require.ElementsMatch(t, []Server{
+		{Name: "pods:2181", Addr: "10.0.0.1:2181"}, {Name: "pods:2181", Addr: "10.0.0.2:2181"},
+		{Name: "gone:2181", Addr: "gone:2181"}, {Name: "127.0.0.1:2181", Addr: "127.0.0.1:2181"},
 	}, pass(4))
 	answers["pods"] = []string{"10.0.0.9"}
-	require.Contains(t, pass(3), target{name: "pods:2181", addr: "10.0.0.9:2181"})
+	require.Contains(t, pass(3), Server{Name: "pods:2181", Addr: "10.0.0.9:2181"})
 }
 
 // Name servers are behind the network that has just cut us off. A headless service of Kubernetes without a ready pod has no
@@ -128,11 +128,11 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			fails = c.err
 			start := time.Now()
 			server, _, _ := h.next(c.most)
-			require.Equal(t, c.want, server.addr, c.err)
+			require.Equal(t, c.want, server.Addr, c.err)
 			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
 		}
 		server, _, _ := newHosts(t.Context(), []string{"pod:2181"}, book).next(0)
-		require.Equal(t, "10.0.0.1:2181", server.addr, "the next session of the client knows them too")
+		require.Equal(t, "10.0.0.1:2181", server.Addr, "the next session of the client knows them too")
 		require.Contains(t, h.report(), "(lookup pod: no such host; tried at its last addresses)")
 		fails = nil
 		h.next(0)
@@ -171,7 +171,7 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	s.hosts = hostsOf(c.servers, nil)
 	s.hosts.next(0)
 	require.Equal(t, time.Second, s.budget(0), "Dial waits")
-	s.id = 7
+	s.id.Store(7)
 	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
 	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
 	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")

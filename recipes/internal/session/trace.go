@@ -18,14 +18,14 @@ const (
 // Event is what Config.Trace receives.
 type Event struct {
 	Type    EventType
-	Session *Session
+	Session int64 // its id
 	Took    time.Duration
 	Err     error
 }
 
 // trace calls Config.Trace, unless no server has granted the session yet; mu is held.
 func (s *Session) trace(what EventType, took time.Duration, err error) {
-	if f := s.client.cfg.Trace; f != nil && s.id != 0 {
-		f(Event{what, s, took, err})
+	if f, id := s.client.cfg.Trace, s.ID(); f != nil && id != 0 {
+		f(Event{what, id, took, err})
 	}
 }

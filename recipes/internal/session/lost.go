@@ -17,7 +17,7 @@ func (s *Session) Gone() bool {
 	case <-s.ended:
 		return true
 	default:
-		return errors.Is(s.Err(), ErrExpired)
+		return errors.Is(s.Err(), errExpired)
 	}
 }
 
@@ -31,7 +31,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	defer cancel()
 	defer context.AfterFunc(s.live, cancel)()
 	lost.mu.Lock()
-	say := connectFrame(s.Zxid(), time.Millisecond, lost.id, []byte(lost.password))
+	say := connectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
 	lost.mu.Unlock()
 	xid := int32(1)
 	for _, a := range s.client.cfg.Auth { // servers that insist on an identity take no closeSession without it
@@ -42,7 +42,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 		binary.BigEndian.PutUint32(frame[4:], uint32(xid))
 		say, xid = append(say, frame...), xid+1
 	}
-	return s.aside(ctx, s.hosts.current(), closing(say, xid), func(r io.Reader) error {
+	return s.Aside(ctx, s.At(), closing(say, xid), func(r io.Reader) error {
 		g, err := readGrant(r)
 		if err != nil || g.id == 0 { // it has expired
 			return err

@@ -97,8 +97,8 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 				require.NoError(t, err)
 				_, _, err = s.Children(t.Context(), "/a")
 				if name == "length beyond maximum" {
-					require.ErrorIs(t, err, ErrReplyTooLarge)
-					require.ErrorContains(t, err, "it is 16777217 bytes long, and this client reads up to 16777216 (Config.MaxReply)")
+					require.ErrorIs(t, err, ErrTooLarge)
+					require.ErrorContains(t, err, "a reply of 16777217 bytes; this client reads up to 16777216 (Config.MaxReply)")
 				} else {
 					require.ErrorIs(t, err, ErrProtocol)
 				}
@@ -237,7 +237,7 @@ func TestReconnectIsPaced(t *testing.T) {
 				s.lose(errors.New("enough"))
 				<-s.joined
 				pause := time.Second
-				if s.id != 0 {
+				if s.ID() != 0 {
 					pause = 40 * time.Second / 64
 				}
 				require.Zero(t, dials[1].Sub(dials[0]), "the other server is tried at once")
@@ -300,10 +300,11 @@ func TestSecretsInNoErrorOrLog(t *testing.T) {
 
 func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next grant closed a closed channel
 	synctest.Test(t, func(t *testing.T) {
-		_, s := open(t, zktest.Start(t), func(c *Config) {
+		var s *Session
+		_, s = open(t, zktest.Start(t), func(c *Config) {
 			c.Trace = func(e Event) { // in the midst of a grant, with the session's mutex held
-				if e.Type == EventConnected && e.Session.links <= 3 {
-					l := e.Session.link
+				if e.Type == EventConnected && s.links <= 3 {
+					l := s.link
 					go l.fail(errSilent)
 					for over := false; !over; runtime.Gosched() {
 						l.mu.Lock()

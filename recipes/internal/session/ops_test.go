@@ -119,7 +119,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"unknown code":     {zktest.Fail(-999), OutcomeUnknown, ErrServer, false},
 		"read-only server": {zktest.Fail(-119), OutcomeDefinite, ErrServer, false},
 		"exists":           {zktest.Fail(zktest.CodeNodeExists), OutcomeDefinite, zk.ErrNodeExists, false},
-		"expired":          {zktest.Fail(zktest.Code(jute.CodeSessionExpired)), OutcomeDefinite, ErrExpired, false},
+		"expired":          {zktest.Fail(zktest.Code(jute.CodeSessionExpired)), OutcomeDefinite, errExpired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

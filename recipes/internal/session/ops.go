@@ -28,14 +28,15 @@ func remove(path string, version int32) *op {
 	return &op{name: "delete", code: jute.OpDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
 }
 
+// The operations are those of recipes.Session, which says more of them.
+
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := s.run(ctx, readData(path))
 	return r.data, r.stat, err
 }
 
-// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer anybody. Later ones
-// require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that it does.
+// Exists returns a node's stat, nil when there is no such node.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return existing(s.run(ctx, readStat(path)))
 }
@@ -47,56 +48,51 @@ func existing(r *reply, err error) (*zk.Stat, error) {
 	return r.stat, err
 }
 
-// Children returns the names (not paths) of a node's children, in no particular order, and its stat.
+// Children returns the names of a node's children, and its stat.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := s.run(ctx, readList(path))
 	return r.names, r.stat, err
 }
 
-// GetACL returns a node's ACL as the server stored it, and its stat.
+// GetACL returns a node's ACL, and its stat.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := s.run(ctx, readACL(path))
 	return r.acl, r.stat, err
 }
 
-// SetACL replaces a node's ACL. version must equal Stat.Aversion; -1 matches any.
+// SetACL replaces a node's ACL, if its Aversion is version, or that is -1.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, &op{name: "setACL", code: jute.OpSetACL, path: path, request: &setACL{acl, version}})
 	return r.stat, err
 }
 
-// Create creates a node and returns its path, which zk.FlagSequence makes longer. flags: 0, zk.FlagEphemeral,
-// zk.FlagSequence or both. The parent must exist. Containers are refused: they need an opcode of their own, without which the
-// server creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
+// Create creates a node and returns its path. Containers are refused: they need an opcode of their own, without which the server
+// creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	r, err := s.run(ctx, &op{name: "create", code: jute.OpCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
 	return r.path, err
 }
 
-// Set replaces a node's data. version must equal Stat.Version; -1 matches any.
+// Set replaces a node's data, if its Version is version, or that is -1.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, write(path, data, version))
 	return r.stat, err
 }
 
-// Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
-// the parent.
+// Delete deletes a node without children, if its Version is version, or that is -1.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
 	_, err := s.run(ctx, remove(path, version))
 	return err
 }
 
-// Multi applies all operations or none: *zk.CreateRequest (no container, no TTL), *zk.SetDataRequest,
-// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
-// or that it was rolled back, and the error's Path is that of the first operation that failed.
+// Multi applies all operations or none.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	r, err := s.run(ctx, &op{name: "multi", code: jute.OpMulti, ops: ops})
 	return r.results, err
 }
 
-// Sync makes the server this session is connected to catch up with its leader, for reads that follow. It is NOT a
-// quorum operation: an isolated leader answers it (ZOOKEEPER-1675).
+// Sync makes the server that the session is connected to catch up with its leader, for reads that follow.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	_, err := s.run(ctx, &op{name: "sync", code: jute.OpSync, path: path, read: true})
 	return err

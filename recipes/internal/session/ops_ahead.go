@@ -1,0 +1,67 @@
+package session
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Reads are reads to be sent together, by their paths.
+type Reads struct{ Get, GetACL, Exists []string }
+
+// Ahead is a session with reads that were sent before they are asked for: many of them in one write, and answered while the
+// caller is busy with the first. Whatever was not sent ahead is sent when it is asked for, so an Ahead answers every read, and its
+// errors and retries are those of the session. One with reads is for one goroutine.
+//
+// An answer may be as old as its request: nobody may read ahead what it writes in between.
+type Ahead struct {
+	*Session
+	sent []*Reply // and not asked for yet, in order
+}
+
+// ReadAhead sends reads.
+func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
+	b := s.Batch()
+	for _, path := range reads.Get {
+		b.add(readData(path))
+	}
+	for _, path := range reads.GetACL {
+		b.add(readACL(path))
+	}
+	for _, path := range reads.Exists {
+		b.add(readStat(path))
+	}
+	if b.Send(ctx) != nil { // each is sent when it is asked for, and has the error then
+		return Ahead{Session: s}
+	}
+	return Ahead{s, b.replies}
+}
+
+// Get is Session.Get.
+func (a *Ahead) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	r, err := a.take(ctx, readData(path))
+	return r.data, r.stat, err
+}
+
+// GetACL is Session.GetACL.
+func (a *Ahead) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	r, err := a.take(ctx, readACL(path))
+	return r.acl, r.stat, err
+}
+
+// Exists is Session.Exists.
+func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
+	return existing(a.take(ctx, readStat(path)))
+}
+
+// take waits for a read. An answer is given once.
+func (a *Ahead) take(ctx context.Context, o *op) (*reply, error) {
+	for i, r := range a.sent {
+		if r.op == o.code && r.o.path == o.path {
+			copy(a.sent[1:], a.sent[:i]) // none, if they are asked for in order
+			a.sent = a.sent[1:]
+			return a.await(ctx, o, &r.call)
+		}
+	}
+	return a.run(ctx, o)
+}
