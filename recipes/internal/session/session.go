@@ -202,17 +202,19 @@ func (s *Session) lose(cause error) {
 	// With mu released: the callbacks may ask this session for its state, or release what they hold.
 	close(s.done)
 	s.end()
-	// Before anything below tells the servers: as soon as they know, a rival may be granted.
+	defer func() { // also if a callback panics: a link that lived on would be pinged, and so keep all locks held
+		s.fireAll(zk.EventNotWatching)
+		if l != nil {
+			l.leave(err, patience)
+		}
+		s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
+	}()
+	// Before anything tells the servers: as soon as they know, a rival may be granted.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)
 		}
 	}
-	s.fireAll(zk.EventNotWatching)
-	if l != nil {
-		l.leave(err, patience)
-	}
-	s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 }
 
 // politely is how long an ended session may take to send its closeSession and see it answered, unless Close waits for that on

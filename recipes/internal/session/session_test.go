@@ -381,6 +381,28 @@ func TestLoseIsFinal(t *testing.T) {
 	})
 }
 
+// The link lived on, and was pinged: the servers kept what was held for ever.
+func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		_, err := s.Hold(t.Context(), func(error) { panic("of a callback") }, s.mustCreate(t, "/held", zk.FlagEphemeral))
+		require.NoError(t, err)
+		_, _, w, err := s.GetW(t.Context(), "/held")
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "of a callback", func() { s.lose(errors.New("lost")) })
+		defer func() { // else Close waits for it
+			if l := s.present(); l != nil {
+				l.fail(errOver)
+			}
+		}()
+		time.Sleep(time.Minute)
+		require.Empty(t, srv.Sessions(), "it has expired")
+		require.Equal(t, zk.EventNotWatching, w.Event())
+		<-s.joined
+	})
+}
+
 func TestSessionWaitObeysContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
