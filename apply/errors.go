@@ -254,6 +254,7 @@ type NodeError struct {
 	Path    string
 	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "set the access list of"
 	Why     string // what the answer means: a clause
+	Named   bool   // Why says who the servers take us for
 	Written string // as in [plan.Explanation]
 	Next    string // what to do: sentences
 	Err     error

@@ -39,7 +39,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.client), ", "), perm, at)
+		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.client), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -206,15 +207,18 @@ func (d *Denied) Unwrap() error { return d.Err }
 // Explain adds whom the servers take us for to what the error says itself.
 func (d *Denied) Explain() plan.Explanation {
 	x := explain(d.Err)
+	node, _ := errors.AsType[*apply.NodeError](d.Err)
+	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long
 		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
 		if failed, ok := errors.AsType[*recipes.OpError](d.Err); ok { // its hint is for programs; what follows says more
+			named = true
 			x.Detail = full(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}
 	}
 	said := x.Text()
 	var parts []string
-	if !strings.Contains(said, "we (") && !strings.Contains(said, "we are "+strings.Join(d.Who, ", ")) && !strings.Contains(said, "connected as "+strings.Join(d.Who, ", ")) {
+	if !named {
 		parts = append(parts, "The servers see this connection as "+strings.Join(d.Who, ", ")+".")
 	}
 	switch {

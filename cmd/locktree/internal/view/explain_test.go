@@ -89,6 +89,19 @@ func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
 	require.Contains(t, x.Detail, "all 3 access lists")
 }
 
+// An error named them as "digest:x and digest:y", and the command, which looked for "digest:x, digest:y" in it, named them again.
+func TestWhoWeAreIsSaidOnce(t *testing.T) {
+	who := []string{"digest:x", "digest:y"}
+	for _, err := range []error{
+		&recipes.OpError{Op: "get", Path: "/n", Err: errors.New("permission denied: needs READ on /n; connected as digest:x and digest:y")},
+		&apply.NodeError{Path: "/n", Op: "set", Why: "we (digest:x, digest:y) do not have WRITE on /n", Next: "Connect with an identity that has it.", Named: true},
+		&apply.NodeError{Path: "/n", Op: "read", Why: "we do not have READ on it", Next: "Connect with an identity that has it."},
+	} {
+		x := (&view.Denied{Err: err, Who: who}).Explain()
+		require.Equal(t, 1, strings.Count(x.Text(), "digest:y"), x.Text())
+	}
+}
+
 // "kind: " was taken out of the middle of a sentence: "lock is of another /t/ledger".
 func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 	for text, want := range map[string]string{
