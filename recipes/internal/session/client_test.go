@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,30 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The timer that pings was stopped, and not waited for.
+func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: zktest.Start(t).DialContext}, seam.Seams{Slept: func() time.Duration {
+			if strings.Contains(string(debug.Stack()), "(*link).ping") {
+				close(begun)
+				<-goOn
+			}
+			return 0
+		}})
+		require.NoError(t, err)
+		c.session, err = c.connect(t.Context())
+		require.NoError(t, err)
+		<-begun
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close() }()
+		time.Sleep(time.Minute)
+		require.Empty(t, closed)
+		close(goOn)
+		require.NoError(t, <-closed)
+	})
 }
 
 // A refusal was taken for the confirmation, while the session lived on, with all that it held.

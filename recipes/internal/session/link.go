@@ -67,9 +67,7 @@ func (l *link) fail(cause error) {
 	was := l.state
 	l.state = linkDead
 	left := l.calls.takeAll()
-	if l.goodbye != nil { // it refers to the link, and so to the session
-		l.goodbye.Stop()
-	}
+	l.stop(l.goodbye) // it refers to the link, and so to the session
 	l.mu.Unlock()
 	if was == linkDead {
 		return
@@ -113,7 +111,18 @@ func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != linkDead {
-		l.goodbye = time.AfterFunc(patience, func() { l.fail(fmt.Errorf("it did not confirm the end of the session within %v", patience)) })
+		l.s.running.Add(1)
+		l.goodbye = time.AfterFunc(patience, func() {
+			defer l.s.running.Done()
+			l.fail(fmt.Errorf("it did not confirm the end of the session within %v", patience))
+		})
+	}
+}
+
+// stop stops a timer, which is in running as long as it is set or its call runs.
+func (l *link) stop(t *time.Timer) {
+	if t != nil && t.Stop() {
+		l.s.running.Done()
 	}
 }
 

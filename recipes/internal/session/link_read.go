@@ -17,9 +17,10 @@ import (
 // serve pings the server and delivers what it says, until the link ends. Then the session knows that it has none.
 func (l *link) serve() {
 	l.mu.Lock()
+	l.s.running.Add(1)
 	l.pinger = time.AfterFunc(l.timeout/3, l.ping)
 	l.mu.Unlock()
-	defer l.pinger.Stop()
+	defer l.stop(l.pinger)
 	l.patience()
 	for {
 		frame, err := l.await()

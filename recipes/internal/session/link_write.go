@@ -68,6 +68,7 @@ func (l *link) ping() {
 	l.mu.Lock()
 	if l.state == linkDead {
 		l.mu.Unlock()
+		l.s.running.Done()
 		return
 	}
 	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
