@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package interop_test
 
 import (
 	"context"

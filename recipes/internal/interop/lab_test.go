@@ -1,6 +1,7 @@
 //go:build linux
 
-package recipes_test
+// Package interop_test lets programs in other languages, and other Go libraries, contend for the locks of this one.
+package interop_test
 
 import (
 	"fmt"
@@ -45,7 +46,7 @@ type realLab struct {
 
 const (
 	jars    = "/usr/share/java"
-	interop = "../testdata/interop"
+	interop = "../../../testdata/interop"
 )
 
 func newLab(t *testing.T) *realLab { return newLabAllowing(t, "*") }
