@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
@@ -194,7 +195,7 @@ func howItFailed(out string) string {
 	switch {
 	case strings.Contains(out, "Error Trace:"), strings.Contains(out, "replay: SIM_SEED="):
 		return "assertion"
-	case strings.Contains(out, "panic: "+hangs), strings.Contains(out, "panic: test timed out after"):
+	case strings.Contains(out, "panic: "+harness.Hangs), strings.Contains(out, "panic: test timed out after"):
 		return "hang"
 	case strings.Contains(out, "panic: deadlock: "):
 		return "deadlock"

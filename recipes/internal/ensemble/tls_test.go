@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"crypto/tls"

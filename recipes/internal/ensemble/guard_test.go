@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"fmt"
@@ -103,7 +103,7 @@ func TestRealZooKeeper(t *testing.T) {
 		release, err := s.Hold(t.Context(), nil, stolen)
 		require.NoError(t, err)
 		defer release()
-		th.end(t, s)
+		th.End(t, s)
 		<-s.Done()
 		// Expired, where the server cut the connection the session was stolen from. It may also leave it open and drop
 		// what comes in on it without a word: then it is the lease's deadline that speaks.

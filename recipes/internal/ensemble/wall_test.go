@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -63,7 +64,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	var line []<-chan result[*recipes.Lease]
+	var line []<-chan result
 	for i, off := range []time.Duration{time.Hour, -time.Hour, 0} {
 		w := e.client(t, timeout, srv)
 		line = append(line, async(func() (*recipes.Lease, error) { return w.Mutex("/m").Lock(t.Context()) }))
@@ -88,8 +89,8 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 		require.NoError(t, last.Unlock(t.Context()))
 		next := <-waiting
 		require.NoError(t, next.err)
-		require.Greater(t, next.v.Token(), last.Token())
-		last = next.v
+		require.Greater(t, next.lease.Token(), last.Token())
+		last = next.lease
 	}
 	require.NoError(t, last.Unlock(t.Context()))
 	now, err := c.Session(t.Context())
@@ -102,18 +103,18 @@ func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *recipes.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
-	var cable *cutter
+	var cable *harness.Cutter
 	for held := false; !held; { // so short a session may be over before it has the lock
-		cable = &cutter{next: (&net.Dialer{}).DialContext}
-		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.dial})
+		cable = &harness.Cutter{Next: (&net.Dialer{}).DialContext}
+		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.Dial})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = c.Mutex("/d").Lock(ctx)
 		require.NoError(t, ctx.Err(), "%v", err)
 		held = err == nil
 	}
-	cable.setRefuse(true)
-	cable.arm(cut{toServer, 0})
+	cable.SetRefuse(true)
+	cable.Arm(harness.Cut{Dir: harness.ToServer})
 	y, err := heir.Mutex("/d").Lock(ctx)
 	require.NoError(t, err, "the session of a client that is gone must end")
 	require.NoError(t, y.Unlock(t.Context()))

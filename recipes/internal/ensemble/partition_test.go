@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -111,7 +112,7 @@ func TestRealPartitions(t *testing.T) {
 				continue
 			}
 			net.Lose(from, to, true)
-			require.NoError(t, recipes.Pause(t.Context(), nil, time.Duration(rand.IntN(120))*time.Millisecond))
+			require.NoError(t, harness.Pause(t.Context(), time.Duration(rand.IntN(120))*time.Millisecond))
 			net.Lose(from, to, false)
 		}
 		for _, l := range c.lanes {
@@ -149,7 +150,7 @@ func TestRealPartitions(t *testing.T) {
 				defer f.Resume()
 			}
 			began := time.Now()
-			_ = recipes.Pause(t.Context(), nil, time.Duration(row.without*float64(c.timeout)))
+			_ = harness.Pause(t.Context(), time.Duration(row.without*float64(c.timeout)))
 			for _, f := range followers {
 				f.Resume()
 			}
@@ -170,9 +171,9 @@ func TestRealPartitions(t *testing.T) {
 		c := holdAll(t, n.client(t, timeout, servers...))
 		for range 5 {
 			leader.Pause()
-			_ = recipes.Pause(t.Context(), nil, 1500*time.Millisecond) // within syncLimit
+			_ = harness.Pause(t.Context(), 1500*time.Millisecond) // within syncLimit
 			leader.Resume()
-			_ = recipes.Pause(t.Context(), nil, 500*time.Millisecond)
+			_ = harness.Pause(t.Context(), 500*time.Millisecond)
 		}
 		c.outlasts(t)
 		require.NoError(t, c.unlock(t))
@@ -193,7 +194,7 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	lost := time.Now()
 	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
 		require.Less(t, time.Since(lost), hostile.Patience)
-		require.NoError(t, recipes.Pause(t.Context(), nil, 50*time.Millisecond))
+		require.NoError(t, harness.Pause(t.Context(), 50*time.Millisecond))
 	}
 	c.lost(t, lost)
 	refused(t, recipes.Config{Servers: []string{servers[0].Addr}, SessionTimeout: c.timeout}, "quorum")

@@ -1,4 +1,6 @@
-package recipes_test
+//go:build linux
+
+package ensemble_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package recipes_test
+package harness
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
@@ -30,26 +29,28 @@ func (s spy) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// thief makes connections that remember what the server granted on them: enough to end the session in its owner's name.
-type thief struct {
-	dial func(context.Context, string, string) (net.Conn, error)
+// A Thief makes connections that remember what the server granted on them: enough to end the session in its owner's name.
+type Thief struct {
+	Next func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu   sync.Mutex
 	addr string // dialled last
 	seen []byte
 }
 
-func (th *thief) dialer(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := th.dial(ctx, network, address)
+// Dial is a Config.Dialer.
+func (th *Thief) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := th.Next(ctx, network, address)
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	th.seen, th.addr = nil, address
 	return spy{c, &th.mu, &th.seen}, err
 }
 
-// end closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
-func (th *thief) end(t *testing.T, s *recipes.Session) {
+// End closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
+func (th *Thief) End(t *testing.T, s *recipes.Session) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); s.State() != session.StateLost; {
+	for deadline := time.Now().Add(5 * time.Minute); s.Err() == nil; {
 		require.True(t, time.Now().Before(deadline), "the session does not end")
 		th.mu.Lock()
 		grant, addr := append([]byte(nil), th.seen...), th.addr
@@ -57,14 +58,14 @@ func (th *thief) end(t *testing.T, s *recipes.Session) {
 		if len(grant) > 40 {
 			th.endOnce(t.Context(), addr, grant[4:])
 		}
-		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, Pause(t.Context(), 20*time.Millisecond))
 	}
 }
 
-func (th *thief) endOnce(ctx context.Context, addr string, grant []byte) {
+func (th *Thief) endOnce(ctx context.Context, addr string, grant []byte) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	c, err := th.dial(ctx, "tcp", addr)
+	c, err := th.Next(ctx, "tcp", addr)
 	if err != nil { // a busy machine
 		return
 	}

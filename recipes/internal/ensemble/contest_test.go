@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -40,7 +42,9 @@ type lane struct {
 func lanes() []*lane {
 	const readers = 1000 // as many as there may be
 	mutex := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }}
-	election := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return campaign(c)(ctx) }}
+	election := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
+		return c.Election("/e").Campaign(ctx)
+	}}
 	write := func(path string) share {
 		return share{readers, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.RWMutex(path).Lock(ctx) }}
 	}
@@ -128,13 +132,13 @@ func (l *lane) contend(ctx context.Context, c *recipes.Client) error {
 			return nil
 		}
 		if err != nil {
-			_ = recipes.Pause(ctx, nil, 50*time.Millisecond)
+			_ = harness.Pause(ctx, 50*time.Millisecond)
 			continue
 		}
 		if err := l.granted(x, way.weight); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		_ = recipes.Pause(x.Context(), nil, 30*time.Millisecond)
+		_ = harness.Pause(x.Context(), 30*time.Millisecond)
 		unlock, cancel := context.WithTimeout(context.Background(), time.Second)
 		_ = x.Unlock(unlock)
 		cancel()
@@ -162,7 +166,7 @@ func (l *lane) atLeast(t *testing.T, n int) {
 			last, since = got, time.Now()
 		}
 		require.Less(t, time.Since(since), hostile.Patience, "%s: nobody is granted the lock any more, after %d of %d", l.name, got, n)
-		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 	}
 }
 
@@ -197,9 +201,25 @@ func holdAll(t *testing.T, client *recipes.Client) *contest {
 	return c
 }
 
+// result is what taking a lock came to.
+type result struct {
+	lease *recipes.Lease
+	err   error
+}
+
+// async takes a lock in a goroutine.
+func async(take func() (*recipes.Lease, error)) <-chan result {
+	ch := make(chan result, 1)
+	go func() {
+		x, err := take()
+		ch <- result{x, err}
+	}()
+	return ch
+}
+
 // waiting lets a client wait in every lane.
-func (c *contest) waiting(client *recipes.Client) []<-chan result[*recipes.Lease] {
-	all := make([]<-chan result[*recipes.Lease], len(c.lanes))
+func (c *contest) waiting(client *recipes.Client) []<-chan result {
+	all := make([]<-chan result, len(c.lanes))
 	for i, l := range c.lanes {
 		all[i] = async(func() (*recipes.Lease, error) { return l.rivals[0].take(client, context.Background()) })
 	}
@@ -207,16 +227,16 @@ func (c *contest) waiting(client *recipes.Client) []<-chan result[*recipes.Lease
 }
 
 // granted requires that all are granted what they wait for, gives it back, and returns the leases. Their tokens are known.
-func (c *contest) granted(t *testing.T, all []<-chan result[*recipes.Lease]) []*recipes.Lease {
+func (c *contest) granted(t *testing.T, all []<-chan result) []*recipes.Lease {
 	t.Helper()
 	leases := make([]*recipes.Lease, len(all))
 	for i, l := range c.lanes {
 		r := <-all[i]
 		require.NoError(t, r.err, l.name)
-		require.NoError(t, l.believers.granted(r.v, l.rivals[0].weight), l.name)
-		require.NotZero(t, r.v.Token(), l.name)
-		require.NoError(t, r.v.Unlock(t.Context()), l.name)
-		leases[i] = r.v
+		require.NoError(t, l.believers.granted(r.lease, l.rivals[0].weight), l.name)
+		require.NotZero(t, r.lease.Token(), l.name)
+		require.NoError(t, r.lease.Unlock(t.Context()), l.name)
+		leases[i] = r.lease
 	}
 	return leases
 }
@@ -321,14 +341,16 @@ func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*
 
 // What a contest would notice, shown on leases that are no rivals.
 func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
+	harness.Bubble(t, func(t *testing.T) {
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: zktest.Start(t).DialContext, SessionTimeout: realTimeout})
+		require.NoError(t, err)
+		defer c.Close()
+		declareLanes(t, c)
 		var leases []*recipes.Lease
 		for range 3 {
 			x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)
-			l.settle() // its token is known
+			time.Sleep(time.Second) // its token is known
 			leases = append(leases, x)
 		}
 		permits := believers{room: 2}
@@ -344,7 +366,7 @@ func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
 
 		var alone believers
 		require.NoError(t, alone.granted(leases[1], 1))
-		l.unlock(leases[1])
+		require.NoError(t, leases[1].Unlock(t.Context()))
 		require.ErrorContains(t, alone.granted(leases[0], 1), "token")
 		require.NoError(t, alone.granted(leases[2], 1))
 	})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 )
 
 // On three real servers twelve clients that tried without a pause kept a waiter for 2 of 2 permits out for as long as one
@@ -23,7 +24,7 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var waiting []<-chan result[*recipes.Lease]
+	var waiting []<-chan result
 	for i := range 3 {
 		w := realClient(t, srv, fmt.Sprint("waiter", i))
 		waiting = append(waiting, async(func() (*recipes.Lease, error) { return w.Semaphore("/s").Acquire(ctx, limit) }))
@@ -34,15 +35,17 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 		c := realClient(t, srv, fmt.Sprint("poller", i))
 		clients = append(clients, c, c, c) // goroutines: one server answers sooner than three
 	}
-	tries := poll(t, clients, pollers["try"], 0)
-	calls, grants := tries.calls.Load, tries.grants.Load
+	tries := harness.Poll(t, clients, func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Semaphore("/s").TryAcquire(ctx, 1)
+	}, 0)
+	calls, grants := tries.Calls.Load, tries.Grants.Load
 	for calls() < 100 {
-		require.NoError(t, recipes.Pause(t.Context(), nil, time.Millisecond))
+		require.NoError(t, harness.Pause(t.Context(), time.Millisecond))
 	}
 	require.NoError(t, held.Unlock(t.Context()))
 	for i, w := range waiting {
 		for began := calls(); len(w) == 0 && calls()-began < most; {
-			require.NoError(t, recipes.Pause(t.Context(), nil, time.Millisecond))
+			require.NoError(t, harness.Pause(t.Context(), time.Millisecond))
 		}
 		if len(w) == 0 {
 			cancel()
@@ -50,8 +53,8 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 		r := <-w
 		require.NoError(t, r.err, "waiter %d, after %d calls and %d grants", i, calls(), grants())
 		require.LessOrEqual(t, grants(), int64(2*limit*(i+1)), "went before waiter %d", i)
-		require.NoError(t, r.v.Unlock(t.Context()))
+		require.NoError(t, r.lease.Unlock(t.Context()))
 	}
-	tries.end()
+	tries.End()
 	t.Logf("%d calls; %d were granted", calls(), grants())
 }

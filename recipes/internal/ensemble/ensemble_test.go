@@ -1,6 +1,7 @@
 //go:build linux
 
-package recipes_test
+// Package ensemble_test uses locks on servers of Apache ZooKeeper that are stopped, killed, cut off from each other or short of disk.
+package ensemble_test
 
 import (
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -45,7 +47,7 @@ func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
 			return leader, followers
 		}
 		require.Less(e.t, time.Since(began), hostile.Patience, "the ensemble does not come together")
-		require.NoError(e.t, recipes.Pause(e.t.Context(), nil, 50*time.Millisecond))
+		require.NoError(e.t, harness.Pause(e.t.Context(), 50*time.Millisecond))
 	}
 }
 
@@ -81,7 +83,8 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
 	client := e.client(t, timeout, followers...)
 	c := holdAll(t, client)
-	s := client.Newest()
+	s, err := client.Session(t.Context())
+	require.NoError(t, err)
 	on := s.Stats().Server
 	for _, f := range followers {
 		if f.Addr == on {
@@ -91,9 +94,8 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	}
 	began := time.Now()
 	for s.Stats().Connections < 2 && s.State() != session.StateLost {
-		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 	}
-	var err error
 	for _, l := range c.lanes {
 		err = errors.Join(err, proven(t, l.x))
 	}

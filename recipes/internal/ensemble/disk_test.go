@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -87,14 +88,16 @@ func TestRealFullDisks(t *testing.T) {
 	}
 	for deadline := time.Now().Add(hostile.Patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
 		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
-		require.NoError(t, recipes.Pause(t.Context(), nil, 50*time.Millisecond))
+		require.NoError(t, harness.Pause(t.Context(), 50*time.Millisecond))
 	}
 	c.outlasts(t) // two servers go on
 
 	rivals := c.waiting(e.client(t, timeout, leader, followers[1]))
 	require.True(t, c.queued(t, client, 1))
+	s, err := client.Session(t.Context())
+	require.NoError(t, err)
 	d.fill(followers[1])
-	for told := false; !told || client.Newest().Err() == nil; { // nothing can be written, and writers are told
+	for told := false; !told || s.Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -115,8 +118,8 @@ func TestRealFullDisks(t *testing.T) {
 	}
 	for i, l := range c.lanes {
 		if r := <-rivals[i]; r.err == nil {
-			require.NoError(t, l.granted(r.v, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
-			require.NoError(t, r.v.Unlock(t.Context()))
+			require.NoError(t, l.granted(r.lease, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
+			require.NoError(t, r.lease.Unlock(t.Context()))
 		} else {
 			require.ErrorIs(t, r.err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
 		}

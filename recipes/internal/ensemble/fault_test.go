@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -39,7 +40,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, tim
 		began := time.Now()
 		before := v.proves()
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
-		require.NoError(t, recipes.Pause(t.Context(), nil, timeout/4))
+		require.NoError(t, harness.Pause(t.Context(), timeout/4))
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
 		after := v.proves()
 		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it
@@ -56,13 +57,21 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, tim
 }
 
 // robbed is a client whose session the thief can end.
-func robbed(t *testing.T, addr string) (*recipes.Client, *thief) {
+func robbed(t *testing.T, addr string) (*recipes.Client, *harness.Thief) {
 	t.Helper()
-	th := &thief{dial: (&net.Dialer{}).DialContext}
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.dialer})
+	th := &harness.Thief{Next: (&net.Dialer{}).DialContext}
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.Dial})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, th
+}
+
+// live is the session that a client has.
+func live(t *testing.T, c *recipes.Client) *recipes.Session {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	return s
 }
 
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
@@ -75,12 +84,12 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 	all.queued(t, c, 1)
 	last := all.waiting(c)
 	all.queued(t, c, 2)
-	b.end(t, waiter.Newest())
+	b.End(t, live(t, waiter))
 	for i, l := range all.lanes {
 		require.ErrorIs(t, (<-w[i]).err, recipes.ErrSessionLost, l.name)
 		require.NoError(t, l.x.Verify(t.Context()), l.name)
 	}
-	a.end(t, holder.Newest())
+	a.End(t, live(t, holder))
 	for _, l := range all.lanes {
 		<-l.x.Context().Done()
 		require.ErrorIs(t, context.Cause(l.x.Context()), recipes.ErrLost, l.name)

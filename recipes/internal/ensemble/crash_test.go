@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"bufio"
@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
@@ -187,12 +188,22 @@ func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
 	require.NoError(t, err)
 	data, err := (&kind.Payload{Params: p}).Encode()
 	require.NoError(t, err)
-	_, err = s.Create(t.Context(), path, data, 0, zk.WorldACL(zk.PermAll))
+	_, err = s.Create(t.Context(), path, data, 0, openACL)
 	require.NoError(t, err)
 	for _, child := range p.Kind().Children {
-		_, err = s.Create(t.Context(), kind.JoinPath(path, child), nil, 0, zk.WorldACL(zk.PermAll))
+		_, err = s.Create(t.Context(), kind.JoinPath(path, child), nil, 0, openACL)
 		require.NoError(t, err)
 	}
+}
+
+var openACL = zk.WorldACL(zk.PermAll)
+
+// mustCreate makes a node and fails the test when it cannot.
+func mustCreate(t *testing.T, s *recipes.Session, path string, flags int32) string {
+	t.Helper()
+	created, err := s.Create(t.Context(), path, nil, flags, openACL)
+	require.NoError(t, err)
+	return created
 }
 
 // queued waits until n contenders stand at path.
@@ -211,7 +222,7 @@ func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-ch
 		require.NoError(t, err)
 		children, _, w, err := s.ChildrenW(ctx, path)
 		if err != nil { // on a busy machine
-			require.NoError(t, recipes.Pause(ctx, nil, 50*time.Millisecond), "%v", err)
+			require.NoError(t, harness.Pause(ctx, 50*time.Millisecond), "%v", err)
 			continue
 		}
 		if len(children) >= n {
@@ -261,7 +272,7 @@ func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { /
 	srv, c := realServer(t)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	_, err = s.Create(t.Context(), "/data", []byte("0"), 0, zk.WorldACL(zk.PermAll))
+	_, err = s.Create(t.Context(), "/data", []byte("0"), 0, openACL)
 	require.NoError(t, err)
 	v := startVictim(t, srv.Addr, realTimeout)
 	all := &contest{lanes: lanes()}

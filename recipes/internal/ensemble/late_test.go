@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes_test
+package ensemble_test
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 		r := <-granted
 		require.NoError(t, r.err, "the create was found not applied, and made again")
 		release()
-		require.NoError(t, r.v.Unlock(t.Context()))
+		require.NoError(t, r.lease.Unlock(t.Context()))
 		// The contender that was known, and the one that was not, have come and gone: four changes of the list.
 		for look := range 1000 {
 			now, err := s.Exists(t.Context(), "/m")
