@@ -1,4 +1,4 @@
-package recipes_test
+package zoo_test
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The bug zoo: files of ../testdata/zoo, each a small edit that makes the recipes wrong in a way that some client of
+// The bug zoo: files of testdata/zoo, each a small edit that makes the recipes wrong in a way that some client of
 // ZooKeeper or etcd was, with the tests that notice. A test that passes with a wrong queue is no test. The edits reach
 // the compiler through -overlay only, so production code has no switch for them and nothing wrong is ever built.
 //
@@ -36,8 +35,11 @@ import (
 //	crash: why, if it ends the process in a goroutine that no test can fail by
 //
 // and its files come in pairs, "was" and "is": code that stands exactly once in the recipes, or in one function of them
-// ("was in function"), and what replaces it. zoo_edit_test.go says how they are found.
-const zooDir = "../testdata/zoo"
+// ("was in function"), and what replaces it. edit_test.go says how they are found.
+const zooDir = "../../../testdata/zoo"
+
+// recipesDir has the code that exhibits make wrong, and their tests.
+const recipesDir = "../.."
 
 // zooTimeout is the child's own. What it runs takes a second or two: only a variant that runs in circles counts as hung.
 const zooTimeout = 5 * time.Minute
@@ -105,6 +107,7 @@ func loadVariant(code []*source, file string) (*variant, error) {
 type zoo struct {
 	dir    string
 	binary map[string]string // by name of a test
+	pkg    map[string]string // whose directory a binary's tests run in
 
 	mu    sync.Mutex
 	table []string
@@ -112,7 +115,7 @@ type zoo struct {
 
 // newZoo compiles everything: all exhibits in the places of the real code.
 func newZoo(t *testing.T, all []*variant) *zoo {
-	z := &zoo{dir: t.TempDir(), binary: map[string]string{}}
+	z := &zoo{dir: t.TempDir(), binary: map[string]string{}, pkg: map[string]string{}}
 	bodies := map[*source][]insertion{}
 	for _, v := range all {
 		for s, ins := range v.bodies {
@@ -136,20 +139,20 @@ func newZoo(t *testing.T, all []*variant) *zoo {
 	require.NoError(t, err)
 	config := filepath.Join(z.dir, "overlay.json")
 	require.NoError(t, os.WriteFile(config, overlay, 0o600))
-	for pkg, tests := range testsByPackage(t, ".") {
+	for pkg, tests := range testsByPackage(t, recipesDir) {
 		binary := filepath.Join(z.dir, strings.ReplaceAll(pkg, string(filepath.Separator), "_")+".test")
 		for _, v := range all {
 			for _, test := range v.caught {
 				if slices.Contains(tests, test) {
 					require.Contains(t, []string{"", binary}, z.binary[test], "two packages have a test of this name: %s", test)
-					z.binary[test] = binary
+					z.binary[test], z.pkg[binary] = binary, pkg
 				}
 			}
 		}
-		if !slices.Contains(slices.Collect(maps.Values(z.binary)), binary) {
+		if z.pkg[binary] == "" {
 			continue
 		}
-		out, err := exec.CommandContext(t.Context(), "nice", "-n", "10", "go", "test", "-c", "-vet=off", "-overlay", config, "-ldflags=-s -w", "-o", binary, "./"+pkg).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "nice", "-n", "10", "go", "test", "-c", "-vet=off", "-overlay", config, "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput()
 		require.NoError(t, err, "an exhibit does not compile:\n%s", out)
 	}
 	return z
@@ -183,6 +186,7 @@ func (z *zoo) run(t *testing.T, binary, exhibit string, tests ...string) (out st
 	pattern := "^(" + strings.Join(tests, "|") + ")$"
 	// Beside tests on real servers, in real time, the zoo is in no hurry.
 	cmd := exec.CommandContext(ctx, "nice", "-n", "10", binary, "-test.run", pattern, "-test.skip", "^TestZoo", "-test.v", "-test.timeout", zooTimeout.String())
+	cmd.Dir = z.pkg[binary]
 	cmd.Env = append(os.Environ(), exhibitVariable+"="+exhibit)
 	b, err := cmd.CombinedOutput()
 	require.NoError(t, ctx.Err(), "the child did not even obey its own timeout")
@@ -243,7 +247,7 @@ func (z *zoo) control(t *testing.T, all []*variant) {
 }
 
 func TestZooSaysWhichExhibitNoLongerFits(t *testing.T) {
-	code, err := readSources(".")
+	code, err := readSources(recipesDir)
 	require.NoError(t, err)
 	const head = "wrong: w\nseen: s\ncaught: TestX\n"
 	for _, c := range []struct{ text, want string }{
@@ -306,7 +310,7 @@ func TestZoo(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(zooDir, "*.txtar"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 20)
-	code, err := readSources(".")
+	code, err := readSources(recipesDir)
 	require.NoError(t, err)
 	start := time.Now()
 	var all []*variant
