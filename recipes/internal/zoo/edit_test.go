@@ -18,9 +18,9 @@ import (
 
 // How an exhibit of the zoo finds the code that it makes wrong, and how all exhibits fit into one build.
 //
-// An exhibit names no file: its text is looked for in all production code of the recipes. Texts are compared token
-// by token; line breaks, comments, package qualifiers and whether a name is exported make no difference. Code can so be
-// moved to another file or package, and be formatted anew, without an exhibit changing.
+// An exhibit names a function and no file: functions of this name are looked for in all production code of the recipes. Texts
+// are compared token by token; line breaks, comments, package qualifiers and whether a name is exported make no difference.
+// Functions can so be moved to another file or package, and be formatted anew, without an exhibit changing.
 //
 // All exhibits are in one test binary. A function that exhibits change has their bodies before its own, each behind a
 // look at exhibitVariable: the process that is started with an exhibit's name runs that exhibit's code.
@@ -131,14 +131,14 @@ type edit struct {
 	is       string
 }
 
-// locate finds the one place where the code stands that an exhibit replaces. within, unless empty, names the function.
+// locate finds the one place in a function of this name where the code stands that an exhibit replaces.
 func locate(all []*source, was, is, within string) (e edit, err error) {
 	rooms := roomsOf(all)
 	wanted := words(was, rooms)
 	if len(wanted) == 0 {
 		return e, fmt.Errorf("no code in %q", was)
 	}
-	var at []string
+	var at, elsewhere []string
 	for _, s := range all {
 		for i := range s.words {
 			found := s.words[i:min(i+len(wanted), len(s.words))]
@@ -146,16 +146,18 @@ func locate(all []*source, was, is, within string) (e edit, err error) {
 				continue
 			}
 			name := s.function(found[0].from)
-			if within != "" && name != within {
+			where := fmt.Sprintf("%s (%s)", filepath.Base(s.path), name)
+			if !strings.EqualFold(name, within) {
+				elsewhere = append(elsewhere, where)
 				continue
 			}
-			at = append(at, fmt.Sprintf("%s (%s)", filepath.Base(s.path), name))
+			at = append(at, where)
 			e = edit{s, found[0].from, found[len(found)-1].to, spelled(is, wanted, found, rooms)}
 		}
 	}
 	if len(at) != 1 {
-		return e, fmt.Errorf("the code to edit stands %d times in recipes %v, must be once; where the code has changed, make the exhibit wrong in the new code in the same way; where it stands more than once, give more of it, or write `was in function`:\n%s",
-			len(at), at, was)
+		return e, fmt.Errorf("the code to edit stands %d times in %s %v, must be once; where the code has changed, make the exhibit wrong in the new code in the same way; where it stands more than once, give more of it; elsewhere it stands in %v:\n%s",
+			len(at), within, at, elsewhere, was)
 	}
 	return e, nil
 }

@@ -34,8 +34,8 @@ import (
 //	caught: names of tests, each of which must fail with the variant and pass without
 //	crash: why, if it ends the process in a goroutine that no test can fail by
 //
-// and its files come in pairs, "was" and "is": code that stands exactly once in the recipes, or in one function of them
-// ("was in function"), and what replaces it. edit_test.go says how they are found.
+// and its files come in pairs, "was in FUNCTION" and "is": code that stands exactly once in that function, and what replaces
+// it. edit_test.go says how it is found.
 const zooDir = "../../../testdata/zoo"
 
 // recipesDir has the code that exhibits make wrong, and their tests.
@@ -81,9 +81,9 @@ func loadVariant(code []*source, file string) (*variant, error) {
 	}
 	edits := map[*source][]edit{}
 	for pair := range slices.Chunk(archive.Files, 2) {
-		was, within, _ := strings.Cut(pair[0].Name, " in ")
-		if was != "was" || pair[1].Name != "is" {
-			return nil, fmt.Errorf("%s: %q and %q are no pair of was and is", v.name, pair[0].Name, pair[1].Name)
+		within, named := strings.CutPrefix(pair[0].Name, "was in ")
+		if !named || pair[1].Name != "is" {
+			return nil, fmt.Errorf(`%s: %q and %q are no pair of "was in FUNCTION" and "is"`, v.name, pair[0].Name, pair[1].Name)
 		}
 		e, err := locate(code, string(pair[0].Data), strings.TrimSuffix(string(pair[1].Data), "\n"), within)
 		if err != nil {
@@ -251,13 +251,14 @@ func TestZooSaysWhichExhibitNoLongerFits(t *testing.T) {
 	require.NoError(t, err)
 	const head = "wrong: w\nseen: s\ncaught: TestX\n"
 	for _, c := range []struct{ text, want string }{
-		{head + "-- was --\nno such text\n-- is --\n", "stands 0 times"},
-		{head + "-- was --\nreturn\n-- is --\n", "must be once"},
+		{head + "-- was in Unlock --\nno such text\n-- is --\n", "stands 0 times"},
+		{head + "-- was in Unlock --\nreturn\n-- is --\n", "must be once"},
 		{head + "-- was in noSuchFunction --\nreturn\n-- is --\n", "stands 0 times"},
-		{head + "-- was --\n// words\n-- is --\n", "no code"},
-		{head + "-- was --\nx\n-- was --\n", "no pair"},
-		{head + "-- was --\nfunc JoinPath(\n-- is --\nfunc JoinPath(x int, \n", "bodies of functions"},
-		{head + "-- was --\nfunc JoinPath(\n-- is --\nfunc JoinPath)\n", "cannot be parsed"},
+		{head + "-- was in Unlock --\n// words\n-- is --\n", "no code"},
+		{head + "-- was --\nreturn\n-- is --\n", "no pair"},
+		{head + "-- was in Unlock --\nx\n-- was in Unlock --\n", "no pair"},
+		{head + "-- was in JoinPath --\nfunc JoinPath(\n-- is --\nfunc JoinPath(x int, \n", "bodies of functions"},
+		{head + "-- was in JoinPath --\nfunc JoinPath(\n-- is --\nfunc JoinPath)\n", "cannot be parsed"},
 		{head, "pairs of was and is"},
 		{"wrong: w\n", "needs wrong, seen, caught"},
 		{"wrnog: w\n", "unknown line"},
@@ -296,7 +297,7 @@ func TestZooFindsCodeThatWasMoved(t *testing.T) {
 		for _, s := range all {
 			s.words = words(s.text, roomsOf(all))
 		}
-		e, err := locate(all, was, is, "")
+		e, err := locate(all, was, is, "f")
 		require.NoError(t, err)
 		text, err := apply(e.in, []edit{e})
 		require.NoError(t, err)
