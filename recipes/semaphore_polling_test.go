@@ -66,7 +66,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).err)
 								}
 							}
-							// See place.serve: it may have had to wait for as many permits as there are, and for those twice.
+							// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
 							require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
 							r := <-w
 							require.NoError(t, r.err)

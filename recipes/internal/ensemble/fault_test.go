@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) { // matrix 16
+func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	srv, c := realServer(t)
 	timeout := realTimeout / 2
@@ -74,7 +74,7 @@ func live(t *testing.T, c *recipes.Client) *recipes.Session {
 	return s
 }
 
-func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
+func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // failure matrix, rows 11 and 12
 	t.Parallel()
 	srv, c := realServer(t)
 	holder, a := robbed(t, srv.Addr)
@@ -99,7 +99,7 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 	}
 }
 
-func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
+func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // failure matrix, row 25, with one server; case 33
 	t.Parallel()
 	// A busy machine took nine seconds to start a server: the session must outlive that.
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
@@ -122,7 +122,7 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with
 	all.granted(t, w)
 }
 
-// Matrix 41: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
+// Row 41 of the failure matrix: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
 func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	t.Parallel()
 	srv, first := realServer(t)

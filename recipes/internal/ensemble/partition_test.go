@@ -43,7 +43,7 @@ func lostInTime(t *testing.T, x *recipes.Lease, since time.Time, timeout time.Du
 	require.False(t, x.Deadline().After(since.Add(timeout/2)), "half a session timeout after the last proof")
 }
 
-// Rows 19 to 23, 25, 26 and 29 of the failure matrix (testdata/failure-cases.md), with a network that loses packets.
+// Rows 19 to 23, 25, 26 and 29 of the failure matrix (recipes/testdata/failure-cases.md), with a network that loses packets.
 func TestRealPartitions(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
