@@ -342,9 +342,7 @@ func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*
 // What a contest would notice, shown on leases that are no rivals.
 func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
-		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: zktest.Start(t).DialContext, SessionTimeout: realTimeout})
-		require.NoError(t, err)
-		defer c.Close()
+		c := dial(t, recipes.Config{Servers: []string{"zk"}, Dialer: zktest.Start(t).DialContext, SessionTimeout: realTimeout})
 		declareLanes(t, c)
 		var leases []*recipes.Lease
 		for range 3 {

@@ -176,16 +176,30 @@ func realServer(t *testing.T) (*realzk.Server, *recipes.Client) {
 
 func realClient(t *testing.T, srv *realzk.Server, id string) *recipes.Client {
 	t.Helper()
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience, ID: id})
+	return dial(t, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ID: id})
+}
+
+// dial gives servers and machine all the time that they need.
+func dial(t *testing.T, cfg recipes.Config) *recipes.Client {
+	t.Helper()
+	cfg.ConnectTimeout = hostile.Patience
+	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
+// live is the session that a client has.
+func live(t *testing.T, c *recipes.Client) *session.Session {
 	t.Helper()
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
+	return s
+}
+
+func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
+	t.Helper()
+	s := live(t, c)
 	data, err := (&kind.Payload{Params: p}).Encode()
 	require.NoError(t, err)
 	_, err = s.Create(t.Context(), path, data, 0, openACL)
@@ -199,7 +213,7 @@ func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
 var openACL = zk.WorldACL(zk.PermAll)
 
 // mustCreate makes a node and fails the test when it cannot.
-func mustCreate(t *testing.T, s *recipes.Session, path string, flags int32) string {
+func mustCreate(t *testing.T, s *session.Session, path string, flags int32) string {
 	t.Helper()
 	created, err := s.Create(t.Context(), path, nil, flags, openACL)
 	require.NoError(t, err)
@@ -270,9 +284,8 @@ func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
 func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
 	t.Parallel()
 	srv, c := realServer(t)
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
-	_, err = s.Create(t.Context(), "/data", []byte("0"), 0, openACL)
+	s := live(t, c)
+	_, err := s.Create(t.Context(), "/data", []byte("0"), 0, openACL)
 	require.NoError(t, err)
 	v := startVictim(t, srv.Addr, realTimeout)
 	all := &contest{lanes: lanes()}
@@ -362,8 +375,7 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 		require.NoError(t, <-failed)
 	}
 	for _, path := range []string{"/m", "/m2", "/rw", "/s/leases", "/s/locks"} {
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := live(t, c)
 		children, _, err := s.Children(t.Context(), path)
 		require.NoError(t, err)
 		require.Empty(t, children, path)

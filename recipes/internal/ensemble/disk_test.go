@@ -94,8 +94,7 @@ func TestRealFullDisks(t *testing.T) {
 
 	rivals := c.waiting(e.client(t, timeout, leader, followers[1]))
 	require.True(t, c.queued(t, client, 1))
-	s, err := client.Session(t.Context())
-	require.NoError(t, err)
+	s := live(t, client)
 	d.fill(followers[1])
 	for told := false; !told || s.Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
@@ -137,8 +136,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
 	c := realClient(t, srv, "test")
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := live(t, c)
 	foreign, _, err := zk.Connect([]string{srv.Addr}, busyTimeout)
 	require.NoError(t, err)
 	defer foreign.Close()

@@ -53,14 +53,11 @@ func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
 
 func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realzk.Server) *recipes.Client {
 	t.Helper()
-	cfg := recipes.Config{SessionTimeout: timeout, ConnectTimeout: hostile.Patience}
+	cfg := recipes.Config{SessionTimeout: timeout}
 	for _, s := range servers {
 		cfg.Servers = append(cfg.Servers, s.Addr)
 	}
-	c, err := recipes.Dial(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return dial(t, cfg)
 }
 
 // stopped pauses a server under a holder that knows no other, and lets rivals on the rest contend.
@@ -83,8 +80,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
 	client := e.client(t, timeout, followers...)
 	c := holdAll(t, client)
-	s, err := client.Session(t.Context())
-	require.NoError(t, err)
+	s := live(t, client)
 	on := s.Stats().Server
 	for _, f := range followers {
 		if f.Addr == on {
@@ -96,6 +92,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	for s.Stats().Connections < 2 && s.State() != session.StateLost {
 		require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 	}
+	var err error
 	for _, l := range c.lanes {
 		err = errors.Join(err, proven(t, l.x))
 	}

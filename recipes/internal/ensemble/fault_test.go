@@ -60,18 +60,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, tim
 func robbed(t *testing.T, addr string) (*recipes.Client, *harness.Thief) {
 	t.Helper()
 	th := &harness.Thief{Next: (&net.Dialer{}).DialContext}
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.Dial})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c, th
-}
-
-// live is the session that a client has.
-func live(t *testing.T, c *recipes.Client) *recipes.Session {
-	t.Helper()
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
-	return s
+	return dial(t, recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, Dialer: th.Dial}), th
 }
 
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // failure matrix, rows 11 and 12

@@ -21,13 +21,10 @@ func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { hostile.NoneLeft(t, before) }) // after the server's own
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
-	cfg := recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+	cfg := recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout,
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "alice:hunter2"}}}
-	c, err := recipes.Dial(t.Context(), cfg)
-	require.NoError(t, err)
-	defer c.Close()
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	c := dial(t, cfg)
+	s := live(t, c)
 	require.Equal(t, busyTimeout, s.Timeout())
 
 	t.Run("heartbeat is a committed write that changes and wakes nothing", func(t *testing.T) {
@@ -97,8 +94,7 @@ func TestRealZooKeeper(t *testing.T) {
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
 		c, th := robbed(t, srv.Addr)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := live(t, c)
 		stolen := mustCreate(t, s, "/stolen", zk.FlagEphemeral)
 		release, err := s.Hold(t.Context(), nil, stolen)
 		require.NoError(t, err)
@@ -110,8 +106,7 @@ func TestRealZooKeeper(t *testing.T) {
 		require.ErrorIs(t, s.Err(), recipes.ErrSessionLost)
 		_, err = s.Create(t.Context(), "/late", nil, 0, openACL)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
-		next, err := c.Session(t.Context())
-		require.NoError(t, err)
+		next := live(t, c)
 		require.NotEqual(t, s.ID(), next.ID())
 		stat, err := next.Exists(t.Context(), stolen)
 		require.NoError(t, err)
@@ -120,8 +115,7 @@ func TestRealZooKeeper(t *testing.T) {
 
 	t.Run("stopped server costs a held session half its timeout", func(t *testing.T) {
 		c, _ := robbed(t, srv.Addr)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := live(t, c)
 		release, err := s.Hold(t.Context(), nil, mustCreate(t, s, "/held", zk.FlagEphemeral))
 		require.NoError(t, err)
 		defer release()
@@ -135,10 +129,8 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Run("close removes nodes at once", func(t *testing.T) {
 		var gone string
 		for try := 0; gone == "" && try < 20; try++ { // a server may take longer to say so than Close waits
-			fleeting, err := recipes.Dial(t.Context(), cfg)
-			require.NoError(t, err)
-			s, err := fleeting.Session(t.Context())
-			require.NoError(t, err)
+			fleeting := dial(t, cfg)
+			s := live(t, fleeting)
 			node := mustCreate(t, s, "/fleeting-", zk.FlagEphemeralSequential)
 			if fleeting.Close() == nil {
 				gone = node

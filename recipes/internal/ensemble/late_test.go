@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -24,7 +23,7 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 	srv := realzk.Start(t, realzk.Options{Debug: true, Config: longSessions})
 	var mu sync.Mutex
 	var last net.Conn
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+	c := dial(t, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			mu.Lock()
@@ -32,11 +31,8 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 			last = conn
 			return conn, err
 		}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
 	declareReal(t, c, "/m", kind.Mutex.New())
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := live(t, c)
 	acquire := func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(t.Context()) }
 	l, err := acquire() // from here on the declaration is known
 	require.NoError(t, err)

@@ -53,17 +53,13 @@ func TestRealTLS(t *testing.T) {
 	plain, secure := secureServer(t, a)
 	alice, _ := a.Issue(t, "alice")
 	config := func(certificates ...tls.Certificate) recipes.Config {
-		return recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
-			TLS: &tls.Config{RootCAs: a.Pool, Certificates: certificates}}
+		return recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout, TLS: &tls.Config{RootCAs: a.Pool, Certificates: certificates}}
 	}
 
 	t.Run("a lock of its own subject", func(t *testing.T) {
-		c, err := recipes.Dial(t.Context(), config(alice))
-		require.NoError(t, err)
-		defer c.Close()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		_, err = s.Create(t.Context(), "/tls", nil, 0, zk.AuthACL(zk.PermAll))
+		c := dial(t, config(alice))
+		s := live(t, c)
+		_, err := s.Create(t.Context(), "/tls", nil, 0, zk.AuthACL(zk.PermAll))
 		require.NoError(t, err)
 		l, err := c.Mutex("/tls", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.NoError(t, err)
@@ -76,18 +72,13 @@ func TestRealTLS(t *testing.T) {
 
 	// A server lists the connections of the port that it is asked at.
 	t.Run("a holder at the other port is not away", func(t *testing.T) {
-		holder, err := recipes.Dial(t.Context(), config(alice))
-		require.NoError(t, err)
-		defer holder.Close()
-		s, err := holder.Session(t.Context())
-		require.NoError(t, err)
-		_, err = s.Create(t.Context(), "/other", nil, 0, zk.WorldACL(zk.PermAll))
+		holder := dial(t, config(alice))
+		s := live(t, holder)
+		_, err := s.Create(t.Context(), "/other", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		l, err := holder.Mutex("/other", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.NoError(t, err)
-		page, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{plain.Addr}, ReadOnly: true, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
-		require.NoError(t, err)
-		defer page.Close()
+		page := dial(t, recipes.Config{Servers: []string{plain.Addr}, ReadOnly: true, SessionTimeout: busyTimeout})
 		snap, err := inspect.Look(t.Context(), page, inspect.ScanOptions{Prefix: "/other"})
 		require.NoError(t, err)
 		require.Len(t, snap.Locks[0].Holders, 1)
@@ -98,10 +89,8 @@ func TestRealTLS(t *testing.T) {
 	})
 
 	t.Run("the rest of the world is told why not", func(t *testing.T) {
-		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
-		require.NoError(t, err)
-		defer c.Close()
-		_, err = c.Mutex("/tls", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
+		c := dial(t, recipes.Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout})
+		_, err := c.Mutex("/tls", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.ErrorContains(t, err, "world:anyone")
 	})
@@ -156,12 +145,9 @@ func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificate := a.Reissue(t, subject)
-			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+			c := dial(t, recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout,
 				TLS: &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{certificate}}})
-			require.NoError(t, err)
-			defer c.Close()
-			s, err := c.Session(t.Context())
-			require.NoError(t, err)
+			s := live(t, c)
 			path, err := s.Create(t.Context(), "/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.AuthACL(zk.PermAll))
 			require.NoError(t, err)
 			acl, _, err := s.GetACL(t.Context(), path)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
@@ -48,9 +48,9 @@ func (th *Thief) Dial(ctx context.Context, network, address string) (net.Conn, e
 }
 
 // End closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
-func (th *Thief) End(t *testing.T, s *recipes.Session) {
+func (th *Thief) End(t *testing.T, s *session.Session) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); s.Err() == nil; {
+	for deadline := time.Now().Add(5 * time.Minute); s.State() != session.StateLost; {
 		require.True(t, time.Now().Before(deadline), "the session does not end")
 		th.mu.Lock()
 		grant, addr := append([]byte(nil), th.seen...), th.addr
