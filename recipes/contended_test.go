@@ -17,7 +17,7 @@ import (
 )
 
 // What a cycle of lock and unlock costs the servers where eight clients want the same all the time, a millisecond away. A wait
-// of more than a moment costs two reads more, and an event: see place.brief.
+// of more than a moment costs two reads more, and an event: see waiter.brief.
 func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 	for name, b := range map[string]struct{ requests, events float64 }{
 		"mutex":     {5, 3}, // the third event is of who looks ahead

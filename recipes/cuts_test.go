@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -100,12 +101,12 @@ func (s *stage) give(what string, x *recipes.Lease) {
 }
 
 // cutLab is a bubble with a victim behind a cutter and a rival, both warm.
-func cutLab(t *testing.T, sc scene, f func(s *stage, k *cutter)) {
+func cutLab(t *testing.T, sc scene, f func(s *stage, k *harness.Cutter)) {
 	inLab(t, func(t *testing.T, l *lab) {
 		sc.declare(l)
-		k := &cutter{next: l.srv.DialContext}
-		s := &stage{lab: l, dirs: sc.dirs, where: "uncut", struck: func() bool { return false }}
-		s.victim, s.rival = s.awake("victim", k.dial), s.awake("rival", l.srv.DialContext)
+		k := &harness.Cutter{Next: l.srv.DialContext}
+		s := &stage{lab: l, dirs: sc.dirs, where: "uncut", struck: k.Struck}
+		s.victim, s.rival = s.awake("victim", k.Dial), s.awake("rival", l.srv.DialContext)
 		sc.play(s)
 		f(s, k)
 	})
@@ -145,15 +146,14 @@ func (s *stage) clean() {
 }
 
 // sweep plays the scene once for every byte offset of one direction, until the cuts fall behind its end.
-func sweep(t *testing.T, sc scene, dir direction, stride int) (offsets int) {
-	cutLab(t, sc, func(s *stage, k *cutter) {
+func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets int) {
+	cutLab(t, sc, func(s *stage, k *harness.Cutter) {
 		session := s.session(s.victim)
 		for n, missed := 0, 0; missed < 8; n += stride {
 			s.where = fmt.Sprintf("%s, cut behind byte %d %v", sc.name, n, dir)
-			k.arm(cut{dir, n})
-			s.struck = func() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.struck > 0 }
+			k.Arm(harness.Cut{Dir: dir, After: n})
 			sc.play(s)
-			if struck, _ := k.disarm(); struck == 0 {
+			if k.Disarm() == 0 {
 				missed++ // not at once the end: a frame's length varies by the digits of a time
 			} else {
 				missed = 0
@@ -184,7 +184,7 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	start := time.Now()
 	t.Run("sweep", func(t *testing.T) {
 		for _, sc := range scenes() {
-			for _, dir := range []direction{toServer, toClient} {
+			for _, dir := range []harness.Direction{harness.ToServer, harness.ToClient} {
 				t.Run(fmt.Sprintf("%s %v", sc.name, dir), func(t *testing.T) {
 					t.Parallel()
 					stride := envInt("CUTS_STRIDE", effort.Of(1, 20)*cutStride(sc.name))
@@ -211,19 +211,17 @@ func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 			t.Run(sc.name, func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(uint64(i), 4))
-				cutLab(t, sc, func(s *stage, k *cutter) {
+				cutLab(t, sc, func(s *stage, k *harness.Cutter) {
 					total := 0
 					for round := range rounds {
-						cuts := []cut{{direction(rnd.IntN(2)), rnd.IntN(1500)}}
+						cuts := []harness.Cut{{Dir: harness.Direction(rnd.IntN(2)), After: rnd.IntN(1500)}}
 						for range 1 + rnd.IntN(4) {
-							cuts = append(cuts, cut{direction(rnd.IntN(2)), rnd.IntN(300)})
+							cuts = append(cuts, harness.Cut{Dir: harness.Direction(rnd.IntN(2)), After: rnd.IntN(300)})
 						}
 						s.where = fmt.Sprintf("%s, round %d, cuts %v", sc.name, round, cuts)
-						k.arm(cuts...)
-						s.struck = func() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.struck > 0 }
+						k.Arm(cuts...)
 						sc.play(s)
-						struck, _ := k.disarm()
-						total += struck
+						total += k.Disarm()
 						s.clean()
 					}
 					require.Greater(t, total, rounds, "the cuts did not reach what they should")

@@ -32,7 +32,6 @@ var (
 	HeldData             = heldData
 	HolderSelf           = holderSelf
 	Hostname             = hostname
-	Pause                = pause
 )
 
 // Decide says whether a contender is admitted, or which one it waits for.

@@ -166,7 +166,7 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 	})
 }
 
-func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // matrix 33: 2147483647 is followed by -2147483648
+func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // failure matrix, row 33: 2147483647 is followed by -2147483648
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
@@ -183,7 +183,7 @@ func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // matrix 33: 21
 	})
 }
 
-func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) { // matrix 34
+func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) { // failure matrix, row 34
 	for op, fault := range map[string]zktest.Fault{"create": zktest.Hold, "getChildren2": zktest.Hold, "getData": zktest.Hold} {
 		t.Run(op, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -227,7 +227,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 	}
 }
 
-func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // matrix 38: ACL revoked while waiting
+func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // failure matrix, row 38: ACL revoked while waiting
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		first, second := l.foreign(m, "lock-0000000000", ""), l.foreign(m, "lock-0000000001", "")
@@ -249,7 +249,7 @@ func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // mat
 	})
 }
 
-func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
+func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // failure matrix, row 27
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		l.srv.RefuseDials(true)
@@ -277,7 +277,7 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
 	})
 }
 
-func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // matrix 9: it changed while there was no connection
+func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, row 9: it changed while there was no connection
 	inLab(t, func(t *testing.T, l *lab) {
 		x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)

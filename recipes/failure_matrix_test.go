@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
@@ -225,17 +226,17 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: forged expiry while holding and while waiting
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
-		a, b := &thief{dial: l.srv.DialContext}, &thief{dial: l.srv.DialContext}
-		holder := l.client("holder", func(c *recipes.Config) { c.Dialer = a.dialer })
+		a, b := &harness.Thief{Next: l.srv.DialContext}, &harness.Thief{Next: l.srv.DialContext}
+		holder := l.client("holder", func(c *recipes.Config) { c.Dialer = a.Dial })
 		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		waiter := l.client("waiter", func(c *recipes.Config) { c.Dialer = b.dialer })
+		waiter := l.client("waiter", func(c *recipes.Config) { c.Dialer = b.Dial })
 		w := l.locking(waiter.Mutex(m))
 		last := l.locking(l.client("last").Mutex(m))
-		b.end(t, waiter.Newest())
+		b.End(t, waiter.Newest())
 		require.ErrorIs(t, (<-w).err, recipes.ErrSessionLost)
 		notYet(t, last, "the holder holds")
-		a.end(t, holder.Newest())
+		a.End(t, holder.Newest())
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		r := <-last

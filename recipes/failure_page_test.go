@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,17 +17,17 @@ func TestFailureCasesNameTests(t *testing.T) {
 	page, err := os.ReadFile("testdata/failure-cases.md")
 	require.NoError(t, err)
 	exist := map[string]bool{}
-	for prefix, dir := range map[string]string{"": ".", "inspect.": "inspect", "kind.": "kind", "session.": "internal/session", "zktest.": "zktest"} {
-		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-		require.NoError(t, err)
-		for _, f := range files {
-			source, err := os.ReadFile(f)
-			require.NoError(t, err)
-			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(source), -1) {
-				exist[prefix+m[1]] = true
-			}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
 		}
-	}
+		source, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+			exist[strings.TrimPrefix(filepath.Base(filepath.Dir(path))+"."+m[1], "..")] = true // those of this directory bear no name of it
+		}
+		return err
+	}))
 	name := regexp.MustCompile(`(?:\w+\.)?\bTest\w+`)
 	for _, n := range name.FindAllString(strings.ReplaceAll(string(page), "`TestFailureCases", "`"), -1) {
 		require.True(t, exist[n] || n == "directory.Test", "%s is on the page, and nowhere else", n)

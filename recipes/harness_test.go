@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -29,17 +29,10 @@ type lab struct {
 	seams seam.Seams // of the clients made from now on
 }
 
-// hangs begins what the watchdog of a laboratory says.
-const hangs = "still waiting after a day of fake time: "
-
-// inLab runs f in a bubble, against a server 20 ms away. Whatever f leaves running hangs the bubble, which fails it. Time never
-// stands still while a client pings, so who waits for what never comes is ended after a day.
+// inLab runs f in a bubble, against a server 20 ms away.
 func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
-	synctest.Test(t, func(t *testing.T) {
-		watchdog := time.AfterFunc(24*time.Hour, func() { panic(hangs + t.Name()) })
-		defer watchdog.Stop()
-		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}
-		f(t, l)
+	harness.Bubble(t, func(t *testing.T) {
+		f(t, &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))})
 	})
 }
 
@@ -159,12 +152,4 @@ func (l *lab) queue(dir string) []string {
 		paths[i] = kind.JoinPath(dir, c.Name)
 	}
 	return paths
-}
-
-// mustCreate makes a node and fails the test when it cannot.
-func mustCreate(t *testing.T, s *session.Session, path string, flags int32) string {
-	t.Helper()
-	created, err := s.Create(t.Context(), path, nil, flags, openACL)
-	require.NoError(t, err)
-	return created
 }

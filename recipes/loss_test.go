@@ -41,7 +41,7 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 				if dir == zktest.ToClient {
 					last = lost // its session is not closed while what ran under the lease may still run
 				}
-				require.LessOrEqual(t, r.at.Sub(last), 12*time.Second+2*2*time.Second, "P5: session timeout and two ticks")
+				require.LessOrEqual(t, r.at.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
 			})
 		})
 	}

@@ -238,7 +238,7 @@ func TestPreferenceForWritersMakesReadersWaitBeforeTheyQueue(t *testing.T) {
 	})
 }
 
-func TestReadersRespectEveryKnownWriter(t *testing.T) { // section 2.2: kazoo writers and plain mutex names block readers too
+func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and plain mutex names block readers too
 	for _, name := range []string{
 		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
 		"_c_0123456789abcdef0123456789abcdef-lock-0000000000", "x-72057594037927936-0000000000",

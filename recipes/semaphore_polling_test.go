@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 )
 
-// poller calls a recipe again and again.
-type poller func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error)
-
-var pollers = map[string]poller{
+// pollers call a recipe again and again.
+var pollers = map[string]harness.Poller{
 	"try": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 		return c.Semaphore("/s").TryAcquire(ctx, 1)
 	},
@@ -28,38 +24,6 @@ var pollers = map[string]poller{
 		defer cancel()
 		return c.Semaphore("/s").Acquire(ctx, 1)
 	},
-}
-
-// polling is some clients that poll, and what they did.
-type polling struct {
-	calls, grants atomic.Int64
-	stop          context.CancelFunc
-	done          sync.WaitGroup
-}
-
-func poll(t *testing.T, clients []*recipes.Client, f poller, pause time.Duration) *polling {
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
-	p := &polling{stop: stop}
-	for i, c := range clients {
-		rnd := rand.New(rand.NewPCG(uint64(i), 3))
-		p.done.Go(func() {
-			for ctx.Err() == nil {
-				p.calls.Add(1)
-				if x, err := f(context.Background(), c); err == nil {
-					p.grants.Add(1)
-					_ = x.Unlock(context.Background())
-				}
-				time.Sleep(pause + time.Duration(rnd.Int64N(int64(pause)+int64(time.Millisecond))))
-			}
-		})
-	}
-	return p
-}
-
-func (p *polling) end() {
-	p.stop()
-	p.done.Wait()
 }
 
 // The front of a semaphore's queue counted permits that pollers had created to see whether they were granted them, and
@@ -89,26 +53,26 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 						for i := range n {
 							clients = append(clients, l.client(fmt.Sprint("p", i)))
 						}
-						p := poll(t, clients, f, pause)
+						p := harness.Poll(t, clients, f, pause)
 						time.Sleep(time.Second)
 						l.unlock(x)
-						before := p.grants.Load()
+						before := p.Grants.Load()
 						require.Zero(t, before, "all was held, and somebody waited")
 						for i, w := range waiting {
-							for most := p.calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
-								if p.calls.Load() > most {
+							for most := p.Calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
+								if p.Calls.Load() > most {
 									cancel()
-									p.end()
-									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.grants.Load(), (<-w).err)
+									p.End()
+									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).err)
 								}
 							}
-							// See place.serve: it may have had to wait for as many permits as there are, and for those twice.
-							require.LessOrEqual(t, p.grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
+							// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
+							require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
 							r := <-w
 							require.NoError(t, r.err)
 							l.unlock(r.v)
 						}
-						p.end()
+						p.End()
 						l.settle()
 						require.Len(t, l.children("/s/leases"), 1)
 						require.Empty(t, l.children("/s/locks"))
@@ -159,19 +123,19 @@ func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 					clients = append(clients, l.client(fmt.Sprint("p", i)))
 				}
 				require.NoError(t, l.srv.SetCreateCount("/s/locks", 1))
-				p := poll(t, clients, f, 0)
+				p := harness.Poll(t, clients, f, 0)
 				time.Sleep(time.Second)
 				n, _ := l.srv.Get("/s/leases")
-				before, calls := n.Stat.Cversion, p.calls.Load()
+				before, calls := n.Stat.Cversion, p.Calls.Load()
 				time.Sleep(10 * time.Second)
 				n, _ = l.srv.Get("/s/leases")
 				require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
-				require.Greater(t, p.calls.Load(), calls+100)
-				require.Zero(t, p.grants.Load())
+				require.Greater(t, p.Calls.Load(), calls+100)
+				require.Zero(t, p.Grants.Load())
 				require.NoError(t, l.srv.Delete(front))
 				time.Sleep(time.Second)
-				require.Positive(t, p.grants.Load(), "who looks first must see when nobody is in the way any more")
-				p.end()
+				require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
+				p.End()
 				l.settle()
 				require.Empty(t, l.children("/s/leases"))
 			})

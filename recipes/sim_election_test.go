@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 )
 
 // leader asks who leads, and enters the answer: while somebody leads it must be nobody else.
@@ -50,7 +51,7 @@ func (w *simWorld) observe(ctx context.Context, place *simClient) {
 			called = w.stamp()
 			w.mu.Unlock()
 		}
-		_ = recipes.Pause(ctx, nil, time.Second)
+		_ = harness.Pause(ctx, time.Second)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -32,14 +33,14 @@ func (w *simWorld) strike(f simFault) {
 	id := c.session()
 	switch f.what {
 	case "cut":
-		c.arm(cut{direction(f.n % 2), f.n})
+		c.Arm(harness.Cut{Dir: harness.Direction(f.n % 2), After: f.n})
 		time.Sleep(f.lasts)
-		c.disarm()
+		c.Disarm()
 	case "refuse-one":
-		c.setRefuse(true)
+		c.SetRefuse(true)
 		w.srv.Disconnect(id)
 		time.Sleep(f.lasts)
-		c.setRefuse(false)
+		c.SetRefuse(false)
 	case "refuse":
 		w.srv.RefuseDials(true)
 		w.srv.Disconnect(0)
@@ -85,7 +86,7 @@ func (w *simWorld) strike(f simFault) {
 	case "stall", "stall-look":
 		w.stall(f, c, id)
 	case "hang-up":
-		c.hangUp()
+		c.HangUp()
 	case "restart":
 		w.restart(c)
 	default:
@@ -217,7 +218,7 @@ func (w *simWorld) heal() {
 		w.follower.CatchUp()
 	}
 	for _, c := range w.clients {
-		c.setRefuse(false)
-		c.disarm()
+		c.SetRefuse(false)
+		c.Disarm()
 	}
 }

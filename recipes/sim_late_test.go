@@ -90,7 +90,7 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 	w.mu.Unlock()
 	switch f.n % 3 {
 	case 0:
-		c.hangUp()
+		c.HangUp()
 	case 1:
 		w.srv.Disconnect(id)
 	} // else the client waits until it thinks that the connection is dead

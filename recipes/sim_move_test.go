@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -135,7 +135,7 @@ func (w *simWorld) transact(p kind.Params, from, to string) bool {
 			at, _ := w.whereabouts(from)
 			return at != from
 		}
-		_ = recipes.Pause(ctx, nil, time.Second)
+		_ = harness.Pause(ctx, time.Second)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -56,7 +57,7 @@ type simStats struct {
 
 // simClient is the place of a client: who closes it dials the next.
 type simClient struct {
-	cutter
+	harness.Cutter
 	w      *simWorld
 	number int
 
@@ -165,7 +166,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	}, zktest.Fault{})
 	for i := range plan.clients {
 		c := &simClient{w: w, number: i, restarting: make(chan struct{}, 1)}
-		c.next = w.wire
+		c.Next = w.wire
 		require.NoError(t, c.redial(t.Context()))
 		w.clients = append(w.clients, c)
 	}
@@ -183,7 +184,7 @@ func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn,
 // redial gives the place a new client.
 func (c *simClient) redial(ctx context.Context) error {
 	cfg := recipes.Config{
-		Servers: []string{"leader"}, Dialer: c.dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
+		Servers: []string{"leader"}, Dialer: c.Dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
 		ConnectTimeout: c.w.plan.timeout, LoseOnSuspect: c.w.plan.clients[c.number].suspect,
 	}
 	if only := c.w.plan.clients[c.number].server; only != "" {

@@ -1,0 +1,383 @@
+//go:build linux
+
+package ensemble_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// holdVariable makes this test binary a process that holds every lane on the server it names.
+const holdVariable = "LOCKTREE_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(holdVariable); spec != "" {
+		holdUntilKilled(spec)
+		return
+	}
+	// Tests on real servers wait most of their time: for sessions to end, for elections. So more of them run at once than
+	// there are processors, unless -parallel says otherwise.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// realTimeout is for sessions whose end is waited for, and that must not come before; busyTimeout for those that live on.
+const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
+
+// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR", of the one
+// of which the unexpected is told if there is one; and for every line on standard input "proven ERROR". spec is
+// "ADDRESS TIMEOUT".
+func holdUntilKilled(spec string) {
+	addr, timeout, _ := strings.Cut(spec, " ")
+	limit, err := time.ParseDuration(timeout)
+	if err != nil {
+		fmt.Println("failed", err)
+		return
+	}
+	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: hostile.Patience, ID: "victim"})
+	if err != nil {
+		fmt.Println("failed", err)
+		return
+	}
+	var leases []*recipes.Lease
+	for _, lane := range lanes() {
+		l, err := lane.holder.take(c, context.Background())
+		if err != nil {
+			fmt.Println("failed", lane.name, err)
+			return
+		}
+		leases = append(leases, l)
+	}
+	fmt.Print("held")
+	for _, l := range leases {
+		fmt.Print(" ", l.Token())
+	}
+	fmt.Println()
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			var err error
+			for _, l := range leases {
+				err = cmp.Or(l.Verify(context.Background()), err)
+			}
+			fmt.Println("proven", err)
+		}
+	}()
+	ended, wrote := recipes.ErrLost, error(nil)
+	for _, l := range leases {
+		<-l.Context().Done()
+		if cause := context.Cause(l.Context()); ended == recipes.ErrLost || !errors.Is(cause, recipes.ErrLost) {
+			ended = cause
+		}
+	}
+	for _, l := range leases {
+		_, wrote = l.Multi(context.Background(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
+		if wrote == nil {
+			break
+		}
+	}
+	fmt.Println("ended", ended)
+	fmt.Println("wrote", wrote)
+}
+
+// victim is a holder process.
+type victim struct {
+	cmd   *exec.Cmd
+	in    io.Writer
+	lines *bufio.Scanner
+
+	tokens []uint64 // the lanes'
+}
+
+func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
+	t.Helper()
+	v := &victim{cmd: exec.Command(os.Args[0])}
+	v.cmd.Env = append(os.Environ(), holdVariable+"="+addr+" "+timeout.String())
+	v.cmd.Stderr = os.Stderr
+	out, err := v.cmd.StdoutPipe()
+	require.NoError(t, err)
+	v.in, err = v.cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, v.cmd.Start())
+	t.Cleanup(func() {
+		_ = v.cmd.Process.Kill()
+		_ = v.cmd.Wait()
+	})
+	v.lines = bufio.NewScanner(out)
+	for _, token := range strings.Fields(v.says(t, "held ")) {
+		n, err := strconv.ParseUint(token, 10, 64)
+		require.NoError(t, err)
+		v.tokens = append(v.tokens, n)
+	}
+	return v
+}
+
+// hears waits for the process's next line; false when there is none any more.
+func (v *victim) hears() bool {
+	defer time.AfterFunc(hostile.Patience, func() { _ = v.cmd.Process.Kill() }).Stop()
+	return v.lines.Scan()
+}
+
+// says waits for the process's next line, which must begin with prefix.
+func (v *victim) says(t *testing.T, prefix string) string {
+	t.Helper()
+	require.True(t, v.hears(), "the holder process ended early: %v", v.lines.Err())
+	rest, ok := strings.CutPrefix(v.lines.Text(), prefix)
+	require.True(t, ok, "the holder process says %q, wanted %q", v.lines.Text(), prefix)
+	return rest
+}
+
+// proves lets the process prove its lease now, and returns why it could not, or "<nil>".
+func (v *victim) proves() string {
+	_, _ = io.WriteString(v.in, "\n") // one that has ended says so below
+	said := "nothing"
+	for v.hears() {
+		if err, ok := strings.CutPrefix(v.lines.Text(), "proven "); ok {
+			return err
+		}
+		said = v.lines.Text()
+	}
+	return "the process has ended, having said " + said
+}
+
+// realServer is a real ZooKeeper with the lanes declared and a client on it.
+func realServer(t *testing.T) (*realzk.Server, *recipes.Client) {
+	t.Helper()
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	c := realClient(t, srv, "test")
+	declareLanes(t, c)
+	return srv, c
+}
+
+func realClient(t *testing.T, srv *realzk.Server, id string) *recipes.Client {
+	t.Helper()
+	return dial(t, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ID: id})
+}
+
+// dial gives servers and machine all the time that they need.
+func dial(t *testing.T, cfg recipes.Config) *recipes.Client {
+	t.Helper()
+	cfg.ConnectTimeout = hostile.Patience
+	c, err := recipes.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// live is the session that a client has.
+func live(t *testing.T, c *recipes.Client) *session.Session {
+	t.Helper()
+	s, err := session.Live(t.Context(), c)
+	require.NoError(t, err)
+	return s
+}
+
+func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
+	t.Helper()
+	s := live(t, c)
+	data, err := (&kind.Payload{Params: p}).Encode()
+	require.NoError(t, err)
+	_, err = s.Create(t.Context(), path, data, 0, openACL)
+	require.NoError(t, err)
+	for _, child := range p.Kind().Children {
+		_, err = s.Create(t.Context(), kind.JoinPath(path, child), nil, 0, openACL)
+		require.NoError(t, err)
+	}
+}
+
+var openACL = zk.WorldACL(zk.PermAll)
+
+// mustCreate makes a node and fails the test when it cannot.
+func mustCreate(t *testing.T, s *session.Session, path string, flags int32) string {
+	t.Helper()
+	created, err := s.Create(t.Context(), path, nil, flags, openACL)
+	require.NoError(t, err)
+	return created
+}
+
+// queued waits until n contenders stand at path.
+func queued(t *testing.T, c *recipes.Client, path string, n int) {
+	t.Helper()
+	queuedUnless(t, c, path, n, nil)
+}
+
+// queuedUnless is queued, and returns false when over is closed before.
+func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-chan struct{}) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
+	defer cancel()
+	for {
+		s, err := session.Live(ctx, c)
+		require.NoError(t, err)
+		children, _, w, err := s.ChildrenCalled(ctx, path, nil)
+		if err != nil { // on a busy machine
+			require.NoError(t, harness.Pause(ctx, 50*time.Millisecond), "%v", err)
+			continue
+		}
+		if len(children) >= n {
+			w.Stop()
+			return true
+		}
+		select {
+		case <-w.C():
+		case <-over:
+			w.Stop()
+			return false
+		case <-ctx.Done():
+			require.Failf(t, "nobody comes", "%s has not %d contenders but %v", path, n, children)
+		}
+		w.Stop()
+	}
+}
+
+// fires waits for a watch.
+func fires(t *testing.T, w *session.Watch) {
+	t.Helper()
+	select {
+	case <-w.C():
+		w.Stop()
+	case <-time.After(hostile.Patience):
+		require.Fail(t, "the watch is never told")
+	}
+}
+
+func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
+	t.Parallel()
+	srv, c := realServer(t)
+	v := startVictim(t, srv.Addr, realTimeout)
+	all := &contest{lanes: lanes()}
+	got := all.waiting(c)
+	all.queued(t, c, 1)
+	require.NoError(t, v.cmd.Process.Kill())
+	killed := time.Now()
+	for i, x := range all.granted(t, got) {
+		require.Greater(t, x.Token(), v.tokens[i])
+	}
+	t.Logf("granted %v after the kill, within %v on a machine that is not busy", time.Since(killed), realTimeout+2*realTick)
+}
+
+func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
+	t.Parallel()
+	srv, c := realServer(t)
+	s := live(t, c)
+	_, err := s.Create(t.Context(), "/data", []byte("0"), 0, openACL)
+	require.NoError(t, err)
+	v := startVictim(t, srv.Addr, realTimeout)
+	all := &contest{lanes: lanes()}
+	got := all.waiting(c)
+	all.queued(t, c, 1)
+	require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
+	for i, x := range all.granted(t, got) {
+		require.Greater(t, x.Token(), v.tokens[i])
+	}
+	require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
+	require.Contains(t, v.says(t, "ended "), "lock lost")
+	require.Contains(t, v.says(t, "wrote "), "lock lost")
+	data, _, err := s.Get(t.Context(), "/data")
+	require.NoError(t, err)
+	require.Equal(t, "0", string(data))
+}
+
+func TestRealRecipesExcludeAndCount(t *testing.T) {
+	t.Parallel()
+	srv, c := realServer(t)
+	declareReal(t, c, "/rw", kind.RWLock.New())
+	declareReal(t, c, "/m2", kind.Mutex.New())
+
+	const clients, rounds = 5, 12
+	var mutex, multi, writers, readers, permits atomic.Int32
+	var last atomic.Uint64
+	var wg sync.WaitGroup
+	failed := make(chan error, clients)
+	only := func(n *atomic.Int32, by, most int32) error {
+		defer n.Add(-by)
+		if now := n.Add(by); now > most {
+			return fmt.Errorf("%d holders of at most %d", now, most)
+		}
+		return nil
+	}
+	for i := range clients {
+		mine := realClient(t, srv, fmt.Sprint("client ", i))
+		wg.Go(func() {
+			failed <- func() error {
+				ctx := context.Background()
+				for range rounds {
+					for _, do := range []func() error{
+						func() error {
+							return mine.Mutex("/m").Do(ctx, func(_ context.Context, l *recipes.Lease) error {
+								if before := last.Swap(l.Token()); before >= l.Token() {
+									return fmt.Errorf("token %d after %d", l.Token(), before)
+								}
+								return only(&mutex, 1, 1)
+							})
+						},
+						func() error {
+							return mine.MultiLock(mine.Mutex("/m2"), mine.RWMutex("/rw")).Do(ctx, func(context.Context, *recipes.Lease) error {
+								if readers.Load() > 0 {
+									return fmt.Errorf("a writer beside readers")
+								}
+								return only(&writers, 1, 1)
+							})
+						},
+						func() error {
+							return mine.RWMutex("/rw").RDo(ctx, func(context.Context, *recipes.Lease) error {
+								readers.Add(1)
+								defer readers.Add(-1)
+								if writers.Load() > 0 {
+									return fmt.Errorf("a reader beside a writer")
+								}
+								return nil
+							})
+						},
+						func() error {
+							return mine.Semaphore("/s").Do(ctx, 2, func(context.Context, *recipes.Lease) error { return only(&permits, 2, 3) })
+						},
+						func() error {
+							return mine.MultiLock(mine.Mutex("/m2"), mine.Mutex("/m")).Do(ctx, func(context.Context, *recipes.Lease) error { return only(&multi, 1, 1) })
+						},
+					} {
+						if err := do(); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			}()
+		})
+	}
+	wg.Wait()
+	for range clients {
+		require.NoError(t, <-failed)
+	}
+	for _, path := range []string{"/m", "/m2", "/rw", "/s/leases", "/s/locks"} {
+		s := live(t, c)
+		children, _, err := s.Children(t.Context(), path)
+		require.NoError(t, err)
+		require.Empty(t, children, path)
+	}
+}

@@ -1,0 +1,32 @@
+// Package harness has what tests of recipes share with each other and with laboratories in packages of their own.
+package harness
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Hangs begins what the watchdog of a bubble says.
+const Hangs = "still waiting after a day of fake time: "
+
+// Bubble runs f in a bubble of fake time. Whatever f leaves running hangs the bubble, which fails it. Time never stands still
+// while a client pings, so who waits for what never comes is ended after a day.
+func Bubble(t *testing.T, f func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := time.AfterFunc(24*time.Hour, func() { panic(Hangs + t.Name()) })
+		defer watchdog.Stop()
+		f(t)
+	})
+}
+
+// Pause waits for d, or until ctx ends: then it returns why.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

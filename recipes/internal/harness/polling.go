@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// A Poller calls a recipe once, and is called again and again.
+type Poller func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error)
+
+// Polling is some clients that poll, and what they did.
+type Polling struct {
+	Calls, Grants atomic.Int64
+	stop          context.CancelFunc
+	done          sync.WaitGroup
+}
+
+// Poll lets each client poll until End, or the end of the test. It pauses for as long as pause, or up to twice that and a millisecond.
+func Poll(t *testing.T, clients []*recipes.Client, f Poller, pause time.Duration) *Polling {
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	p := &Polling{stop: stop}
+	for i, c := range clients {
+		rnd := rand.New(rand.NewPCG(uint64(i), 3))
+		p.done.Go(func() {
+			for ctx.Err() == nil {
+				p.Calls.Add(1)
+				if x, err := f(context.Background(), c); err == nil {
+					p.Grants.Add(1)
+					_ = x.Unlock(context.Background())
+				}
+				time.Sleep(pause + time.Duration(rnd.Int64N(int64(pause)+int64(time.Millisecond))))
+			}
+		})
+	}
+	return p
+}
+
+// End returns when all have stopped.
+func (p *Polling) End() {
+	p.stop()
+	p.done.Wait()
+}

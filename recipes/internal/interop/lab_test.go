@@ -1,0 +1,237 @@
+//go:build linux
+
+// Package interop_test lets programs in other languages, and other Go libraries, contend for the locks of this one.
+package interop_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// patience bounds every wait for something that must happen; nothing is proven by its passing.
+const patience = 5 * time.Minute
+
+// pollEvery leaves the processor to those who are asked whether they have come to something yet.
+const pollEvery = 2 * time.Millisecond
+
+// realLab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
+type realLab struct {
+	t       *testing.T
+	zk      *realzk.Server
+	admin   *zk.Conn
+	classes string // compiled Java, and its class path
+	program string // compiled Go
+	java    *peer
+	python  *peer
+
+	mu             sync.Mutex
+	locks, handles int
+	events         map[string]chan string // by the path of the contender they are about
+}
+
+const (
+	jars    = "/usr/share/java"
+	interop = "../../../testdata/interop"
+)
+
+func newLab(t *testing.T) *realLab { return newLabAllowing(t, "*") }
+
+// newLabAllowing is newLab with these four-letter words only.
+func newLabAllowing(t *testing.T, words string) *realLab {
+	t.Helper()
+	l := &realLab{t: t, events: map[string]chan string{}}
+	compiled := make(chan error, 1)
+	go func() { compiled <- l.compile(t) }()
+	l.zk = realzk.Start(t, realzk.Options{
+		TickTime:   200 * time.Millisecond,
+		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
+		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
+	})
+	require.NoError(t, <-compiled)
+	var err error
+	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(l.admin.Close)
+	l.java = l.startJava(t, "java", livingSession, l.hear)
+	l.python = l.startPython(t, "python", livingSession, l.hear)
+	return l
+}
+
+// compile builds the Java program for this run.
+func (l *realLab) compile(t *testing.T) error {
+	dir := t.TempDir()
+	path := []string{dir}
+	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
+		file := filepath.Join(jars, jar+".jar")
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("the Java program needs a library that is not installed; .ci/setup installs it: %w", err)
+		}
+		path = append(path, file)
+	}
+	l.classes = strings.Join(path, ":")
+	sources, err := filepath.Glob(interop + "/java/*.java")
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", l.classes, "-d", dir}, sources...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("javac: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startJava starts a process of Curator clients. The flags make it start in a second on a busy machine.
+func (l *realLab) startJava(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.net.preferIPv4Stack=true", "-cp", l.classes,
+		"Peer", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// build makes the Go program for this run, under the race detector if this test is.
+func (l *realLab) build(t *testing.T) error {
+	l.program = filepath.Join(t.TempDir(), "peer")
+	args := []string{"build", "-o", l.program}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, interop+"/go")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startGo starts a Go program that can be killed.
+func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command(l.program, l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
+func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr,
+		fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.
+func (l *realLab) goClient(t *testing.T, id string, observer func(recipes.Event), auth ...recipes.Auth) *recipes.Client {
+	t.Helper()
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: livingSession,
+		ConnectTimeout: patience, Observer: observer, Auth: auth})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() }) // a busy server may take longer to confirm it than Close waits
+	return c
+}
+
+// provision declares a lock the way apply does, and returns its path.
+func (l *realLab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) string {
+	t.Helper()
+	l.mu.Lock()
+	l.locks++
+	path := fmt.Sprintf("/lock-%d-%s", l.locks, strings.NewReplacer("/", ".", "+", "", " ", "").Replace(t.Name()))
+	l.mu.Unlock()
+	data, err := (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}, ChildACL: childACL}).Encode()
+	require.NoError(t, err)
+	l.create(t, path, data)
+	for _, c := range p.Kind().Children {
+		l.create(t, kind.JoinPath(path, c), nil)
+	}
+	return path
+}
+
+func (l *realLab) create(t *testing.T, path string, data []byte) {
+	t.Helper()
+	_, err := l.admin.Create(path, data, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}
+
+// contenders are the children of dir in the order of their numbers.
+func (l *realLab) contenders(t *testing.T, dir string) []string {
+	t.Helper()
+	children, _, err := l.admin.Children(dir)
+	require.NoError(t, err)
+	return inOrder(children)
+}
+
+func inOrder(children []string) []string {
+	line, _ := kind.SortContenders(children)
+	names := make([]string, len(line))
+	for i, c := range line {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// awaitContenders returns the children of dir once there are n.
+func (l *realLab) awaitContenders(t *testing.T, dir string, n int) []string {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		children, _, changed, err := l.admin.ChildrenW(dir)
+		require.NoError(t, err)
+		if len(children) == n {
+			return inOrder(children)
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%s has %d children, not %d: %v", dir, len(children), n, children)
+		}
+	}
+}
+
+// awaitWatch returns once the server knows that the session watches the node: its owner has decided to wait for it.
+// There is no event for that, so the server's table is read until it says so.
+func (l *realLab) awaitWatch(t *testing.T, session, node string) {
+	t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		watching := false
+		for line := range strings.Lines(l.zk.Word("wchp")) {
+			if !strings.HasPrefix(line, "\t") {
+				watching = strings.TrimSpace(line) == node
+			} else if watching && strings.TrimSpace(line) == session {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("session %s does not watch %s; the watches are:\n%s", session, node, l.zk.Word("wchp"))
+		}
+	}
+}
+
+// hear files what a peer says unasked: "revoked NODE".
+func (l *realLab) hear(line string) {
+	verb, node, _ := strings.Cut(line, " ")
+	l.told(node) <- verb
+}
+
+// told is where the events about a contender arrive.
+func (l *realLab) told(node string) chan string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events[node] == nil {
+		l.events[node] = make(chan string, 8)
+	}
+	return l.events[node]
+}

@@ -1,0 +1,203 @@
+//go:build linux
+
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// party is one program's way into a lock of some recipe.
+type party struct {
+	name  string // in the tables
+	wire  string // how a Go program needs the lock declared; "" = it can use any declaration, or none
+	enter func(t *testing.T, l *realLab, path string) *entry
+}
+
+// entry is one would-be holder of one lock.
+type entry struct {
+	session string // as the server prints it
+	acquire func(context.Context) error
+	release func(context.Context) error
+	cancel  func()                      // makes a waiting acquire give up
+	try     func(context.Context) error // nil where the library cannot
+	answers func(context.Context) error // a round trip to the program: what it said before has arrived
+	waits   func(context.Context) error // returns once the program says of itself that it waits; nil where it cannot
+
+	// Of a program in another language: any other command about its handle.
+	ask func(ctx context.Context, verb string) (string, error)
+	// Of a Go program: its client and what it holds.
+	client *recipes.Client
+	lease  *recipes.Lease
+}
+
+// isHeld says whether a try was answered with "somebody else holds it".
+func isHeld(err error) bool { return errors.Is(err, recipes.ErrHeld) || errors.Is(err, errPeerHeld) }
+
+// foreign is a recipe in a process of another language.
+func foreign(name string, in func(*realLab) *peer, recipe string, options ...string) party {
+	return party{name: name, enter: func(t *testing.T, l *realLab, path string) *entry {
+		p := in(l)
+		l.mu.Lock()
+		l.handles++
+		handle := fmt.Sprintf("h%d", l.handles)
+		l.mu.Unlock()
+		_, err := p.call(t.Context(), append([]string{"open", handle, recipe, path}, options...)...)
+		require.NoError(t, err)
+		e := &entry{session: p.session}
+		e.acquire = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle); return err }
+		e.try = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle, "timeout=0"); return err }
+		e.release = func(ctx context.Context) error { _, err := p.call(ctx, "release", handle); return err }
+		e.answers = func(ctx context.Context) error { _, err := p.call(ctx, "hello"); return err }
+		e.ask = func(ctx context.Context, verb string) (string, error) { return p.call(ctx, verb, handle) }
+		e.cancel = func() { _, _ = e.ask(context.Background(), "cancel") }
+		if p == l.java {
+			e.waits = func(ctx context.Context) error { return p.parked(ctx, handle) }
+		}
+		return e
+	}}
+}
+
+func java(l *realLab) *peer   { return l.java }
+func python(l *realLab) *peer { return l.python }
+
+// withoutTry is a party whose library can only wait.
+func withoutTry(p party) party {
+	enter := p.enter
+	p.enter = func(t *testing.T, l *realLab, path string) *entry {
+		e := enter(t, l, path)
+		e.try = nil
+		return e
+	}
+	return p
+}
+
+// goLock is a lock of this library, of whatever recipe.
+type goLock struct {
+	lock, try func(context.Context) (*recipes.Lease, error)
+}
+
+// ours is a recipe of this library, in a client of its own: every entry is another Go program.
+func ours(name string, wire string, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
+	return party{name: name, wire: wire, enter: func(t *testing.T, l *realLab, path string) *entry {
+		seen := &queuedObserver{seen: make(chan struct{})}
+		c := l.goClient(t, name, seen.Observe, auth...)
+		e := goEntry(t, c, open(c, path))
+		e.waits = seen.await
+		return e
+	}}
+}
+
+// goEntry is one goroutine of the program that c is the client of.
+func goEntry(t *testing.T, c *recipes.Client, lock goLock) *entry {
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	e := &entry{session: fmt.Sprintf("0x%x", s.ID()), client: c}
+	keep := func(l *recipes.Lease, err error) error {
+		e.lease = l
+		return err
+	}
+	waiting, cancel := context.WithCancel(t.Context())
+	e.cancel = cancel
+	e.acquire = func(ctx context.Context) error {
+		ctx, done := context.WithCancel(ctx)
+		defer done()
+		defer context.AfterFunc(waiting, done)()
+		return keep(lock.lock(ctx))
+	}
+	e.release = func(ctx context.Context) error { return e.lease.Unlock(ctx) }
+	e.answers = func(context.Context) error { return nil }
+	if lock.try != nil {
+		e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
+	}
+	return e
+}
+
+// queuedObserver hears that its client waits.
+type queuedObserver struct {
+	seen chan struct{}
+}
+
+func (o *queuedObserver) await(ctx context.Context) error {
+	select {
+	case <-o.seen:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (o *queuedObserver) Observe(e recipes.Event) {
+	select {
+	case <-o.seen:
+	default:
+		if e.Type == recipes.EventQueued {
+			close(o.seen)
+		}
+	}
+}
+
+func goMutex(c *recipes.Client, path string) goLock {
+	m := c.Mutex(path)
+	return goLock{m.Lock, m.TryLock}
+}
+
+func goRead(c *recipes.Client, path string) goLock {
+	m := c.RWMutex(path)
+	return goLock{m.RLock, m.TryRLock}
+}
+
+func goWrite(c *recipes.Client, path string) goLock {
+	m := c.RWMutex(path)
+	return goLock{m.Lock, m.TryLock}
+}
+
+func goSemaphore(n int) func(*recipes.Client, string) goLock {
+	return func(c *recipes.Client, path string) goLock {
+		m := c.Semaphore(path)
+		return goLock{
+			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, n) },
+			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, n) },
+		}
+	}
+}
+
+func goElection(c *recipes.Client, path string) goLock {
+	e := c.Election(path)
+	return goLock{lock: func(ctx context.Context) (*recipes.Lease, error) {
+		l, err := e.Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}}
+}
+
+// goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
+func goZookeeper(t *testing.T, l *realLab, path string) *entry {
+	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for deadline := time.After(patience); c.State() != zk.StateHasSession; {
+		select {
+		case <-events:
+		case <-deadline:
+			t.Fatal("go-zookeeper has no session")
+		}
+	}
+	lock := zk.NewLock(c, path, zk.WorldACL(zk.PermAll))
+	// It knows neither contexts nor deadlines: the test's own deadline is the bound.
+	return &entry{session: "0x" + fmt.Sprintf("%x", c.SessionID()),
+		acquire: func(context.Context) error { return lock.Lock() },
+		release: func(context.Context) error { return lock.Unlock() },
+		answers: func(context.Context) error { return nil },
+	}
+}
