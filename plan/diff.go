@@ -163,7 +163,7 @@ func (d *sides) index(desired *Tree) {
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
 		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)
-		d.p.prior.Tallies = tallies(d.current.Nodes)
+		d.p.prior.Tallies = count(d.current.Nodes)
 		if x.Lists != nil {
 			d.p.prior.Record = x.Lists.At
 		}

@@ -17,7 +17,7 @@ import (
 //   - The czxid says which incarnation of its path a node is. At one aversion it has one list. The aversion named is the lowest that
 //     any node of the transaction had when the record was written. An aversion only grows, so no other node comes to have it.
 //   - It was true when the record was written. Either the same apply created the nodes, with the lists that it noted, or set the lists
-//     of all of them; or all were read when the apply was planned, and were as noted (tallies). An apply that sets lists names
+//     of all of them; or all were read when the apply was planned, and were as noted (count). An apply that sets lists names
 //     transactions only once all are set.
 //   - Lists counts at the one version of the record's node that it was written for. A copy, and a record put back by hand, are other
 //     versions. Who has no key can note no other list in a node.
@@ -82,54 +82,64 @@ func (x *Index) Knows(n *Node) bool {
 
 // tally is of the nodes of one transaction.
 type tally struct {
+	czxid    int64
 	nodes    int
 	aversion int32 // the lowest
 	lowest   int   // nodes that have it
 	differs  bool  // one of those is not as noted
 }
 
-func (t tally) and(aversion int32, noted bool) tally {
+// tallies are by czxid.
+type tallies map[int64]tally
+
+func (all tallies) add(czxid int64, aversion int32, noted bool) {
+	t := all[czxid]
 	if t.nodes == 0 || aversion < t.aversion {
-		t.aversion, t.lowest, t.differs = aversion, 0, false
+		t = tally{czxid, t.nodes, aversion, 0, false}
 	}
 	if aversion == t.aversion {
 		t.lowest, t.differs = t.lowest+1, t.differs || !noted
 	}
 	t.nodes++
-	return t
+	all[czxid] = t
 }
 
-// tallies are those of the nodes that were read, by czxid. There are none if one of them may be of any transaction.
-func tallies(nodes []*Node) map[int64]tally {
-	all := map[int64]tally{}
+func (all tallies) sorted() []tally {
+	return slices.SortedFunc(maps.Values(all), func(a, b tally) int { return cmp.Compare(a.czxid, b.czxid) })
+}
+
+// count tallies the nodes that were read. There are none if one of them may be of any transaction.
+func count(nodes []*Node) []tally {
+	all := tallies{}
 	for _, n := range nodes {
 		if n.Live == nil || n.Live.Czxid == 0 {
 			return nil
 		}
-		all[n.Live.Czxid] = all[n.Live.Czxid].and(n.Live.Aversion, n.Live.AsLeft)
+		all.add(n.Live.Czxid, n.Live.Aversion, n.Live.AsLeft)
 	}
-	return all
+	return all.sorted()
 }
 
-// named are the transactions that are worth it, sorted.
-func named(all map[int64]tally) (of []Creation) {
-	for czxid, t := range all {
+// named are the transactions that are worth it.
+func named(all []tally) (of []Creation) {
+	for _, t := range all {
 		if t.lowest >= worth && !t.differs {
-			of = append(of, Creation{czxid, int64(t.aversion)})
+			of = append(of, Creation{t.czxid, int64(t.aversion)})
 		}
 	}
-	slices.SortFunc(of, Creation.compare)
 	return of
 }
 
 // afterSteps is what the record names when access lists have been set, too: transactions of which all nodes got theirs.
-func (l Lists) afterSteps(read map[int64]tally, steps []ACLStep) *Lists {
-	set := map[int64]tally{}
+func (l Lists) afterSteps(read []tally, steps []ACLStep) *Lists {
+	set := tallies{}
 	for _, s := range steps {
-		set[s.Czxid] = set[s.Czxid].and(s.Aversion, true)
+		set.add(s.Czxid, s.Aversion, true)
 	}
-	maps.DeleteFunc(set, func(czxid int64, t tally) bool { return t.nodes != read[czxid].nodes })
-	l.Of = append(named(set), slices.DeleteFunc(slices.Clone(l.Of), func(c Creation) bool { return set[c.Czxid].nodes > 0 })...)
+	maps.DeleteFunc(set, func(czxid int64, t tally) bool {
+		return !slices.ContainsFunc(read, func(r tally) bool { return r.czxid == czxid && r.nodes == t.nodes })
+	})
+	l.Of = append(named(set.sorted()), slices.DeleteFunc(slices.Clone(l.Of), func(c Creation) bool { return set[c.Czxid].nodes > 0 })...)
 	l.At.Version++
 	return &l
 }

@@ -64,7 +64,7 @@ type Plan struct {
 type prior struct {
 	Key     string                     // of the sums, "" if the stack has none yet
 	Record  Stamp                      // as it was read
-	Tallies map[int64]tally            // of what was read, see Lists
+	Tallies []tally                    // of what was read, see Lists
 	Noted   kind.List                  // who may use the stack, by the record
 	Leaving kind.List                  // see frame.leaving
 	Parts   []FormerPart               // of the record, to be deleted
