@@ -76,7 +76,9 @@ func newBiller(t *testing.T) *biller {
 		}
 		return false
 	}, zktest.Fault{})
-	require.NoError(t, b.compile(t))
+	var err error
+	b.classes, err = compileJava(t)
+	require.NoError(t, err)
 	b.java = b.startJava(t, "java", livingSession, b.hear)
 	b.python = b.startPython(t, "python", livingSession, b.hear)
 	return b

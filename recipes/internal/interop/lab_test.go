@@ -54,46 +54,59 @@ func newLab(t *testing.T) *realLab { return newLabAllowing(t, "*") }
 // newLabAllowing is newLab with these four-letter words only.
 func newLabAllowing(t *testing.T, words string) *realLab {
 	t.Helper()
-	l := &realLab{t: t, events: map[string]chan string{}}
+	var classes string
 	compiled := make(chan error, 1)
-	go func() { compiled <- l.compile(t) }()
-	l.zk = realzk.Start(t, realzk.Options{
-		TickTime:   200 * time.Millisecond,
-		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
-		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
-	})
+	go func() {
+		var err error
+		classes, err = compileJava(t)
+		compiled <- err
+	}()
+	l := bareLab(t, words)
 	require.NoError(t, <-compiled)
-	var err error
-	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	t.Cleanup(l.admin.Close)
+	l.classes = classes
 	l.java = l.startJava(t, "java", livingSession, l.hear)
 	l.python = l.startPython(t, "python", livingSession, l.hear)
 	return l
 }
 
-// compile builds the Java program for this run.
-func (l *realLab) compile(t *testing.T) error {
+// bareLab is a laboratory without the programs of the other languages.
+func bareLab(t *testing.T, words string) *realLab {
+	t.Helper()
+	l := &realLab{t: t, events: map[string]chan string{}}
+	l.zk = realzk.Start(t, realzk.Options{
+		TickTime:   200 * time.Millisecond,
+		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
+		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
+	})
+	var err error
+	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(l.admin.Close)
+	return l
+}
+
+// compileJava builds the Java program for this run, and returns its class path.
+func compileJava(t *testing.T) (string, error) {
 	dir := t.TempDir()
 	path := []string{dir}
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
 		file := filepath.Join(jars, jar+".jar")
 		if _, err := os.Stat(file); err != nil {
-			return fmt.Errorf("the Java program needs a library that is not installed; .ci/setup installs it: %w", err)
+			return "", fmt.Errorf("the Java program needs a library that is not installed; .ci/setup installs it: %w", err)
 		}
 		path = append(path, file)
 	}
-	l.classes = strings.Join(path, ":")
+	classes := strings.Join(path, ":")
 	sources, err := filepath.Glob(interop + "/java/*.java")
 	if err != nil {
-		return err
+		return "", err
 	}
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", l.classes, "-d", dir}, sources...)...).CombinedOutput()
+	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", classes, "-d", dir}, sources...)...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("javac: %w\n%s", err, out)
+		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}
-	return nil
+	return classes, nil
 }
 
 // startJava starts a process of Curator clients. The flags make it start in a second on a busy machine.

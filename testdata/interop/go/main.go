@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,9 +28,16 @@ type peer struct {
 
 // handle is one way into one lock, with a goroutine of its own for whatever may wait.
 type handle struct {
-	mutex *recipes.Mutex
+	way
+	mutex *recipes.Mutex // of the soak
 	lease *recipes.Lease
 	work  chan func()
+}
+
+// way is how a recipe is taken. The tests also compile this program with a former version of the library, so it keeps to calls
+// that both have.
+type way struct {
+	lock, try func(context.Context) (*recipes.Lease, error)
 }
 
 func main() {
@@ -89,7 +97,7 @@ func (p *peer) obey(number, verb string, args []string) {
 	var action func() (string, error)
 	switch verb {
 	case "acquire":
-		action = h.acquire
+		action = func() (string, error) { return h.acquire(len(args) > 1) }
 	case "release":
 		action = func() (string, error) { return "", h.lease.Unlock(context.Background()) }
 	case "soak":
@@ -103,6 +111,10 @@ func (p *peer) obey(number, verb string, args []string) {
 
 func (p *peer) reply(number string, action func() (string, error)) {
 	answer, err := action()
+	if errors.Is(err, recipes.ErrHeld) {
+		p.say(number + " held")
+		return
+	}
 	if err != nil {
 		p.say(number + " err " + strings.ReplaceAll(err.Error(), "\n", " "))
 		return
@@ -118,12 +130,30 @@ func (p *peer) hello() (string, error) {
 	return fmt.Sprintf("%x", s.ID()), nil
 }
 
-// open is HANDLE mutex PATH.
+// open is HANDLE RECIPE PATH.
 func (p *peer) open(args []string) error {
-	if len(args) != 3 || args[1] != "mutex" {
+	if len(args) != 3 {
 		return fmt.Errorf("no recipe in %v", args)
 	}
-	h := &handle{mutex: p.client.Mutex(args[2]), work: make(chan func(), 16)}
+	h := &handle{work: make(chan func(), 16)}
+	switch c, path := p.client, args[2]; args[1] {
+	case "mutex":
+		h.mutex = c.Mutex(path)
+		h.way = way{h.mutex.Lock, h.mutex.TryLock}
+	case "read":
+		h.way = way{c.RWMutex(path).RLock, c.RWMutex(path).TryRLock}
+	case "write":
+		h.way = way{c.RWMutex(path).Lock, c.RWMutex(path).TryLock}
+	case "semaphore":
+		permits := func(take func(context.Context, int) (*recipes.Lease, error)) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) { return take(ctx, 1) }
+		}
+		h.way = way{permits(c.Semaphore(path).Acquire), permits(c.Semaphore(path).TryAcquire)}
+	case "election":
+		h.way = way{lock: c.Election(path).Campaign}
+	default:
+		return fmt.Errorf("no recipe %s", args[1])
+	}
 	p.handles[args[0]] = h
 	go func() {
 		for f := range h.work {
@@ -133,9 +163,16 @@ func (p *peer) open(args []string) error {
 	return nil
 }
 
-func (h *handle) acquire() (node string, err error) {
-	if h.lease, err = h.mutex.Lock(context.Background()); err != nil {
+// acquire answers the contender's path. With a timeout, which is 0 for the tests, it tries once.
+func (h *handle) acquire(once bool) (string, error) {
+	take := h.lock
+	if once {
+		take = h.try
+	}
+	l, err := take(context.Background())
+	if err != nil {
 		return "", err
 	}
-	return h.lease.Node(), nil
+	h.lease = l
+	return l.Node(), nil
 }

@@ -1,0 +1,259 @@
+//go:build linux
+
+package interop_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/zktest/effort"
+)
+
+// former is the last commit whose marks have no sum, and whose record repeats all marks: the format before this one.
+const former = "fcdc5a8"
+
+// version is one build of the command, and a process of one build of the library.
+type version struct {
+	name, command string
+	*peer
+}
+
+// TestUpgrade lets command and programs of a former version and of this one meet on the same tree: the one makes it, the other uses
+// and changes it, and back. What the former one cannot understand it has to refuse.
+func TestUpgrade(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	t.Parallel()
+	l := bareLab(t, "*")
+	u := &upgrade{realLab: l, dir: t.TempDir()}
+	u.was, u.is = u.build(t, "former"), u.build(t, "now")
+
+	t.Run("the former command's tree", func(t *testing.T) {
+		u.configure(t, "ledger", "")
+		u.run(t, u.was, 0, "apply", "-auto-approve")
+		u.matrix(t, "ledger")
+	})
+	t.Run("applied by this one while both wait", func(t *testing.T) {
+		u.waitThrough(t, func() {
+			require.Contains(t, u.run(t, u.is, 0, "apply", "-auto-approve"), "Apply complete!")
+			require.Contains(t, u.run(t, u.is, 0, "plan", "-detailed-exitcode"), "No changes")
+		})
+	})
+	t.Run("this command's tree", func(t *testing.T) { u.matrix(t, "ledger") })
+	t.Run("the former command refuses it", func(t *testing.T) {
+		before := u.tree(t, "/locks")
+		for _, verb := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"destroy", "-auto-approve"}} {
+			require.Regexp(t, `format 3.*reads (format )?1`, u.run(t, u.was, 1, verb...), "%v", verb)
+		}
+		require.Equal(t, before, u.tree(t, "/locks"))
+	})
+	t.Run("a lock that moves", func(t *testing.T) {
+		u.configure(t, "books", "ledger")
+		u.run(t, u.is, 0, "apply", "-auto-approve")
+		u.follow(t)
+		u.matrix(t, "books")
+	})
+	t.Run("and back", func(t *testing.T) {
+		u.run(t, u.is, 0, "destroy", "-auto-approve")
+		u.configure(t, "ledger", "")
+		u.run(t, u.was, 0, "apply", "-auto-approve")
+		u.configure(t, "books", "ledger")
+		u.run(t, u.was, 0, "apply", "-auto-approve")
+		err := u.enter(t, u.is, "mutex", "ledger").acquire(t.Context())
+		require.ErrorContains(t, err, "it was written for", "the former command leaves the lock's old address in the mark")
+		u.matrix(t, "books")
+		u.run(t, u.is, 0, "apply", "-auto-approve")
+		u.follow(t)
+	})
+}
+
+// upgrade is the two versions on one ensemble.
+type upgrade struct {
+	*realLab
+	dir     string
+	was, is version
+	handles int
+}
+
+// build compiles the command, and the program of testdata/interop/go as it is now, with the library of a version. The former one
+// comes from the history of the repository.
+func (u *upgrade) build(t *testing.T, name string) version {
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	source := root
+	if name == "former" {
+		source = t.TempDir()
+		archive := exec.Command("git", "-C", root, "archive", former)
+		var tar, errs bytes.Buffer
+		archive.Stdout, archive.Stderr = &tar, &errs
+		require.NoError(t, archive.Run(), "commit %s is needed: a clone with its history (git fetch --unshallow).\n%s", former, errs.String())
+		unpack := exec.Command("tar", "-x", "-C", source)
+		unpack.Stdin = &tar
+		require.NoError(t, unpack.Run())
+		program := filepath.Join(source, "testdata/interop/go")
+		require.NoError(t, os.RemoveAll(program))
+		require.NoError(t, os.CopyFS(program, os.DirFS(interop+"/go")))
+	}
+	v := version{name: name, command: filepath.Join(u.dir, name+"-locktree")}
+	program := filepath.Join(u.dir, name+"-program")
+	for out, of := range map[string]string{v.command: "./cmd/locktree", program: "./testdata/interop/go"} {
+		build := exec.Command("go", "build", "-o", out, of)
+		build.Dir = source
+		text, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", text)
+	}
+	v.peer = startPeer(t, name, exec.Command(program, u.zk.Addr, fmt.Sprint(livingSession.Milliseconds()), name), u.hear)
+	return v
+}
+
+// configure writes the configuration. Its mutex has moved from another name, unless that is empty.
+func (u *upgrade) configure(t *testing.T, mutex, from string) {
+	moved := ""
+	if from != "" {
+		moved = fmt.Sprintf("moved {\n  from = namespace.pay.mutex.%s\n  to   = namespace.pay.mutex.%s\n}\n", from, mutex)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(u.dir, "shop.locktree.hcl"), fmt.Appendf(nil, `
+locktree { stack = "shop" }
+ensemble "main" {
+  servers = [%q]
+  root    = "/locks"
+}
+principal "anyone" { scheme = "world" }
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.anyone]
+    allow = "admin"
+  }
+}
+namespace "pay" {
+  acl = acl.open
+  mutex %q {}
+  rwlock "catalog" {}
+  semaphore "workers" { permits = 1 }
+  election "scheduler" {}
+}
+%s`, u.zk.Addr, mutex, moved), 0o600))
+}
+
+// run runs a command and returns what it printed.
+func (u *upgrade) run(t *testing.T, v version, code int, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(v.command, args...)
+	cmd.Dir = u.dir
+	out, err := cmd.CombinedOutput()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		require.NoError(t, err)
+	}
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s: locktree %s\n%s", v.name, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// enter is a way of a version's program into a lock below /locks/pay.
+func (u *upgrade) enter(t *testing.T, v version, recipe, lock string) *entry {
+	u.handles++
+	handle := fmt.Sprintf("h%d", u.handles)
+	_, err := v.call(t.Context(), "open", handle, recipe, "/locks/pay/"+lock)
+	require.NoError(t, err)
+	return &entry{session: v.session,
+		acquire: func(ctx context.Context) error { _, err := v.call(ctx, "acquire", handle); return err },
+		try:     func(ctx context.Context) error { _, err := v.call(ctx, "acquire", handle, "timeout=0"); return err },
+		release: func(ctx context.Context) error { _, err := v.call(ctx, "release", handle); return err },
+	}
+}
+
+// matrix lets each of the two versions hold each lock, and each of them wait for it: in the same program it waits for a goroutine.
+func (u *upgrade) matrix(t *testing.T, mutex string) {
+	for _, of := range []struct{ holds, waits, lock string }{
+		{"mutex", "mutex", mutex}, {"read", "write", "catalog"}, {"write", "read", "catalog"},
+		{"semaphore", "semaphore", "workers"}, {"election", "election", "scheduler"},
+	} {
+		for _, pair := range [][2]version{{u.was, u.is}, {u.is, u.was}} {
+			t.Run(fmt.Sprintf("%s=%s,%s=%s", of.holds, pair[0].name, of.waits, pair[1].name), func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				h, w := u.enter(t, pair[0], of.holds, of.lock), u.enter(t, pair[1], of.waits, of.lock)
+				require.NoError(t, h.acquire(ctx))
+				if of.waits != "election" {
+					require.ErrorIs(t, w.try(ctx), errPeerHeld)
+				}
+				granted := u.request(ctx, w)
+				u.awaitQueue(t, of.lock, 1)
+				select {
+				case err := <-granted:
+					t.Fatalf("granted while another program holds the lock: %v", err)
+				default:
+				}
+				require.NoError(t, h.release(ctx))
+				require.NoError(t, <-granted)
+				require.NoError(t, w.release(ctx))
+			})
+		}
+	}
+}
+
+// awaitQueue returns when one holds the lock and so many wait.
+func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
+	t.Helper()
+	c := u.goClient(t, "looks", nil)
+	require.Eventually(t, func() bool {
+		r, err := inspect.Lock(t.Context(), c, "/locks/pay/"+lock)
+		return err == nil && len(r.Holders) == 1 && len(r.Waiters) == waiters
+	}, patience, pollEvery)
+}
+
+// waitThrough keeps the mutex in use, with a waiter of each version, while the tree is changed.
+func (u *upgrade) waitThrough(t *testing.T, change func()) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	holder, first := u.enter(t, u.was, "mutex", "ledger"), u.enter(t, u.is, "mutex", "ledger")
+	require.NoError(t, holder.acquire(ctx))
+	isGranted := u.request(ctx, first)
+	u.awaitQueue(t, "ledger", 1)
+	change()
+	u.awaitQueue(t, "ledger", 1)
+	require.NoError(t, holder.release(ctx))
+	require.NoError(t, <-isGranted)
+	wasGranted := u.request(ctx, holder)
+	u.awaitQueue(t, "ledger", 1)
+	require.NoError(t, first.release(ctx))
+	require.NoError(t, <-wasGranted)
+	require.NoError(t, holder.release(ctx))
+}
+
+// follow checks what programs meet at the path from where the mutex has moved: this version follows it, the former one says that it
+// has moved and where to.
+func (u *upgrade) follow(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := u.enter(t, u.was, "mutex", "ledger").acquire(ctx)
+	require.Regexp(t, regexp.MustCompile(`moved.*/locks/pay/books`), fmt.Sprint(err))
+	old, books := u.enter(t, u.is, "mutex", "ledger"), u.enter(t, u.was, "mutex", "books")
+	require.NoError(t, old.acquire(ctx))
+	require.ErrorIs(t, books.try(ctx), errPeerHeld, "both paths are one lock")
+	require.NoError(t, old.release(ctx))
+}
+
+// tree is all nodes below a path with their data, and how often each was written.
+func (u *upgrade) tree(t *testing.T, path string) map[string]string {
+	data, stat, err := u.admin.Get(path)
+	require.NoError(t, err)
+	all := map[string]string{path: fmt.Sprint(stat.Version, stat.Aversion, " ", string(data))}
+	children, _, err := u.admin.Children(path)
+	require.NoError(t, err)
+	for _, child := range children {
+		for at, node := range u.tree(t, path+"/"+child) {
+			all[at] = node
+		}
+	}
+	return all
+}
