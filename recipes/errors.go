@@ -20,7 +20,7 @@ var (
 	// ErrHeld: somebody else holds the lock. It arrives as a *HeldError, from Try methods and from waits whose
 	// context ended.
 	ErrHeld = errors.New("recipes: held by another contender")
-	// ErrNotProvisioned: the node does not exist or carries no declaration. Declare and apply it, or give parameters
+	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
 	// with WithParams.
 	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.

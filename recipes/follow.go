@@ -88,7 +88,7 @@ func (q *queue) continues(d *declaration) error {
 	}
 	switch mark := q.trail[len(q.trail)-1]; {
 	case d.payload == nil:
-		return strayed(mark, "which carries no declaration this program can read: %w", d.why)
+		return strayed(mark, "which has no declaration that this program can read: %w", d.why)
 	case d.payload.Owner != mark.payload.Moves():
 		return strayed(mark, "which is a lock of %s by now; it was written for %s", inspect.Visible(d.payload.Owner.String()), inspect.Visible(mark.payload.Moves().String()))
 	case d.payload.Params.Kind() != mark.payload.Params.Kind():

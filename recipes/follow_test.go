@@ -288,7 +288,7 @@ func TestAMarkIsFollowedOnlyToTheLockItWasWrittenFor(t *testing.T) {
 		"what carries no declaration": {func(l *lab) {
 			l.declare("/m0", kind.Mutex.New(), movedTo("/m1"))
 			require.NoError(l.t, l.srv.Create("/m1", nil))
-		}, "/m0 is now /m1, which carries no declaration this program can read"},
+		}, "/m0 is now /m1, which has no declaration that this program can read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {

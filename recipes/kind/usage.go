@@ -24,7 +24,7 @@ type Party struct {
 	Token   uint64        // czxid: the fencing token it has, or will have
 	Revoked bool          // it has been asked to release the lock
 	Permits int           // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Retains time.Duration // for how long its client may keep the lock while it does not use it and nobody else queues; else 0
+	Retains time.Duration // how long its client may keep the lock idle (WithRetention); 0: not at all
 	Data    []byte        // as found
 }
 
