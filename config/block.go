@@ -88,8 +88,8 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	}
 	b.setArgs(content.Attributes)
 	for _, arg := range t.args {
-		if a := b.arg(arg.Name); a != nil {
-			a.required = arg.Required
+		if a := b.arg(arg.name); a != nil {
+			a.required = arg.required
 		}
 	}
 	for _, raw := range content.Blocks {
@@ -201,15 +201,15 @@ func (t *blockType) blockHint(given string) string {
 	if text := hint(given, t.blockNames(), "It takes no blocks."); text != "" || !t.top {
 		return text
 	}
-	return ` "locktree schema" lists the blocks.`
+	return " docs/language.md lists the blocks."
 }
 
 // complete reports what is missing or duplicated, here and inside.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
-		if a.Required && b.arg(a.Name) == nil {
+		if a.required && b.arg(a.name) == nil {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
-				upperFirst(b.title()), a.Name, a.Name, lowerFirst(strings.TrimSuffix(a.Doc, ".")))
+				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
 		}
 	}
 	if b.typ.of != nil && len(b.nested("content")) == 0 {

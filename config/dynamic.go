@@ -25,10 +25,10 @@ func withDynamic(t *blockType) *blockType {
 	return t
 }
 
-func newDynamicType(of *blockType, args []ArgumentSchema) *blockType {
+func newDynamicType(of *blockType, args []argument) *blockType {
 	return &blockType{
 		name: "dynamic", doc: "Repeats the block named by its label, once for each element.", labels: []string{"block type"}, of: of,
-		args: []ArgumentSchema{
+		args: []argument{
 			arg("for_each", "list(any), set(any) or map(any)", "One block for each element.").must(),
 			arg("iterator", "name", "What key and value of the element are called in content; the block type by default."),
 		},

@@ -156,8 +156,8 @@ output "path" {
 // input.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
-	"init", "schema", "schema -json", "schema nonsense", "dev -listen=nonsense",
-	"fmt -check -diff", "expressions|console", "mistake|console", "mistake|fmt -",
+	"init", "dev -listen=nonsense",
+	"fmt -check -diff", "mistake|fmt -",
 	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
 	"__complete plan --target ", "__complete output ", "__complete state show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
@@ -185,14 +185,13 @@ func helpLines() (out []string) {
 var canaryLoads = []string{
 	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "state list", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
-	"expressions|console", "fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
+	"fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }
 
 var canaryInput = map[string]string{
-	"":            "",
-	"no":          "no\n",
-	"expressions": "var.password\n[var.password]\n{ a = var.password }\nprincipal.app.id\ndigest(\"user\", var.password)\nnamespace.pay.mutex.ledger.path\n",
-	"mistake":     "tonumber(var.password\n",
+	"":        "",
+	"no":      "no\n",
+	"mistake": "tonumber(var.password\n",
 }
 
 // Every command of the program is among the lines.
@@ -294,7 +293,7 @@ var exitCodeSet = map[int]bool{exitOK: true, exitError: true, exitChanges: true,
 
 // readsConfiguration tells the commands that take -var and -var-file.
 func readsConfiguration(args []string) bool {
-	return !slices.Contains([]string{"version", "help", "completion", "init", "schema", "dev", "fmt", "__complete"}, args[0])
+	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
 }
 
 // paper is written on by a command and by the log beside it, which in a process of
