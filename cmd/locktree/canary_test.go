@@ -159,14 +159,14 @@ var canaryLines = append(helpLines(), []string{
 	"init", "dev -listen=nonsense",
 	"fmt -check -diff", "mistake|fmt -",
 	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
-	"__complete plan --target ", "__complete output ", "__complete state show ",
+	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
 	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -exclude=namespace.pay.mutex.*", "plan -out=q", "plan -out=/nowhere/q",
 	"show", "show -json", "status", "status -json", "status -detailed-exitcode", "status /t", "status -json /t/pay/ledger", "status nonsense",
 	"top -count=1", "top -interval=1ms", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec namespace.pay.mutex.ledger -- /nowhere/true",
 	"output", "output -json", "output it", "output -raw it", "output -json it", "output path", "output nothing",
-	"state list", "state list nothing", "state show namespace.pay.mutex.ledger", "state show -json namespace.pay.mutex.ledger", "state show nothing",
+	"show namespace.pay.mutex.ledger", "show -json namespace.pay.mutex.ledger", "show mutex.nothing",
 	"import -from=/t", "import -from=/t -empty-as=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
 	"no|apply", "apply -input=false", "apply -json", "apply nothing", "apply p", "apply -json p", "apply -detailed-exitcode p", "apply -auto-approve -detailed-exitcode", "apply -auto-approve -json",
 	"apply -auto-approve -replace=namespace.pay.mutex.ledger", "no|destroy", "destroy -auto-approve -json", "destroy -auto-approve -detailed-exitcode",
@@ -184,7 +184,7 @@ func helpLines() (out []string) {
 // own way what is wrong with it.
 var canaryLoads = []string{
 	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
-	"show", "status -json", "output", "state list", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
+	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
 	"fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -162,8 +161,6 @@ func isPlan(path string) bool {
 func (a *app) readPlan(name string) (*saved.File, error) {
 	r, err := os.Open(a.path(name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isAddress(name):
-		return nil, view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree status ADDRESS\" who holds the locks there.", name)
 	case err != nil:
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}

@@ -86,7 +86,7 @@ func init() { cobra.EnableCommandSorting = false }
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
-		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, importCommand, stateCommand,
+		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, importCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }

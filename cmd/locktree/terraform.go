@@ -25,14 +25,12 @@ var terraformCommands = map[string]string{
 	"taint":      "Plan and apply with -replace=ADDRESS.",
 	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
 	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":      "\"locktree state list\" lists the addresses, \"locktree status\" shows the tree.",
+	"graph":      "\"locktree status\" shows the tree.",
 	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
 	"metadata":   "docs/language.md lists the functions.",
 	"console":    "Declare an output, and plan: it shows the value.",
-	"state mv":   "Write a moved block: the next plan shows the move.",
-	"state rm":   "Write a removed block with lifecycle { destroy = false }: the next apply lets the lock go.",
-	"state pull": "\"locktree show -json\" prints what the stack has in ZooKeeper.",
-	"state push": "The state is in the znodes themselves. Restore them from a backup of ZooKeeper, or apply.",
+	"state": "\"locktree show\" shows what the stack has in ZooKeeper, with -json as one document. A moved block says that something has a " +
+		"new address, and a removed block with lifecycle { destroy = false } lets it go.",
 }
 
 var terraformFlags = map[string]string{
@@ -57,7 +55,7 @@ var terraformFlags = map[string]string{
 
 // unknownCommand says what to type instead of a command that does not exist.
 func unknownCommand(c *cobra.Command, name string) error {
-	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "state " of a subcommand
+	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
 	advice := terraformCommands[path+name]
 	if near := nearest(c, name); advice == "" && near != "" {
 		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)
