@@ -157,7 +157,7 @@ output "path" {
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense",
-	"fmt -check -diff", "mistake|fmt -",
+	"fmt -check", "mistake|fmt -",
 	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
@@ -185,7 +185,7 @@ func helpLines() (out []string) {
 var canaryLoads = []string{
 	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
-	"fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
+	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }
 
 var canaryInput = map[string]string{

@@ -21,14 +21,14 @@ const nothingToFetch = "There are no providers, backends or registries here, so 
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
-	"taint":      "Plan and apply with -replace=ADDRESS.",
-	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
-	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":      "\"locktree status\" shows the tree.",
-	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
-	"metadata":   "docs/language.md lists the functions.",
-	"console":    "Declare an output, and plan: it shows the value.",
+	"refresh":   "Every plan reads the live tree and shows what was changed by hand.",
+	"taint":     "Plan and apply with -replace=ADDRESS.",
+	"untaint":   "Nothing is marked for replacement. Leave -replace out.",
+	"workspace": "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
+	"graph":     "\"locktree status\" shows the tree.",
+	"test":      "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
+	"metadata":  "docs/language.md lists the functions.",
+	"console":   "Declare an output, and plan: it shows the value.",
 	"state": "\"locktree show\" shows what the stack has in ZooKeeper, with -json as one document. A moved block says that something has a " +
 		"new address, and a removed block with lifecycle { destroy = false } lets it go.",
 }
