@@ -158,7 +158,7 @@ var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense",
 	"fmt -check", "mistake|fmt -",
-	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
+	"validate", "validate -json", "validate -nonsense",
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
@@ -183,7 +183,7 @@ func helpLines() (out []string) {
 // canaryLoads are commands that read the configuration, each of which shows in its
 // own way what is wrong with it.
 var canaryLoads = []string{
-	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
+	"validate", "validate -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
 	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }

@@ -25,8 +25,6 @@ type app struct {
 	showing sync.Mutex // an interrupt is shown concurrently
 	v       view.Output
 
-	compact bool // the verb's -compact-warnings
-
 	underWay  chan struct{}           // holds one while an interrupt must wait, see await
 	changing  atomic.Bool             // an apply has begun to write: what is said at an interrupt
 	interrupt context.CancelCauseFunc // interrupts the command
@@ -114,9 +112,8 @@ func (a *app) rootCommand() *cobra.Command {
 			_ = c.Help()
 			return exitWith(exitError)
 		},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			a.compact, _ = c.Flags().GetBool(compactFlag) // false where the command has none
-			a.view()                                      // before anything runs concurrently
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.view() // before anything runs concurrently
 			return a.checkDir()
 		},
 	}
@@ -211,7 +208,6 @@ func (a *app) view() view.Output {
 		return a.v
 	}
 	stderr := a.stream(a.stderr)
-	stderr.Compact = a.compact
 	switch a.json {
 	case streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)

@@ -50,6 +50,7 @@ var terraformFlags = map[string]string{
 	"get":                 nothingToFetch,
 	"lockfile":            nothingToFetch,
 	"generate-config-out": "\"locktree import -from PATH -generate FILE\" writes the configuration of what is there.",
+	"compact-warnings":    "Equal warnings are shown once already. Leave it out.",
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
