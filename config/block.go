@@ -17,7 +17,6 @@ type block struct {
 	labelRanges []hcl.Range
 	args        []*attribute // in the order of their names, so that nothing depends on the order of a map
 	blocks      []*block
-	iterator    string    // of a dynamic block
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
@@ -30,7 +29,7 @@ type attribute struct {
 	each      bool    // it refers to each.key or each.value
 	// unresolved: it refers to something that does not exist, which has been reported.
 	unresolved bool
-	iterator   string // in the content of a dynamic block: the name of its element
+	element    string // in the content of a dynamic block: the name of its element
 	required   bool   // null, which means not set, is an error: see scope.as
 }
 
@@ -99,7 +98,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		}
 		n := decodeBody(raw.Body, typ, r)
 		if typ.of != nil {
-			n.bindIterator(r)
+			n.bindElement()
 		}
 		n.labels, n.labelRanges, n.head = raw.Labels, raw.LabelRanges, raw.DefRange
 		b.blocks = append(b.blocks, n)

@@ -52,7 +52,6 @@ var (
 			args: []argument{
 				arg("to", "address", "The address of the node it becomes.").must(),
 				arg("path", "string", "Its current absolute path.").must(),
-				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
 			},
 		},
 	}, declarationTypes(), nodeTypes())}
@@ -66,7 +65,7 @@ var requiredVersion = arg("required_version", "string", "The versions of locktre
 // declarationTypes are the blocks that are in every module and declare no node.
 func declarationTypes() []*blockType {
 	return []*blockType{
-		withDynamic(&blockType{
+		{
 			name: "variable", doc: "An input.", labels: []string{"name"},
 			args: []argument{
 				arg("type", "type", "Type constraint; any by default."),
@@ -82,7 +81,7 @@ func declarationTypes() []*blockType {
 					arg("error_message", "string", "The message when it is not.").must(),
 				},
 			}},
-		}),
+		},
 		{name: "locals", doc: "Named values.", anyArgs: true},
 		{
 			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
@@ -136,7 +135,7 @@ func declarationTypes() []*blockType {
 				args: []argument{arg("destroy", "bool", "Delete the znodes, which is the default; false leaves them as they are, without the mark of this stack.")},
 			}},
 		},
-		withDynamic(&blockType{
+		{
 			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{
 				name: "assert", doc: "A condition that should hold.",
@@ -145,7 +144,7 @@ func declarationTypes() []*blockType {
 					arg("error_message", "string", "The message when it is false.").must(),
 				},
 			}},
-		}),
+		},
 	}
 }
 

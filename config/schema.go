@@ -31,10 +31,8 @@ type blockType struct {
 	single    bool       // at most one in its parent
 	anyArgs   bool       // arguments of any name besides args, as in locals
 	kind      *kind.Kind // set for blocks that declare a node
-	// dynamic are the types that may be written as dynamic blocks, by name; of is
-	// set on a dynamic block's type.
-	dynamic map[string]*blockType
-	of      *blockType
+	// of is set on the type of a dynamic block: what it repeats.
+	of *blockType
 	// top is set for the body of a file, child when that belongs to a module.
 	top, child bool
 }
