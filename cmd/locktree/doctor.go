@@ -32,7 +32,7 @@ func doctorCommand(a *app) *cobra.Command {
 			"of this needs the four-letter words dump, cons and mntr.\n\n" +
 			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
 			"find out, such as whether the clocks of all machines run at the right rate.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer a.interruptible(c.Context())()
 			cfg, err := a.load(&flags)

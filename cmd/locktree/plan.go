@@ -31,7 +31,7 @@ func planCommand(a *app) *cobra.Command {
 		Long: "plan reads the live tree, compares it with the configuration and shows what an apply\n" +
 			"would do. It writes nothing to ZooKeeper: its connection refuses all writes. If an ensemble\n" +
 			"cannot be reached, it shows the plan of the others, which cannot be applied, and exits with 1.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
 	}
 	f.loadFlags.register(c)

@@ -149,15 +149,11 @@ func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
 }
 
-// exactly refuses too many or too few arguments. Older Terraform versions took a directory
-// as an argument, hence its advice.
-func exactly(minimum, maximum int) cobra.PositionalArgs {
+// atMost refuses more arguments. Older Terraform versions took a directory as an argument, hence its advice.
+func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) > maximum:
-			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[maximum])
-		case len(args) < minimum:
-			return usage(c, "An argument is missing", "%s needs %d.", c.UseLine(), minimum)
+		if len(args) > n {
+			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[n])
 		}
 		return nil
 	}

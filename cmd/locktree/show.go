@@ -21,7 +21,7 @@ func showCommand(a *app) *cobra.Command {
 		Short: "Show a saved plan, or what this stack has in ZooKeeper",
 		Long: "show prints what this stack has in ZooKeeper, or with an ADDRESS what it has there and below, or a\n" +
 			"saved plan. What a stack owns is marked in the znodes themselves: there is no state file.",
-		Args: exactly(0, 1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && !isAddress(args[0]) {
 				return a.showPlan(args[0], concise)
@@ -45,7 +45,10 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 		return err
 	}
 	if len(addresses) > 0 {
-		return cmp.Or(a.showSome(trees, addresses), err)
+		if shown := a.showSome(trees, addresses); shown != nil {
+			return cmp.Or(err, shown) // it may be among what cannot be read
+		}
+		return err
 	}
 	a.show(view.Live(trees))
 	if err == nil {
