@@ -45,10 +45,8 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 		return err
 	}
 	if len(addresses) > 0 {
-		if shown := a.showSome(trees, addresses); shown != nil {
-			return cmp.Or(err, shown) // it may be among what cannot be read
-		}
-		return err
+		shown := a.showSome(trees, addresses)
+		return cmp.Or(err, shown) // it, or a part of it, may be among what cannot be read
 	}
 	a.show(view.Live(trees))
 	if err == nil {
