@@ -48,6 +48,7 @@ screenshots: setup ## those of the page in docs/operating.md, made anew; look at
 
 readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
 	$(GO) test ./examples -run TestReadme -update
+	$(GO) test ./config -run TestTheReference -update
 
 clean:
 	rm -rf bin

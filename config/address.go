@@ -18,8 +18,6 @@ type step struct {
 	typ, label string
 	key        string
 	keyed      bool
-	// computed is the key's expression where it is not a constant.
-	computed *attribute
 }
 
 // address is a written address of modules, namespaces and nodes. It names what a
@@ -39,33 +37,39 @@ func (a address) String() string {
 // last is the type of what the address names.
 func (a address) last() string { return a[len(a)-1].typ }
 
-// parseAddress reads an address without evaluating it. Keys must be constants, or, where computed is true, may be
-// expressions.
-func (r *reading) parseAddress(a *attribute, computed bool) (out address, ok bool) {
-	parts := flatten(written(a.expr))
-	for len(parts) > 1 && parts[0].key == nil && parts[1].key == nil {
-		s := step{typ: parts[0].name, label: parts[1].name}
+// parseAddress reads an address without evaluating it. Keys must be constants.
+func (r *reading) parseAddress(a *attribute) (out address, ok bool) {
+	var steps hcl.Traversal
+	if e, ok := written(a.expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
+		steps = e.Traversal
+	}
+	for len(steps) > 1 && nameOf(steps[0]) != "" && nameOf(steps[1]) != "" {
+		s := step{typ: nameOf(steps[0]), label: nameOf(steps[1])}
 		if why := misplaced(out, s.typ); why != "" {
 			return r.notAddress(a, why)
 		}
-		if parts = parts[2:]; len(parts) > 0 && parts[0].key != nil {
-			var constant bool
-			s.key, constant = constantText(parts[0].key)
-			switch s.keyed = true; {
-			case constant:
-			case computed:
-				s.computed = &attribute{name: a.name, expr: parts[0].key, nameRange: a.nameRange}
-			default:
-				return r.notAddress(a, `A key is a constant string, such as mutex.a["key"].`)
+		if steps = steps[2:]; len(steps) > 0 {
+			if key, ok := steps[0].(hcl.TraverseIndex); ok && key.Key.Type() == cty.String {
+				s.key, s.keyed, steps = key.Key.AsString(), true, steps[1:]
 			}
-			parts = parts[1:]
 		}
 		out = append(out, s)
 	}
-	if len(parts) > 0 || len(out) == 0 {
-		return r.notAddress(a, "Each part is a type and a name.")
+	if len(steps) > 0 || len(out) == 0 {
+		return r.notAddress(a, `Each part is a type and a name; a key behind them is a constant string.`)
 	}
 	return out, true
+}
+
+// nameOf is the name that a step of a reference selects, "" for a key.
+func nameOf(s hcl.Traverser) string {
+	switch s := s.(type) {
+	case hcl.TraverseRoot:
+		return s.Name
+	case hcl.TraverseAttr:
+		return s.Name
+	}
+	return ""
 }
 
 // written is the native form of an address: in a JSON file it is a string. What does not parse is returned as it is, and
@@ -89,40 +93,6 @@ func constantText(expr hcl.Expression) (string, bool) {
 		return "", false
 	}
 	return v.AsString(), true
-}
-
-// part is a name or a key of an address.
-type part struct {
-	name string
-	key  hcl.Expression // set for a key
-}
-
-// flatten takes a.b["k"].c apart; nil when it is something else. HCL has one node for it when all keys are
-// constants, and one for each computed key otherwise.
-func flatten(expr hcl.Expression) (out []part) {
-	var steps hcl.Traversal
-	switch e := expr.(type) {
-	case *hclsyntax.ScopeTraversalExpr:
-		steps = e.Traversal
-	case *hclsyntax.RelativeTraversalExpr:
-		if out = flatten(e.Source); out == nil { // upper("x").mutex.a is not mutex.a
-			return nil
-		}
-		steps = e.Traversal
-	case *hclsyntax.IndexExpr:
-		return append(flatten(e.Collection), part{key: e.Key})
-	}
-	for _, s := range steps {
-		switch s := s.(type) {
-		case hcl.TraverseRoot:
-			out = append(out, part{name: s.Name})
-		case hcl.TraverseAttr:
-			out = append(out, part{name: s.Name})
-		case hcl.TraverseIndex:
-			out = append(out, part{key: hcl.StaticExpr(s.Key, s.SrcRange)})
-		}
-	}
-	return out
 }
 
 func (r *reading) notAddress(a *attribute, why string) (address, bool) {

@@ -16,13 +16,11 @@ import (
 func (s scope) evaluateCheck() {
 	d := s.d
 	c := plan.Check{Addr: plan.Addr(s.prefix + d.addr), Origin: s.where(d.head), Verdict: plan.CheckPass}
-	asserts := s.expandNested(d.block, "assert")
-	// The blocks and not asserts: a dynamic one may well have no elements.
 	if len(d.block.blocks) == 0 {
 		s.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
-	for _, a := range asserts {
-		a.s.evaluateAssert(a.block, &c)
+	for _, b := range d.block.blocks {
+		s.evaluateAssert(b, &c)
 	}
 	s.checks = append(s.checks, c)
 }

@@ -17,7 +17,6 @@ type block struct {
 	labelRanges []hcl.Range
 	args        []*attribute // in the order of their names, so that nothing depends on the order of a map
 	blocks      []*block
-	iterator    string    // of a dynamic block
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
@@ -30,7 +29,7 @@ type attribute struct {
 	each      bool    // it refers to each.key or each.value
 	// unresolved: it refers to something that does not exist, which has been reported.
 	unresolved bool
-	iterator   string // in the content of a dynamic block: the name of its element
+	element    string // in the content of a dynamic block: the name of its element
 	required   bool   // null, which means not set, is an error: see scope.as
 }
 
@@ -88,8 +87,8 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	}
 	b.setArgs(content.Attributes)
 	for _, arg := range t.args {
-		if a := b.arg(arg.Name); a != nil {
-			a.required = arg.Required
+		if a := b.arg(arg.name); a != nil {
+			a.required = arg.required
 		}
 	}
 	for _, raw := range content.Blocks {
@@ -99,7 +98,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		}
 		n := decodeBody(raw.Body, typ, r)
 		if typ.of != nil {
-			n.bindIterator(r)
+			n.bindElement()
 		}
 		n.labels, n.labelRanges, n.head = raw.Labels, raw.LabelRanges, raw.DefRange
 		b.blocks = append(b.blocks, n)
@@ -201,15 +200,15 @@ func (t *blockType) blockHint(given string) string {
 	if text := hint(given, t.blockNames(), "It takes no blocks."); text != "" || !t.top {
 		return text
 	}
-	return ` "locktree schema" lists the blocks.`
+	return " docs/language.md lists the blocks."
 }
 
 // complete reports what is missing or duplicated, here and inside.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
-		if a.Required && b.arg(a.Name) == nil {
+		if a.required && b.arg(a.name) == nil {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
-				upperFirst(b.title()), a.Name, a.Name, lowerFirst(strings.TrimSuffix(a.Doc, ".")))
+				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
 		}
 	}
 	if b.typ.of != nil && len(b.nested("content")) == 0 {

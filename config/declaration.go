@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -16,7 +15,7 @@ type decl struct {
 	addr   string // local.x, principal.x, namespace.payments.mutex.ledger
 	number int    // in the order of declaration
 	head   hcl.Range
-	block  *block       // nil for a local and an implied namespace
+	block  *block       // nil for a local
 	attrs  []*attribute // every expression that is evaluated for it
 	node   *nodeDecl    // set when it declares znodes
 	// inside is what it waits for besides what its expressions refer to: the namespace and the ensemble it is in.
@@ -41,16 +40,9 @@ type nodeDecl struct {
 	label    string
 	parent   *nodeDecl
 	children []*nodeDecl
-	// ensembles are the ensemble arguments that apply, on nodes at the top.
-	ensembles []*attribute
 }
 
-func (n *nodeDecl) attr(name string) *attribute {
-	if n.block == nil {
-		return nil
-	}
-	return n.block.arg(name)
-}
+func (n *nodeDecl) attr(name string) *attribute { return n.block.arg(name) }
 
 // repeated reports whether each is defined for what is inside the node.
 func (n *nodeDecl) repeated() bool {
@@ -107,10 +99,9 @@ func (r *reading) collect(root *block) {
 			r.collectNode(b, nil)
 		}
 	}
-	// After the loop: only now it is known how many ensembles there are, and whether a later block of the same label path
-	// names one.
+	// After the loop: only now it is known how many ensembles there are.
 	for _, n := range r.nodes {
-		r.chooseEnsemble(n.decl, len(n.ensembles) > 0)
+		r.chooseEnsemble(n.decl, n.attr("ensemble") != nil)
 	}
 	for _, name := range r.names["module"] {
 		d := r.named["module"][name]
@@ -164,17 +155,15 @@ func (r *reading) duplicate(d, first *decl) {
 	r.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, r.where(first.head))
 }
 
-// checkLabel refuses labels, and parts of label paths, that no reference could spell.
-func (r *reading) checkLabel(b *block, name string) bool {
-	ok := hclsyntax.ValidIdentifier(name)
-	if !ok {
+// checkLabel refuses labels that no reference could spell.
+func (r *reading) checkLabel(b *block, name string) {
+	if !hclsyntax.ValidIdentifier(name) {
 		next := ""
 		if b.typ.kind != nil {
 			next = " The znode may have another name: set name = ..."
 		}
 		r.errorf(b.labelAt(), "Invalid name", "No reference could name %q: a name consists of letters, digits, _ and -, and starts with a letter or _.%s", name, next)
 	}
-	return ok
 }
 
 func (b *block) labelAt() hcl.Range {
@@ -184,47 +173,22 @@ func (b *block) labelAt() hcl.Range {
 	return b.head
 }
 
-// maxLabelPath bounds how many namespaces one label can imply.
-const maxLabelPath = 32
-
-// collectNode declares a node block and those inside it. The label path of
-// namespace "a/b" is short for namespace "b" inside namespace "a", and creates
-// "a" unless that is declared as well.
+// collectNode declares a node block and those inside it.
 func (r *reading) collectNode(b *block, outer *nodeDecl) {
-	label, parent := b.name(), outer
-	if b.typ.kind.Container && strings.Contains(label, "/") {
-		parts := strings.Split(label, "/")
-		if len(parts) > maxLabelPath {
-			r.errorf(b.labelAt(), "Invalid name", "The path has %d parts; at most %d are allowed in one label.", len(parts), maxLabelPath)
-			return
-		}
-		for _, part := range parts[:len(parts)-1] {
-			if !r.checkLabel(b, part) {
-				return
-			}
-			outside := parent
-			if parent = r.index[nodeKey{outside, kind.Namespace.Name, part}]; parent == nil {
-				parent = r.addNode(kind.Namespace, part, outside, b.head)
-			}
-		}
-		label = parts[len(parts)-1]
-		if !r.checkLabel(b, label) {
-			return
-		}
-	} else {
-		r.checkLabel(b, label)
-	}
-	n := r.addNode(b.typ.kind, label, parent, b.head)
+	r.checkLabel(b, b.name())
+	n := r.addNode(b, outer)
 	if n == nil {
 		return
 	}
-	n.block = b
 	for _, a := range b.all() {
-		if a.name != "ensemble" {
+		if a.name != "ensemble" || outer == nil {
 			n.attrs = append(n.attrs, a)
 		}
 	}
-	r.takeEnsemble(n, outer)
+	if a := b.arg("ensemble"); a != nil && outer != nil {
+		r.errorf(a.nameRange, "Ensemble inside a namespace",
+			"Everything in a namespace belongs to its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
+	}
 	for _, c := range b.blocks {
 		if c.typ.kind != nil {
 			r.collectNode(c, n)
@@ -232,48 +196,26 @@ func (r *reading) collectNode(b *block, outer *nodeDecl) {
 	}
 }
 
-// takeEnsemble hands the ensemble argument of a block at the top of a file to the
-// node at the top of the tree, which is an implied one for a label path.
-func (r *reading) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
-	a := n.attr("ensemble")
-	if a == nil {
-		return
-	}
-	if outer != nil {
-		r.errorf(a.nameRange, "Ensemble inside a namespace",
-			"Everything in a namespace belongs to its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
-		return
-	}
-	// Several blocks can have one top, such as namespace "a/b" and namespace "a/c": each of them may name the
-	// ensemble, and ensembleOf refuses different ones. As an argument of the top it is resolved and waited for there.
-	top := n.top()
-	top.ensembles = append(top.ensembles, a)
-	top.attrs = append(top.attrs, a)
-}
-
-// addNode returns the new declaration, the implied one that it makes explicit, or
-// nil when the address is taken.
-func (r *reading) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.Range) *nodeDecl {
-	key := nodeKey{parent, k.Name, label}
-	if n := r.index[key]; n != nil {
-		if n.block == nil {
-			n.head = head
-			return n
-		}
-		r.duplicate(&decl{addr: n.addr, head: head}, n.decl)
-		return nil
-	}
-	n := &nodeDecl{kind: k, label: label, parent: parent}
-	d := &decl{addr: k.Name + "." + label, head: head, node: n, evaluate: scope.evaluateNode}
+// addNode returns the new declaration, or nil when the address is taken.
+func (r *reading) addNode(b *block, parent *nodeDecl) *nodeDecl {
+	n := &nodeDecl{kind: b.typ.kind, label: b.name(), parent: parent}
+	d := &decl{addr: n.kind.Name + "." + n.label, head: b.head, block: b, node: n, evaluate: scope.evaluateNode}
 	n.decl = d
 	if parent != nil {
 		d.addr = parent.addr + "." + d.addr
 		d.inside = []*decl{parent.decl}
+	}
+	key := nodeKey{parent, n.kind.Name, n.label}
+	if first := r.index[key]; first != nil {
+		r.duplicate(d, first.decl)
+		return nil
+	}
+	r.index[key] = n
+	if parent != nil {
 		parent.children = append(parent.children, n)
 	} else {
 		r.nodes = append(r.nodes, n)
 	}
-	r.index[key] = n
 	r.declare(d)
 	return n
 }

@@ -1,96 +1,162 @@
-package config_test
+package config
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
-
-	"github.com/locktree/locktree/config"
 )
 
-// The schema is read by documentation and editors: a change of the language has
-// to show up in the diff of this file.
-func TestTheSchemaIsWhatItWas(t *testing.T) {
-	const golden = "../testdata/config/schema.json"
-	got, err := json.MarshalIndent(config.Schema(), "", "  ")
+// The part of docs/language.md that is written from the tables which decode the files: "go test ./config -update".
+func TestTheReferenceIsTheLanguage(t *testing.T) {
+	const page, begin = "../docs/language.md", "<!-- go test ./config -run TestTheReference -update -->\n```\n"
+	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	got = append(got, '\n')
-	if *update {
-		require.NoError(t, os.WriteFile(golden, got, 0o666))
+	before, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	_, after, found := strings.Cut(rest, "\n```")
+	require.True(t, found)
+	got := before + begin + strings.TrimRight(reference(), "\n") + "\n```" + after
+	if flag.Lookup("update").Value.String() == "true" {
+		require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
+		return
 	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
+	require.Equal(t, string(text), got)
 }
 
-func eachBlock(blocks []*config.BlockSchema, f func(*config.BlockSchema)) {
-	for _, b := range blocks {
-		f(b)
-		eachBlock(b.Blocks, f)
+// reference is the language as people read it.
+func reference() string {
+	var b strings.Builder
+	for _, t := range language.blocks {
+		t.write(&b, "")
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "Functions: %s.\n", strings.Join(Functions(), ", "))
+	return b.String()
+}
+
+// Functions are the names of the functions that an expression can call, sorted.
+func Functions() []string { return slices.Sorted(maps.Keys(new(declarations).functionsOf(nil))) }
+
+// write writes a block as it is written in a file, each argument with its type and meaning.
+func (t *blockType) write(b *strings.Builder, indent string) {
+	doc := t.doc
+	if t.single {
+		doc += " At most one."
+	}
+	fmt.Fprintf(b, "%s# %s\n%s%s {\n", indent, doc, indent, t.header())
+	width, notes := 0, map[string]string{}
+	for _, a := range t.args {
+		width = max(width, len(a.name))
+	}
+	if t.kind != nil {
+		for _, f := range t.kind.New().Fields() {
+			notes[f.Name] = fieldNotes(f)
+		}
+	}
+	for _, a := range t.args {
+		note := notes[a.name]
+		if note == "" && a.required {
+			note = " (required)"
+		}
+		fmt.Fprintf(b, "%s  %-*s = %s # %s%s\n", indent, width, a.name, a.typ, a.doc, note)
+	}
+	if t.anyArgs {
+		fmt.Fprintf(b, "%s  NAME = any # Any name.\n", indent)
+	}
+	var inside []string
+	for _, n := range t.blocks {
+		if n.kind != nil {
+			inside = append(inside, n.name)
+		} else {
+			n.write(b, indent+"  ")
+		}
+	}
+	if len(inside) > 0 {
+		fmt.Fprintf(b, "%s  # Inside: %s.\n", indent, strings.Join(inside, ", "))
+	}
+	fmt.Fprintf(b, "%s}\n", indent)
+	if t.kind != nil {
+		fmt.Fprintf(b, "%s# Attributes of a reference: .%s.\n", indent, strings.Join(slices.Sorted(maps.Keys(objectType(t.kind))), ", ."))
+	}
+}
+
+// fieldNotes are the facts of a parameter besides its description.
+func fieldNotes(f kind.Field) string {
+	var notes []string
+	if f.Required {
+		notes = append(notes, "required")
+	}
+	if len(f.OneOf) > 0 {
+		notes = append(notes, "one of "+strings.Join(f.OneOf, ", "))
+	}
+	if f.Number {
+		notes = append(notes, fmt.Sprintf("from %d to %d", f.Min, f.Max))
+	}
+	if text, err := json.Marshal(f.Default); !f.Required && f.Default != "" && err == nil {
+		notes = append(notes, "default "+string(text))
+	}
+	if f.Replace {
+		notes = append(notes, "a change forces replacement")
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(notes, "; ") + ")"
+}
+
+func eachType(types []*blockType, f func(*blockType)) {
+	for _, t := range types {
+		f(t)
+		if t.kind == nil {
+			eachType(t.blocks, f)
+		}
 	}
 }
 
 // Nobody can look up what has no name, type or sentence.
 func TestEveryArgumentIsDescribed(t *testing.T) {
-	eachBlock(config.Schema().Blocks, func(b *config.BlockSchema) {
-		require.True(t, strings.HasSuffix(b.Doc, "."), b.Name)
-		for _, a := range b.Arguments {
-			require.NotEmpty(t, a.Type, "%s.%s", b.Name, a.Name)
-			require.True(t, strings.HasSuffix(a.Doc, "."), "%s.%s: %s", b.Name, a.Name, a.Doc)
-			require.False(t, a.Required && a.Default != nil, "%s.%s cannot be missing", b.Name, a.Name)
+	eachType(language.blocks, func(b *blockType) {
+		require.True(t, strings.HasSuffix(b.doc, "."), b.name)
+		for _, a := range b.args {
+			require.NotEmpty(t, a.typ, "%s.%s", b.name, a.name)
+			require.True(t, strings.HasSuffix(a.doc, "."), "%s.%s: %s", b.name, a.name, a.doc)
 		}
 	})
 }
 
-// What the tables of package kind say must arrive: a default or a forced
-// replacement that is documented wrong is worse than none.
-func TestTheSchemaSaysWhatTheKindsSay(t *testing.T) {
-	byName := map[string]*config.BlockSchema{}
-	for _, b := range config.Schema().Blocks {
-		byName[b.Name] = b
-	}
+// The acceptance test of the architecture: whatever package kind declares is a block of the language, at the top, in modules and in
+// containers, with exactly its parameters.
+func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
 	for _, k := range kind.All() {
-		b := byName[k.Name]
+		b := language.nested(k.Name)
 		require.NotNil(t, b, k.Name)
-		require.True(t, b.Module)
-		require.Equal(t, k.Container, len(b.Contains) == len(kind.All()))
-		args := map[string]config.ArgumentSchema{}
-		for _, a := range b.Arguments {
-			args[a.Name] = a
-		}
+		require.NotNil(t, childLanguage.nested(k.Name), k.Name)
 		for _, f := range k.New().Fields() {
-			a := args[f.Name]
-			require.Equal(t, f.Default, a.Default)
-			require.Equal(t, f.Replace, a.ForcesReplace)
-			require.Equal(t, f.OneOf, a.OneOf)
-			require.Equal(t, f.Number, a.Max != nil)
-			if a.Max != nil {
-				require.Equal(t, []int{f.Min, f.Max}, []int{*a.Min, *a.Max})
-			}
+			i := slices.IndexFunc(b.args, func(a argument) bool { return a.name == f.Name })
+			require.GreaterOrEqual(t, i, 0, "%s.%s", k.Name, f.Name)
+			require.Equal(t, f.Required, b.args[i].required)
+			require.Equal(t, f.Doc, b.args[i].doc)
+		}
+		for _, other := range kind.All() {
+			require.Equal(t, k.Container, b.nested(other.Name) != nil)
+		}
+		seen := map[string]bool{}
+		for _, a := range b.args {
+			require.False(t, seen[a.name], "%s declares %s, which every block has", k.Name, a.name)
+			seen[a.name] = true
 		}
 	}
-	require.False(t, byName["ensemble"].Module)
-	require.False(t, byName["import"].Module)
-}
-
-// The defaults the schema names are the ones Load uses.
-func TestDefaultsOfTheSchemaHold(t *testing.T) {
-	c := mustLoad(t, "mutex \"m\" {}\nvariable \"v\" { default = null }\nremoved { from = mutex.x }\noutput \"o\" { value = var.v }\n")
-	e := c.Ensembles[0]
-	defaults := map[string]any{}
-	eachBlock(config.Schema().Blocks, func(b *config.BlockSchema) {
-		for _, a := range b.Arguments {
-			defaults[b.Name+"."+a.Name] = a.Default
-		}
-	})
-	require.Equal(t, defaults["ensemble.root"], e.Root)
-	require.Equal(t, defaults["lifecycle.destroy"], e.Tree.Intent.Removals[0].Destroy)
-	require.Equal(t, defaults["output.sensitive"], c.Outputs[0].Sensitive)
-	require.Equal(t, defaults["variable.nullable"], string(c.Outputs[0].Value) == "null")
-	require.Equal(t, defaults["acl.allow_lockout"], e.Tree.Nodes[0].AllowLockout)
+	for _, name := range []string{"ensemble", "import"} {
+		require.NotNil(t, language.nested(name))
+		require.Nil(t, childLanguage.nested(name))
+	}
 }

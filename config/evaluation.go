@@ -12,7 +12,7 @@ type loading struct {
 	*report
 	opts      Options
 	root      *evaluation // of the configuration itself
-	expanded  int         // nodes, modules, imports and dynamic blocks so far
+	expanded  int         // nodes, modules and dynamic blocks so far
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -26,11 +27,43 @@ const Repeats = repeats
 // DigestID is what digest() makes.
 var DigestID = digestID
 
-// Value is what [Console.Eval] writes.
-func (c *Console) Value(src string) (cty.Value, bool) { return c.value(src) }
+// Expressions evaluates expressions as if each were in an argument at the top of a configuration.
+type Expressions struct {
+	*loading
+	dirs directories // open until it is closed: file() reads through them
+}
+
+// OpenExpressions loads the configuration in dir. Close the result in any case.
+func OpenExpressions(dir string, opts Options) (*Expressions, error) {
+	x := &Expressions{&loading{report: &report{dir: dir}, opts: opts}, directories{dir: dir}}
+	root, err := x.dirs.open(".")
+	if err == nil {
+		x.run(root, &Config{Dir: dir, Sources: map[string]*hcl.File{}}, x.dirs.open)
+	}
+	return x, err
+}
+
+// Close releases the directories.
+func (x *Expressions) Close() { x.dirs.close() }
 
 // Wrong reports whether the configuration has errors.
-func (c *Console) Wrong() bool { return c.diags.HasErrors() }
+func (x *Expressions) Wrong() bool { return x.diags.HasErrors() }
+
+// Value is that of an expression; false where there is an error.
+func (x *Expressions) Value(src string) (cty.Value, bool) {
+	expr, diags := hclsyntax.ParseExpression([]byte(src), "<expression>", hcl.InitialPos)
+	if diags.HasErrors() {
+		return cty.NilVal, false
+	}
+	a := &attribute{name: "the value", expr: expr}
+	d := &decl{addr: "expression", head: expr.Range(), attrs: []*attribute{a}}
+	for _, t := range expr.Variables() { // as resolve does for arguments; the declarations are evaluated, so nothing waits
+		if !(resolver{x.root.declarations, x.report, d, a}).traversal(t) {
+			return cty.NilVal, false
+		}
+	}
+	return x.root.apart(d).value(a)
+}
 
 // RolePerms are a role's permissions on a namespace and on a lock node.
 func RolePerms(word string) (namespace, lock kind.Perm) {

@@ -246,4 +246,4 @@ func (g *generator) access() string {
 }
 
 // quoteText is s as HCL writes it.
-func quoteText(s string) string { return literal(cty.StringVal(s)) }
+func quoteText(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -59,8 +60,8 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 		func(e *evaluation) { e.instances[0].failed = true },
 	} {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
-		b := newBuild(files, ".", Options{}, nil)
-		b.run(&Config{})
+		b := &loading{report: &report{dir: "."}}
+		b.run(files, &Config{Dir: ".", Sources: map[string]*hcl.File{}}, nil)
 		require.False(t, b.diags.HasErrors())
 		fail(b.root)
 		c := &Config{}

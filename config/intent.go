@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -79,8 +78,8 @@ func (r *reading) collectMoved(b *block) {
 		return
 	}
 	var ok, okTo bool
-	d.intent.from, ok = r.parseAddress(from, false)
-	d.intent.to, okTo = r.parseAddress(to, false)
+	d.intent.from, ok = r.parseAddress(from)
+	d.intent.to, okTo = r.parseAddress(to)
 	d.broken = !ok || !okTo
 }
 
@@ -125,7 +124,7 @@ func (r *reading) collectRemoved(b *block) {
 		return
 	}
 	var ok bool
-	if d.intent.from, ok = r.parseAddress(from, false); !ok {
+	if d.intent.from, ok = r.parseAddress(from); !ok {
 		d.broken = true
 	}
 }
@@ -144,30 +143,17 @@ func (s scope) evaluateRemoved() {
 	s.removals = append(s.removals, &removalItem{r, d})
 }
 
-// collectImport declares an import block. The keys of its address may be
-// computed: with for_each they have to differ.
 func (r *reading) collectImport(b *block) {
-	d := r.intend(b, scope.evaluateImport)
-	d.forEach = b.arg("for_each")
-	for _, name := range []string{"for_each", "path"} {
-		if a := b.arg(name); a != nil {
-			d.attrs = append(d.attrs, a)
-		}
-	}
-	to := b.arg("to")
-	if to == nil || b.arg("path") == nil {
+	to, path := b.arg("to"), b.arg("path")
+	d := r.intend(b, scope.evaluateImport, path)
+	if to == nil || path == nil {
 		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.to, ok = r.parseAddress(to, true); !ok {
+	if d.intent.to, ok = r.parseAddress(to); !ok {
 		d.broken = true
 		return
-	}
-	for _, st := range d.intent.to {
-		if st.computed != nil {
-			d.attrs = append(d.attrs, st.computed)
-		}
 	}
 	if d.intent.to.last() == "module" {
 		r.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
@@ -180,35 +166,6 @@ func (s scope) evaluateImport() {
 	if s.r.failed {
 		return
 	}
-	if d.forEach == nil {
-		s.importOne()
-		return
-	}
-	elements, ok := s.forEach(d.forEach)
-	if !ok || !s.count(len(elements)) {
-		return
-	}
-	for _, el := range elements {
-		s.each(el, "import["+strconv.Quote(el.key)+"]").importOne()
-	}
-}
-
-func (s scope) importOne() {
-	d := s.d
-	to := append(address(nil), d.intent.to...)
-	for i, st := range to {
-		if st.computed == nil {
-			continue
-		}
-		key, ok := s.text(st.computed)
-		if !ok {
-			if !s.r.failed {
-				s.wrong(st.computed, "Wrong type", "A key of an address cannot be null.")
-			}
-			return
-		}
-		to[i].key = key
-	}
 	a := d.block.arg("path")
 	path, ok := s.text(a)
 	if !ok {
@@ -218,12 +175,12 @@ func (s scope) importOne() {
 		s.wrong(a, "Illegal path", sentence(err.Error()))
 		return
 	}
-	if _, lost, found := s.lookup(to); !found {
+	if _, lost, found := s.lookup(d.intent.to); !found {
 		if lost != "" {
 			s.errorf(d.block.arg("to").expr.Range(), "Unknown address", "%s", lost)
 		}
 		s.fail()
 		return
 	}
-	s.imports = append(s.imports, &importItem{plan.Import{To: plan.Addr(to.String()), Path: path, Origin: s.where(d.head)}, d, s})
+	s.imports = append(s.imports, &importItem{plan.Import{To: plan.Addr(d.intent.to.String()), Path: path, Origin: s.where(d.head)}, d, s})
 }

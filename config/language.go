@@ -13,16 +13,16 @@ var (
 	language = &blockType{top: true, blocks: slices.Concat([]*blockType{
 		{
 			name: "locktree", doc: "Settings of the whole configuration.", single: true,
-			args: []ArgumentSchema{
+			args: []argument{
 				requiredVersion,
 				arg("stack", "string", "Ownership id, written into every node; nodes of other stacks are never touched.").must(),
 			},
 		},
 		{
 			name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
-				arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
+				arg("root", "string", "Absolute path put before every declared path; / by default."),
 				arg("session_timeout", "string", `Session timeout, such as "15s".`),
 				arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
 				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
@@ -31,7 +31,7 @@ var (
 			blocks: []*blockType{
 				{
 					name: "tls", doc: "Encrypt the connection. The files are read again for each new connection, so that they can be replaced.", single: true,
-					args: []ArgumentSchema{
+					args: []argument{
 						arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
 						arg("cert_file", "string", "Our certificate."),
 						arg("key_file", "string", "The key of our certificate."),
@@ -40,7 +40,7 @@ var (
 				},
 				{
 					name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
-					args: []ArgumentSchema{
+					args: []argument{
 						arg("username", "string", "User name.").must(),
 						arg("password", "string", "Password; a sensitive variable or env(NAME), never a literal.").must(),
 					},
@@ -49,15 +49,14 @@ var (
 		},
 		{
 			name: "import", doc: "Takes over a znode that exists already.",
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("to", "address", "The address of the node it becomes.").must(),
 				arg("path", "string", "Its current absolute path.").must(),
-				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
 			},
 		},
 	}, declarationTypes(), nodeTypes())}
 	childLanguage = &blockType{top: true, child: true, blocks: slices.Concat([]*blockType{
-		{name: "locktree", doc: "Settings of the module.", single: true, args: []ArgumentSchema{requiredVersion}},
+		{name: "locktree", doc: "Settings of the module.", single: true, args: []argument{requiredVersion}},
 	}, declarationTypes(), nodeTypes())}
 )
 
@@ -66,40 +65,40 @@ var requiredVersion = arg("required_version", "string", "The versions of locktre
 // declarationTypes are the blocks that are in every module and declare no node.
 func declarationTypes() []*blockType {
 	return []*blockType{
-		withDynamic(&blockType{
+		{
 			name: "variable", doc: "An input.", labels: []string{"name"},
-			args: []ArgumentSchema{
-				arg("type", "type", "Type constraint.").or("any"),
+			args: []argument{
+				arg("type", "type", "Type constraint; any by default."),
 				arg("default", "any", "Value when none is given."),
 				arg("description", "string", "For people."),
-				arg("sensitive", "bool", "Never show the value.").or(false),
-				arg("nullable", "bool", "Whether null is a value; true by default.").or(true),
+				arg("sensitive", "bool", "Never show the value; false by default."),
+				arg("nullable", "bool", "Whether null is a value; true by default."),
 			},
 			blocks: []*blockType{{
 				name: "validation", doc: "A rule the value must keep.",
-				args: []ArgumentSchema{
+				args: []argument{
 					arg("condition", "bool", "True when the value is good.").must(),
 					arg("error_message", "string", "The message when it is not.").must(),
 				},
 			}},
-		}),
+		},
 		{name: "locals", doc: "Named values.", anyArgs: true},
 		{
 			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
-			args: []ArgumentSchema{
-				arg("scheme", "string", "world, digest, x509, ip or sasl.").must().of(schemes...),
+			args: []argument{
+				arg("scheme", "string", "world, digest, x509, ip or sasl.").must(),
 				arg("id", "string", "The identity, in the form of the scheme."),
 			},
 		},
 		withDynamic(&blockType{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
-			args: []ArgumentSchema{
-				arg("allow_world", "bool", "Let everybody do more than read.").or(false),
-				arg("allow_lockout", "bool", "Let an apply remove its own admin right.").or(false),
+			args: []argument{
+				arg("allow_world", "bool", "Let everybody do more than read; false by default."),
+				arg("allow_lockout", "bool", "Let an apply remove its own admin right; false by default."),
 			},
 			blocks: []*blockType{{
 				name: "grant", doc: "Rights for some principals.",
-				args: []ArgumentSchema{
+				args: []argument{
 					arg("to", "list(principal)", "List of principals.").must(),
 					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
 				},
@@ -107,15 +106,15 @@ func declarationTypes() []*blockType {
 		}),
 		{
 			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("value", "any", "The value.").must(),
 				arg("description", "string", "For people."),
-				arg("sensitive", "bool", "Show and store the name only.").or(false),
+				arg("sensitive", "bool", "Show and store the name only; false by default."),
 			},
 		},
 		{
 			name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
 				arg("ensemble", "ensemble", "The ensemble of the module's top-level nodes, when there are several."),
@@ -123,29 +122,29 @@ func declarationTypes() []*blockType {
 		},
 		{
 			name: "moved", doc: "Records that something has a new address or a new path.",
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("from", "address or path", "The former address, or the former path as a string.").must(),
 				arg("to", "address or path", "The current address or path.").must(),
 			},
 		},
 		{
 			name: "removed", doc: "Records that a declaration was removed on purpose, and what happens to its znodes.",
-			args: []ArgumentSchema{arg("from", "address", "The address that is not declared any more.").must()},
+			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
 			blocks: []*blockType{{
 				name: "lifecycle", doc: "Rules for the removal.", single: true,
-				args: []ArgumentSchema{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, without the mark of this stack.").or(true)},
+				args: []argument{arg("destroy", "bool", "Delete the znodes, which is the default; false leaves them as they are, without the mark of this stack.")},
 			}},
 		},
-		withDynamic(&blockType{
+		{
 			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{
 				name: "assert", doc: "A condition that should hold.",
-				args: []ArgumentSchema{
+				args: []argument{
 					arg("condition", "bool", "True when all is well.").must(),
 					arg("error_message", "string", "The message when it is false.").must(),
 				},
 			}},
-		}),
+		},
 	}
 }
 
@@ -157,7 +156,7 @@ func nodeTypes() []*blockType {
 	for i, k := range kinds {
 		t := &blockType{
 			name: k.Name, doc: k.Doc, kind: k, labels: []string{"name"},
-			args: []ArgumentSchema{
+			args: []argument{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one node for each element."),
 				arg("name", "string", "Name of the znode; the label, or label-key, by default."),
 				arg("acl", "acl", "Access list; nodes inside inherit it."),
@@ -165,15 +164,11 @@ func nodeTypes() []*blockType {
 			},
 			blocks: []*blockType{{
 				name: "lifecycle", doc: "Rules for changes.", single: true,
-				args: []ArgumentSchema{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
+				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone; false by default.")},
 			}},
 		}
 		for _, f := range k.New().Fields() {
-			a := ArgumentSchema{Name: f.Name, Type: fieldType(f).FriendlyName(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf}
-			if f.Number {
-				a = a.within(f.Min, f.Max)
-			}
-			t.args = append(t.args, a)
+			t.args = append(t.args, argument{f.Name, fieldType(f).FriendlyName(), f.Doc, f.Required})
 		}
 		types[i] = t
 	}

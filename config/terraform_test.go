@@ -21,7 +21,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 	require.NoError(t, err)
 	topic, err := os.ReadFile("../cmd/locktree/topics/from-terraform.txt")
 	require.NoError(t, err)
-	console := consoleOf(t, "", "")
+	expressions := expressionsIn(t, "", "")
 	var different []string
 	compared := 0
 	lines := strings.Split(string(recorded), "\n")
@@ -42,7 +42,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 		if strings.HasPrefix(given, "variable | ") {
 			ours = variableHere(t, given)
 		} else {
-			ours = worth(console, given)
+			ours = worth(expressions, given)
 		}
 		if ours != theirs {
 			different = append(different, "    "+given+"  "+ours)
@@ -56,7 +56,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 // functionsAreListed holds the two lists of functions in the topic: those that only Terraform has, and those that it
 // does not have.
 func functionsAreListed(t *testing.T, topic string, theirs []string) {
-	ours, but := config.Schema().Functions, func(all, some []string) []string {
+	ours, but := config.Functions(), func(all, some []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(some, f) })
 	}
 	for before, want := range map[string][]string{"these functions:\n": but(theirs, ours), "more here:": but(ours, theirs)} {
@@ -67,8 +67,8 @@ func functionsAreListed(t *testing.T, topic string, theirs []string) {
 	}
 }
 
-// consoleOf evaluates expressions in a configuration like that of record.go.
-func consoleOf(t *testing.T, root, child string, opts ...func(*config.Options)) *config.Console {
+// expressionsIn evaluates expressions in a configuration like that of record.go.
+func expressionsIn(t *testing.T, root, child string, opts ...func(*config.Options)) *config.Expressions {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"main.locktree.hcl": "locktree { stack = \"s\" }\nensemble \"main\" {}\n" + root, "m/m.locktree.hcl": child,
@@ -81,7 +81,8 @@ func consoleOf(t *testing.T, root, child string, opts ...func(*config.Options)) 
 	for _, f := range opts {
 		f(&o)
 	}
-	c, _ := config.OpenConsole(dir, o)
+	c, err := config.OpenExpressions(dir, o)
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -103,7 +104,7 @@ func variableHere(t *testing.T, line string) string {
 		root = "module \"m\" {\n  source = \"./m\"\n  x = " + value + "\n}\n"
 		child, expression = declaration+"output \"x\" { value = var.x }\n", "module.m.x"
 	}
-	c := consoleOf(t, root, child, give)
+	c := expressionsIn(t, root, child, give)
 	if c.Wrong() {
 		return "error"
 	}
@@ -111,12 +112,11 @@ func variableHere(t *testing.T, line string) string {
 }
 
 // worth is result of record.go.
-func worth(c *config.Console, expression string) string {
-	_, diags := c.Eval(expression)
-	if diags.HasErrors() {
+func worth(c *config.Expressions, expression string) string {
+	v, ok := c.Value(expression)
+	if !ok {
 		return "error"
 	}
-	v, _ := c.Value(expression)
 	v, marks := v.UnmarkDeep()
 	typ, err := ctyjson.MarshalType(v.Type())
 	if err != nil {

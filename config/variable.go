@@ -185,11 +185,11 @@ func (r *reading) constantBool(a *attribute, def bool) bool {
 	return def
 }
 
-// resolveRule resolves the references of a validation block, or a dynamic one.
+// resolveRule resolves the references of a validation block.
 func (r *reading) resolveRule(rule *decl, name string) bool {
 	for _, a := range rule.attrs {
 		for _, t := range a.expr.Variables() {
-			if root := t.RootName(); root != "var" && root != a.iterator {
+			if root := t.RootName(); root != "var" {
 				r.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
 				return false
 			}
@@ -203,14 +203,7 @@ func (r *reading) resolveRule(rule *decl, name string) bool {
 
 // keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
 func (e *evaluation) keeps(v *variable, rule *decl, at hcl.Range) bool {
-	if rule.broken {
-		return false
-	}
-	good, all := true, e.apart(rule)
-	for _, one := range all.expandNested(&block{blocks: []*block{rule.block}}, "validation") {
-		good = one.s.keepsRule(v, one.block, at) && good
-	}
-	return good && !all.r.failed
+	return !rule.broken && e.apart(rule).keepsRule(v, rule.block, at)
 }
 
 func (s scope) keepsRule(v *variable, rule *block, at hcl.Range) bool {

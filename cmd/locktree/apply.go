@@ -36,7 +36,7 @@ func applyCommand(a *app) *cobra.Command {
 			"ZooKeeper transaction per ensemble. It holds the lock while it waits for your answer, so\n" +
 			"nobody else can apply meanwhile. Given a file of \"plan -out\", it applies exactly that plan,\n" +
 			"or nothing if something has changed since.",
-		Args: exactly(0, 1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return f.exit(a.applySaved(c.Context(), &f, args[0]))
@@ -113,7 +113,7 @@ func destroyCommand(a *app) *cobra.Command {
 			"The root and .locktree in it stay, with the apply lock, which reveals plans that were saved\n" +
 			"before. They keep their access lists: the next apply needs the credential of an administrator\n" +
 			"that the last one declared, and sets the lists that are declared then.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
 	}
 	f.register(c)

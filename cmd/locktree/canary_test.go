@@ -156,17 +156,17 @@ output "path" {
 // input.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
-	"init", "schema", "schema -json", "schema nonsense", "dev -listen=nonsense",
-	"fmt -check -diff", "expressions|console", "mistake|console", "mistake|fmt -",
-	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
-	"__complete plan --target ", "__complete output ", "__complete state show ",
+	"init", "dev -listen=nonsense",
+	"fmt -check", "mistake|fmt -",
+	"validate", "validate -json", "validate -nonsense",
+	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
 	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -exclude=namespace.pay.mutex.*", "plan -out=q", "plan -out=/nowhere/q",
 	"show", "show -json", "status", "status -json", "status -detailed-exitcode", "status /t", "status -json /t/pay/ledger", "status nonsense",
 	"top -count=1", "top -interval=1ms", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec namespace.pay.mutex.ledger -- /nowhere/true",
 	"output", "output -json", "output it", "output -raw it", "output -json it", "output path", "output nothing",
-	"state list", "state list nothing", "state show namespace.pay.mutex.ledger", "state show -json namespace.pay.mutex.ledger", "state show nothing",
+	"show namespace.pay.mutex.ledger", "show -json namespace.pay.mutex.ledger", "show mutex.nothing",
 	"import -from=/t", "import -from=/t -empty-as=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
 	"no|apply", "apply -input=false", "apply -json", "apply nothing", "apply p", "apply -json p", "apply -detailed-exitcode p", "apply -auto-approve -detailed-exitcode", "apply -auto-approve -json",
 	"apply -auto-approve -replace=namespace.pay.mutex.ledger", "no|destroy", "destroy -auto-approve -json", "destroy -auto-approve -detailed-exitcode",
@@ -183,16 +183,15 @@ func helpLines() (out []string) {
 // canaryLoads are commands that read the configuration, each of which shows in its
 // own way what is wrong with it.
 var canaryLoads = []string{
-	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
-	"show", "status -json", "output", "state list", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
-	"expressions|console", "fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
+	"validate", "validate -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
+	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
+	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }
 
 var canaryInput = map[string]string{
-	"":            "",
-	"no":          "no\n",
-	"expressions": "var.password\n[var.password]\n{ a = var.password }\nprincipal.app.id\ndigest(\"user\", var.password)\nnamespace.pay.mutex.ledger.path\n",
-	"mistake":     "tonumber(var.password\n",
+	"":        "",
+	"no":      "no\n",
+	"mistake": "tonumber(var.password\n",
 }
 
 // Every command of the program is among the lines.
@@ -294,7 +293,7 @@ var exitCodeSet = map[int]bool{exitOK: true, exitError: true, exitChanges: true,
 
 // readsConfiguration tells the commands that take -var and -var-file.
 func readsConfiguration(args []string) bool {
-	return !slices.Contains([]string{"version", "help", "completion", "init", "schema", "dev", "fmt", "__complete"}, args[0])
+	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
 }
 
 // paper is written on by a command and by the log beside it, which in a process of

@@ -31,7 +31,7 @@ func demoCommand(a *app) *cobra.Command {
 			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
 			"-serve the programs contend until you interrupt the demo, and the page of \"locktree serve\"\n" +
 			"shows them.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := &demo{out: a.stdout, command: func(ctx context.Context, dir string, env []string, args ...string) int {
 				return run(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)

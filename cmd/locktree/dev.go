@@ -22,7 +22,7 @@ func devCommand(a *app) *cobra.Command {
 		Short:      "Serve an in-memory ZooKeeper for development",
 		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted, and then forgets\n" +
 			"everything. It is for development and tests, never for production.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := loopback(listen); err != nil {
 				return err

@@ -28,11 +28,11 @@ func doctorCommand(a *app) *cobra.Command {
 			"rights on every node of the stack, and a reader needs to read them. It tells everybody else\n" +
 			"whom to ask.\n\n" +
 			"For all servers together it reports the size of the largest session, who has the most\n" +
-			"connections, when the transaction ids run out, and how many heartbeats the holders write. Some\n" +
-			"of this needs the four-letter words dump, cons and mntr.\n\n" +
+			"connections, and when the transaction ids run out. Some of this needs the four-letter words\n" +
+			"dump, cons and mntr.\n\n" +
 			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
 			"find out, such as whether the clocks of all machines run at the right rate.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer a.interruptible(c.Context())()
 			cfg, err := a.load(&flags)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -21,8 +20,8 @@ import (
 // formatter is one run of fmt.
 type formatter struct {
 	*app
-	list, write, diff, check, recursive bool
-	changed, broken                     bool
+	list, write, check, recursive bool
+	changed, broken               bool
 }
 
 func fmtCommand(a *app) *cobra.Command {
@@ -32,14 +31,12 @@ func fmtCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"format"},
 		Short:      "Rewrite configuration files to the canonical style",
 		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
-			"It lays them out, quotes labels and unwraps \"${x}\".\n" +
 			"\"-\" formats standard input to standard output. Exit codes: 2 if a file does not parse\n" +
 			"(it is left as it was), 3 with -check if a file would change.",
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args) },
 	}
 	c.Flags().BoolVar(&f.list, "list", true, "list the files that changed")
 	c.Flags().BoolVar(&f.write, "write", true, "write the files; -write=false only lists them")
-	c.Flags().BoolVar(&f.diff, "diff", false, "show what changes")
 	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit with 3 if a file would change")
 	c.Flags().BoolVar(&f.recursive, "recursive", false, "include the directories below")
 	return c
@@ -70,7 +67,8 @@ func (f *formatter) target(arg string) error {
 		if err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}
-		return f.standardInput(src)
+		f.standardInput(src)
+		return nil
 	}
 	info, err := os.Stat(f.path(arg))
 	if err != nil {
@@ -119,11 +117,6 @@ func (f *formatter) file(name string) error {
 	if f.list {
 		fmt.Fprintln(f.stdout, name)
 	}
-	if f.diff {
-		if err := f.showDiff(name, src, out); err != nil {
-			return err
-		}
-	}
 	if f.write {
 		info, err := os.Stat(f.path(name))
 		if err == nil {
@@ -136,47 +129,13 @@ func (f *formatter) file(name string) error {
 	return nil
 }
 
-// standardInput writes the formatted text, or what -check and -diff ask for.
-func (f *formatter) standardInput(src []byte) error {
+// standardInput writes the formatted text; -check only compares.
+func (f *formatter) standardInput(src []byte) {
 	out, ok := f.format(src, "<stdin>")
-	if !ok {
-		return nil
-	}
-	f.changed = f.changed || !bytes.Equal(src, out)
-	switch {
-	case f.diff:
-		return f.showDiff("<stdin>", src, out)
-	case !f.check:
+	f.changed = f.changed || ok && !bytes.Equal(src, out)
+	if ok && !f.check {
 		_, _ = f.stdout.Write(out) // run reports an error
 	}
-	return nil
-}
-
-// showDiff runs diff, as terraform fmt does.
-func (f *formatter) showDiff(name string, before, after []byte) error {
-	if bytes.Equal(before, after) {
-		return nil
-	}
-	old, err := os.CreateTemp("", "locktree-*")
-	if err == nil {
-		defer os.Remove(old.Name())
-		_, err = old.Write(before)
-		err = errors.Join(err, old.Close())
-	}
-	var text []byte
-	if err == nil {
-		c := exec.Command("diff", "-u", "-L", "old/"+name, "-L", "new/"+name, old.Name(), "-")
-		c.Stdin = bytes.NewReader(after)
-		text, err = c.Output()
-	}
-	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 { // they differ
-		err = nil
-	}
-	if err != nil {
-		return view.Failf("Cannot show the difference", "%v. -diff needs the program diff and a place for a temporary file.", err)
-	}
-	_, _ = f.stdout.Write(text) // run reports an error
-	return nil
 }
 
 func (f *formatter) format(src []byte, name string) ([]byte, bool) {

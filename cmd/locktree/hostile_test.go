@@ -29,7 +29,7 @@ func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
 		}
 		for _, args := range []string{
 			"status", "status -json", "status /t", "status -json /t", "top -n=1 -prefix=/t", "top -n=1", "doctor", "doctor -json",
-			"plan", "plan -json", "plan -destroy", "show", "show -json", "state list", "state show mutex.ledger", "output", "output -json",
+			"plan", "plan -json", "plan -destroy", "show", "show -json", "show mutex.ledger", "output", "output -json",
 			"import -from=/t", "apply -auto-approve", "destroy -auto-approve",
 		} {
 			out, errs := b.runUnder(t.Context(), -1, strings.Fields(args)...)

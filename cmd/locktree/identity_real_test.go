@@ -44,7 +44,7 @@ func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 		page, err := os.ReadFile(tablePage)
 		require.NoError(t, err)
 		n := 0
-		got := identityTable(t, []string{"plan -out=p", "apply p", "status $ROOT/pay/ledger", "doctor", "state list", "exec namespace.pay.mutex.ledger -- true"}, func() *office {
+		got := identityTable(t, []string{"plan -out=p", "apply p", "status $ROOT/pay/ledger", "doctor", "show", "exec namespace.pay.mutex.ledger -- true"}, func() *office {
 			n++
 			return openOffice(t, server.Addr, nil, fmt.Sprintf("/table-%d", n))
 		})

@@ -41,7 +41,7 @@ func importCommand(a *app) *cobra.Command {
 			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
 			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.\n" +
 			"It looks at no more than 100,000 nodes; import a larger tree in parts.",
-		Args: exactly(0, 2),
+		Args: atMost(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.from != "" && len(args) == 0 && f.waitIdle == 0:

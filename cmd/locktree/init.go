@@ -24,7 +24,7 @@ func initCommand(a *app) *cobra.Command {
 		Short: "Write a configuration to start from",
 		Long: "init writes a commented configuration into an empty directory. It never changes existing\n" +
 			"files. Then it checks whether the ensembles can be reached. No other command needs it.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.init(c.Context(), &flags) },
 	}
 	flags.register(c)

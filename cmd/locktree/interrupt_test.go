@@ -54,7 +54,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for command, code := range map[string]int{
-			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "top": exitError, "console": exitError,
+			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "top": exitError,
 			"exec mutex.a -- true": 128 + int(signal),
 		} {
 			t.Run(command+" "+signal.String(), func(t *testing.T) {

@@ -19,9 +19,6 @@ type loadFlags struct {
 	inputs []config.Input // in the order of the command line
 }
 
-// compactFlag is looked up by name before a command runs.
-const compactFlag = "compact-warnings"
-
 // inputFlag is -var or -var-file. Both append to one list: the later one wins.
 type inputFlag struct {
 	to    *[]config.Input
@@ -37,7 +34,6 @@ func (f *loadFlags) register(c *cobra.Command) {
 		"var", "set a variable: `NAME=VALUE`; may be repeated")
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
 		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
-	c.Flags().Bool(compactFlag, false, "show only the summaries of warnings if there are no errors")
 }
 
 func (a *app) options(f *loadFlags) config.Options {

@@ -20,7 +20,7 @@ func outputCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "output [NAME]",
 		Short:             "Show the output values of the last apply",
-		Args:              exactly(0, 1),
+		Args:              atMost(1),
 		ValidArgsFunction: completes(func() []string { return a.outputNames(&flags) }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && (len(args) == 0 || a.json != 0) {

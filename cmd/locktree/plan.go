@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -32,7 +31,7 @@ func planCommand(a *app) *cobra.Command {
 		Long: "plan reads the live tree, compares it with the configuration and shows what an apply\n" +
 			"would do. It writes nothing to ZooKeeper: its connection refuses all writes. If an ensemble\n" +
 			"cannot be reached, it shows the plan of the others, which cannot be applied, and exits with 1.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
 	}
 	f.loadFlags.register(c)
@@ -162,8 +161,6 @@ func isPlan(path string) bool {
 func (a *app) readPlan(name string) (*saved.File, error) {
 	r, err := os.Open(a.path(name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isAddress(name):
-		return nil, view.Failf("Not a plan file", "There is no plan file %s. \"locktree state show ADDRESS\" shows what is at an address, \"locktree status ADDRESS\" who holds the locks there.", name)
 	case err != nil:
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}

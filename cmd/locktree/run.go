@@ -25,8 +25,6 @@ type app struct {
 	showing sync.Mutex // an interrupt is shown concurrently
 	v       view.Output
 
-	compact bool // the verb's -compact-warnings
-
 	underWay  chan struct{}           // holds one while an interrupt must wait, see await
 	changing  atomic.Bool             // an apply has begun to write: what is said at an interrupt
 	interrupt context.CancelCauseFunc // interrupts the command
@@ -86,7 +84,7 @@ func init() { cobra.EnableCommandSorting = false }
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
-		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand, stateCommand,
+		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, importCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }
@@ -114,9 +112,8 @@ func (a *app) rootCommand() *cobra.Command {
 			_ = c.Help()
 			return exitWith(exitError)
 		},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			a.compact, _ = c.Flags().GetBool(compactFlag) // false where the command has none
-			a.view()                                      // before anything runs concurrently
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.view() // before anything runs concurrently
 			return a.checkDir()
 		},
 	}
@@ -152,15 +149,11 @@ func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
 }
 
-// exactly refuses too many or too few arguments. Older Terraform versions took a directory
-// as an argument, hence its advice.
-func exactly(minimum, maximum int) cobra.PositionalArgs {
+// atMost refuses more arguments. Older Terraform versions took a directory as an argument, hence its advice.
+func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) > maximum:
-			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[maximum])
-		case len(args) < minimum:
-			return usage(c, "An argument is missing", "%s needs %d.", c.UseLine(), minimum)
+		if len(args) > n {
+			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[n])
 		}
 		return nil
 	}
@@ -211,7 +204,6 @@ func (a *app) view() view.Output {
 		return a.v
 	}
 	stderr := a.stream(a.stderr)
-	stderr.Compact = a.compact
 	switch a.json {
 	case streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)

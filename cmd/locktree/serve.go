@@ -45,7 +45,7 @@ func serveCommand(a *app) *cobra.Command {
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
 			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +
 			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.healthcheck {
 				return s.askHealth(c)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,14 +17,19 @@ func showCommand(a *app) *cobra.Command {
 	var flags loadFlags
 	var concise bool
 	c := &cobra.Command{
-		Use:   "show [PLAN]",
+		Use:   "show [PLAN | ADDRESS]",
 		Short: "Show a saved plan, or what this stack has in ZooKeeper",
-		Args:  exactly(0, 1),
+		Long: "show prints what this stack has in ZooKeeper, or with an ADDRESS what it has there and below, or a\n" +
+			"saved plan. What a stack owns is marked in the znodes themselves: there is no state file.",
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if len(args) == 1 && !isAddress(args[0]) {
 				return a.showPlan(args[0], concise)
 			}
-			return a.showTree(c.Context(), &flags)
+			return a.showTree(c.Context(), &flags, args)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return a.addresses(&flags), cobra.ShellCompDirectiveDefault // and plan files
 		},
 	}
 	flags.register(c)
@@ -32,11 +38,15 @@ func showCommand(a *app) *cobra.Command {
 	return c
 }
 
-// showTree shows what exists, and then the outputs of the last apply.
-func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
-	trees, err := a.owned(ctx, flags, nil)
+// showTree shows what exists, or what of it is at one of the addresses or below, and then the outputs of the last apply.
+func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string) error {
+	trees, err := a.owned(ctx, flags)
 	if trees == nil {
 		return err
+	}
+	if len(addresses) > 0 {
+		shown := a.showSome(trees, addresses)
+		return cmp.Or(err, shown) // it, or a part of it, may be among what cannot be read
 	}
 	a.show(view.Live(trees))
 	if err == nil {
@@ -53,6 +63,38 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 		a.show(outputs)
 	}
 	return err
+}
+
+func (a *app) showSome(trees []*plan.Tree, addresses []string) error {
+	matches := plan.Matching(addresses)
+	trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {
+		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return !matches(plan.Addr(n.Payload.Owner.Addr)) })
+		return len(tree.Nodes) == 0
+	})
+	if len(trees) == 0 {
+		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.", addresses[0])
+	}
+	a.show(view.Live(trees))
+	return nil
+}
+
+// owned are the live trees with only this stack's nodes. Trees beside an error are what could be read.
+func (a *app) owned(ctx context.Context, flags *loadFlags) (trees []*plan.Tree, err error) {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return nil, err
+	}
+	err = a.dialled(ctx, cfg, true, func(s *stack) error {
+		if trees, err = s.read(ctx); err == nil {
+			err = s.allRead(ctx, trees)
+		}
+		for _, tree := range trees {
+			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload == nil || n.Payload.Owner.Stack != s.Stack })
+		}
+		return err
+	})
+	return trees, err
 }
 
 // showPlan needs neither the configuration nor a server: everything is in the file.

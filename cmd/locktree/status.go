@@ -36,7 +36,7 @@ func statusCommand(a *app) *cobra.Command {
 			"the lock of a client that is cut off becomes free. It also asks servers that only the ensemble's\n" +
 			"own configuration names, and says which did not answer. It looks at no more than 100,000 nodes.\n\n" +
 			"It names the nodes and the ensembles it cannot read, shows the others, and then exits with 1.",
-		Args: exactly(0, 1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			addr := ""
 			switch {

@@ -189,9 +189,9 @@ func (a *tenant) index(data string, list []zk.ACL) {
 
 // refusals are the commands that say that they could not do all of it, and do the rest.
 var refusals = map[string][]string{
-	"its namespace closed to the platform":    {"status", "state list", "show", "doctor"},
+	"its namespace closed to the platform":    {"status", "show", "doctor"},
 	"its namespace closed but for reading":    {"apply -auto-approve", "doctor"},
-	"its namespace of a format of the future": {"status", "state list", "show"},
+	"its namespace of a format of the future": {"status", "show"},
 	"its namespace protected":                 {"plan -destroy"}, // which an apply undoes
 }
 
@@ -231,7 +231,7 @@ func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers .
 		}
 		require.Equal(t, exitOK, code, "%s: %s", line, text)
 	}
-	for _, line := range []string{"status", "state list", "show", "output", "doctor", "plan", "plan -target=namespace.payments", "plan -destroy"} {
+	for _, line := range []string{"status", "show", "output", "doctor", "plan", "plan -target=namespace.payments", "plan -destroy"} {
 		command(line)
 	}
 

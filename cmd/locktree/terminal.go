@@ -119,10 +119,7 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	} else {
 		fmt.Fprintln(t.stderr, "Waiting for approval on standard input, which is not a terminal. To skip the question, use -auto-approve.")
 	}
-	answer, err := "", io.EOF
-	for answer, err = range t.lines(ctx, false) {
-		break
-	}
+	answer, err := t.answer(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -134,42 +131,21 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	return nil
 }
 
-// lines are the lines of standard input. A goroutine reads them, because reading cannot
-// be interrupted: an interrupt ends the wait, and then the program.
-func (t *terminal) lines(ctx context.Context, prompt bool) func(func(string, error) bool) {
-	return func(yield func(string, error) bool) {
-		type read struct {
-			line string
-			more bool
-			err  error
-		}
-		next, got := make(chan struct{}), make(chan read, 1)
-		defer close(next)
-		go func() {
-			scan := bufio.NewScanner(t.stdin)
-			scan.Buffer(nil, 1<<20)
-			for range next {
-				more := scan.Scan()
-				got <- read{scan.Text(), more, scan.Err()}
-			}
-		}()
-		for {
-			if prompt {
-				fmt.Fprint(t.stderr, "> ")
-			}
-			next <- struct{}{}
-			select {
-			case <-ctx.Done():
-				yield("", ctx.Err())
-				return
-			case r := <-got:
-				if errors.Is(r.err, bufio.ErrTooLong) {
-					r.err = view.Failf("Line too long", "A line of the input is longer than 1 MiB. Put long values into a file, and read it with file(\"NAME\").")
-				}
-				if !r.more && r.err == nil || !yield(r.line, r.err) {
-					return
-				}
-			}
-		}
+// answer is the first line of standard input. A goroutine reads it, because reading cannot be interrupted: an interrupt ends the
+// wait, and then the program.
+func (t *terminal) answer(ctx context.Context) (line string, err error) {
+	got := make(chan struct{})
+	go func() {
+		defer close(got)
+		line, err = bufio.NewReader(io.LimitReader(t.stdin, 1<<20)).ReadString('\n')
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-got:
 	}
+	if line != "" { // the last line may have no end
+		return line, nil
+	}
+	return "", err
 }

@@ -21,17 +21,16 @@ const nothingToFetch = "There are no providers, backends or registries here, so 
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
-	"taint":      "Plan and apply with -replace=ADDRESS.",
-	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
-	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":      "\"locktree state list\" lists the addresses, \"locktree status\" shows the tree.",
-	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
-	"metadata":   "\"locktree schema\" also lists the functions.",
-	"state mv":   "Write a moved block: the next plan shows the move.",
-	"state rm":   "Write a removed block with lifecycle { destroy = false }: the next apply lets the lock go.",
-	"state pull": "\"locktree show -json\" prints what the stack has in ZooKeeper.",
-	"state push": "The state is in the znodes themselves. Restore them from a backup of ZooKeeper, or apply.",
+	"refresh":   "Every plan reads the live tree and shows what was changed by hand.",
+	"taint":     "Plan and apply with -replace=ADDRESS.",
+	"untaint":   "Nothing is marked for replacement. Leave -replace out.",
+	"workspace": "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
+	"graph":     "\"locktree status\" shows the tree.",
+	"test":      "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
+	"metadata":  "docs/language.md lists the functions.",
+	"console":   "Declare an output, and plan: it shows the value.",
+	"state": "\"locktree show\" shows what the stack has in ZooKeeper, with -json as one document. A moved block says that something has a " +
+		"new address, and a removed block with lifecycle { destroy = false } lets it go.",
 }
 
 var terraformFlags = map[string]string{
@@ -51,12 +50,13 @@ var terraformFlags = map[string]string{
 	"get":                 nothingToFetch,
 	"lockfile":            nothingToFetch,
 	"generate-config-out": "\"locktree import -from PATH -generate FILE\" writes the configuration of what is there.",
+	"compact-warnings":    "Equal warnings are shown once already. Leave it out.",
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
 // unknownCommand says what to type instead of a command that does not exist.
 func unknownCommand(c *cobra.Command, name string) error {
-	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "state " of a subcommand
+	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
 	advice := terraformCommands[path+name]
 	if near := nearest(c, name); advice == "" && near != "" {
 		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)

@@ -31,7 +31,7 @@ func topCommand(a *app) *cobra.Command {
 			"that is. It exits with 1 if it ends in that state, or if it cannot read some locks.\n\n" +
 			"After the first refresh it reads only what may have changed. If the servers allow the\n" +
 			"four-letter words dump and cons, it learns from them what that is, and who is cut off.",
-		Args: exactly(0, 0),
+		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.interval < 100*time.Millisecond || t.count < 0 {
 				return usage(c, "Bad flag", "-interval must be at least 100ms, and -count must not be negative.")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-
-	"github.com/locktree/locktree/config"
 )
 
 // Every exit code of the program stands in the help, each constant once.
@@ -32,33 +29,6 @@ func TestHelpNamesEveryExitCode(t *testing.T) {
 	require.Len(t, exitCodes, constants, "a constant of exit.go is missing in topics.go, or too much")
 }
 
-// The reference names every block, argument and function of the language.
-func TestSchemaTextIsComplete(t *testing.T) {
-	var out strings.Builder
-	require.Equal(t, exitOK, run(context.Background(), []string{"schema"}, nil, strings.NewReader(""), &out, &out))
-	text := out.String()
-	var check func(b *config.BlockSchema)
-	check = func(b *config.BlockSchema) {
-		require.Contains(t, text, b.Name)
-		require.Contains(t, text, b.Doc)
-		for _, a := range b.Arguments {
-			require.Contains(t, text, a.Name)
-			require.Contains(t, text, "# "+a.Doc+argumentNotes(&a)+"\n")
-		}
-		for _, n := range b.Blocks {
-			check(n)
-		}
-	}
-	language := config.Schema()
-	require.NotEmpty(t, language.Blocks)
-	for _, b := range language.Blocks {
-		check(b)
-	}
-	for _, f := range language.Functions {
-		require.Contains(t, text, f)
-	}
-}
-
 // The page on JSON names every message of the stream and every field at the top of
 // the documents.
 func TestJSONTopicIsComplete(t *testing.T) {
@@ -71,7 +41,7 @@ func TestJSONTopicIsComplete(t *testing.T) {
 	}
 	b := newBench(t, "mutex \"a\" {\n  acl = acl.open\n}\n")
 	b.run(exitOK, "plan", "-out=p")
-	for _, command := range []string{"show -json p", "show -json", "validate -json", "version -json", "schema -json", "status -json"} {
+	for _, command := range []string{"show -json p", "show -json", "validate -json", "version -json", "status -json"} {
 		out, _ := b.run(exitOK, strings.Split(command, " ")...)
 		var document map[string]any
 		require.NoError(t, json.Unmarshal([]byte(out), &document), command)

@@ -12,7 +12,7 @@ func validateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration without connecting to anything",
-		Args:  exactly(0, 0),
+		Args:  atMost(0),
 		RunE: func(*cobra.Command, []string) error {
 			cfg, diags := config.Load(a.path("."), a.options(&flags))
 			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {

@@ -22,7 +22,7 @@ func versionCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program",
-		Args:  exactly(0, 0),
+		Args:  atMost(0),
 		RunE:  func(*cobra.Command, []string) error { return a.version() },
 	}
 	a.jsonFlag(c, documentJSON, "print one JSON object")

@@ -7,20 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 const (
 	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below that
-	manyBeats     = 2000      // a second: 10,000 holders with a timeout of 30 s
 	soonRollOver  = 7 * 24 * time.Hour
 	shortestTrack = time.Minute // no rate is taken from less
 )
 
 // Conditions returns the conditions of the ensemble as a whole, which no single server shows.
 func (snap *Snapshot) Conditions() []Condition {
-	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid(), snap.checkBeats()}
+	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid()}
 }
 
 // unknown is a condition that cannot be judged without the answer to word.
@@ -124,37 +121,4 @@ func days(seconds float64) string {
 		return fmt.Sprintf("%.1f days", n)
 	}
 	return "more than 1000 days"
-}
-
-// checkBeats adds up the heartbeats of all holders: a commit every sixth of the session timeout.
-func (snap *Snapshot) checkBeats() Condition {
-	k := Condition{Name: "heartbeats", Why: "a session that holds locks commits a heartbeat every sixth of its timeout, which is a write on every server"}
-	rate, unknown, seen := 0.0, false, map[int64]bool{}
-	for _, in := range snap.Locks {
-		for _, c := range in.Holders {
-			if _, ours := kind.ParseHolder(c.Data); !ours || c.Session == 0 || seen[c.Session] {
-				continue
-			}
-			seen[c.Session] = true
-			if s := snap.Sessions[c.Session]; s != nil && s.Timeout > 0 {
-				rate += 6 / s.Timeout.Seconds()
-			} else {
-				unknown = true
-			}
-		}
-	}
-	k.What = fmt.Sprintf("holding sessions: %d, which write %.1f a second at most", len(seen), rate)
-	if snap.Cut || snap.Pending > 0 {
-		k.What += "; not all locks were looked at"
-	}
-	switch {
-	case unknown:
-		return k.unknown(fmt.Sprintf("holding sessions: %d; their timeouts are not known, so their heartbeats are not, either", len(seen)), "cons")
-	case rate > 0:
-		k.What += "; they alone use up the transaction ids of an epoch in " + days(1<<32/rate)
-	}
-	if rate > manyBeats {
-		k.Verdict, k.Next = VerdictUnsure, "raise the session timeout of the programs that hold, let those of a machine share a client, or spread the locks over several ensembles"
-	}
-	return k
 }

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -47,26 +46,13 @@ func writerOf(c kind.Contender) string {
 	return "curator"
 }
 
-// describe fills in what the contender wrote about itself: JSON in this library's format or with the field names of Vitess
-// and Terraform, or plain text.
+// describe fills in what the contender wrote about itself: JSON in this library's format, or plain text.
 func describe(k *Contender, data []byte) {
 	k.Data = data
 	k.Revoked = string(data) == kind.RevokeMessage
-	var h struct {
-		kind.Holder
-		HostName  string    `json:"HostName"`
-		UserName  string    `json:"UserName"`
-		Who       string    `json:"Who"`
-		Created   time.Time `json:"Created"`
-		ProcessID int       `json:"ProcessID"`
-	}
+	var h kind.Holder
 	if json.Unmarshal(data, &h) == nil {
-		k.ID, k.Host = cmp.Or(h.ID, h.Who, h.UserName), cmp.Or(h.Host, h.HostName)
-		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
-		k.PID, k.Since = cmp.Or(h.PID, h.ProcessID), h.Since
-		if k.Since.IsZero() {
-			k.Since = h.Created
-		}
+		k.ID, k.Host, k.PID, k.Since = Visible(h.ID), Visible(h.Host), h.PID, h.Since
 		if h.Held != nil {
 			k.Held = *h.Held
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -62,7 +61,7 @@ func (in *Report) classify(data []byte, children []string) kind.Params {
 		if in.kazoo = kazooPermits(data, children); in.kazoo == 0 || len(children) == 0 {
 			return nil
 		}
-		in.Kind = semaphore()
+		in.Kind = kind.Semaphore
 	}
 	return in.Kind.New()
 }
@@ -211,18 +210,4 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	}
 	c = NewContender(dir, k, data, stat)
 	return &c, nil
-}
-
-// String returns the report in one line, for logs.
-func (in *Report) String() string {
-	name := func(cs []Contender) string {
-		var ids []string
-		for _, c := range cs {
-			if ids = append(ids, c.ID); c.ID == "" {
-				ids[len(ids)-1] = Visible(c.Name)
-			}
-		}
-		return strings.Join(ids, " ")
-	}
-	return fmt.Sprintf("%s %s: held by [%s], waiting [%s], junk %d", in.Kind, in.Path, name(in.Holders), name(in.Waiters), len(in.Junk))
 }

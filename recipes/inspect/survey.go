@@ -59,17 +59,11 @@ func (o Surveyor) Around(ctx context.Context, c provider, inner *Found, root str
 			return nil, err
 		}
 		around := n.surveyed(o)
-		around.is(container())
+		around.is(kind.Namespace)
 		around.Inside = []*Found{inner}
 		inner = around
 	}
 	return inner, nil
-}
-
-// container is the kind of a node that holds others.
-func container() *kind.Kind {
-	all := kind.All()
-	return all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Container })]
 }
 
 // surveyed returns what was found at a node and below it.
@@ -109,7 +103,7 @@ func (o Surveyor) judge(n *node) (enter bool) {
 	case n.kazoo > 0:
 		f.kazooSemaphore(n.kazoo, len(n.children))
 	case len(n.children) > 0:
-		f.is(container())
+		f.is(kind.Namespace)
 		return true
 	case o.EmptyAs != nil:
 		f.is(o.EmptyAs)

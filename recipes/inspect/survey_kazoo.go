@@ -33,12 +33,6 @@ func kazooPermits(data []byte, children []string) int {
 	return n
 }
 
-// semaphore is the kind of kazoo's semaphores, too.
-func semaphore() *kind.Kind {
-	all := kind.All()
-	return all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Permits != nil })]
-}
-
 // fillKazoo fills in who has a permit and who waits for one.
 func (in *Report) fillKazoo(taken, waiting []string, read func(dir string) reading) (err error) {
 	var permits []kind.Contender
@@ -87,7 +81,7 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
 		return
 	}
-	f.is(semaphore())
+	f.is(kind.Semaphore)
 	f.set("permits", permits)
 	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
 		"any more, because its permits and those of this library do not count each other. The import overwrites",

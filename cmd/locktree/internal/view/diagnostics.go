@@ -18,10 +18,6 @@ import (
 // Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
 func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
 	diags = fold(diags)
-	if s.Compact && len(diags) > 0 && !diags.HasErrors() {
-		writeCompact(s, diags, files)
-		return
-	}
 	for _, d := range diags {
 		var b bytes.Buffer
 		width := uint(0)
@@ -78,19 +74,6 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// writeCompact lists warnings as Terraform does: a line each, its place below it.
-func writeCompact(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
-	s.printf("\n%s\n\n", s.paint(yellow)(s.paint(bold)("Warnings:")))
-	for _, d := range diags {
-		d, _ = presentable(d, files)
-		s.printf("- %s\n", d.Summary)
-		if d.Subject != nil {
-			s.printf("  on %s line %d\n", clean(d.Subject.Filename), d.Subject.Start.Line)
-		}
-	}
-	s.printf("\nTo see them in full, run the command without -compact-warnings.\n")
-}
-
 // frame puts the bar at the left that people know from Terraform.
 func frame(text string, paint func(string) string) string {
 	var b strings.Builder
@@ -108,9 +91,13 @@ func frame(text string, paint func(string) string) string {
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
 	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(cleanLines(d.Detail))
-	if c.Subject != nil && files[c.Subject.Filename] == nil {
-		if c.Subject.Filename != "." {
-			c.Detail = "In " + clean(c.Subject.Filename) + ": " + c.Detail
+	file := sourceOf(d, files)
+	if c.Subject != nil && file == nil {
+		switch name := clean(c.Subject.Filename); {
+		case files[c.Subject.Filename] != nil:
+			c.Detail = fmt.Sprintf("In %s, line %d, column %d: %s", name, c.Subject.Start.Line, c.Subject.Start.Column, c.Detail)
+		case name != ".":
+			c.Detail = "In " + name + ": " + c.Detail
 		}
 		c.Subject, c.Context = nil, nil
 	}
@@ -125,8 +112,23 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 	if c.Subject == nil {
 		return &c, nil
 	}
-	shown, file := clipped(&c, files[c.Subject.Filename])
-	return shown, map[string]*hcl.File{c.Subject.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
+	return &c, map[string]*hcl.File{c.Subject.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
+}
+
+// sourceOf is the file that a diagnostic shows a part of; nil if there is none, or its lines are too long to show: a generated file
+// may have all of its text on one line.
+func sourceOf(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.File {
+	if d.Subject == nil || files[d.Subject.Filename] == nil || d.Subject.Start.Byte > len(files[d.Subject.Filename].Bytes) {
+		return nil
+	}
+	file := files[d.Subject.Filename]
+	from, to, _ := sourceLines(d, file.Bytes)
+	for line := range bytes.Lines(file.Bytes[from:to]) {
+		if len(line) > maxSourceLine {
+			return nil
+		}
+	}
+	return file
 }
 
 // inert replaces the invisible characters of a source, byte by byte, because places in it must stay where they are: a
@@ -194,7 +196,7 @@ func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagno
 		}
 		if d.Subject != nil {
 			j.Range = &rangeJSON{d.Subject.Filename, posJSON(d.Subject.Start), posJSON(d.Subject.End)}
-			j.Snippet = snippet(clipped(d, files[d.Subject.Filename]))
+			j.Snippet = snippet(d, sourceOf(d, files))
 		}
 		out = append(out, j)
 	}
@@ -204,7 +206,7 @@ func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagno
 // snippet is the source a diagnostic points at: the lines of its context, with
 // the subject's place in them; nil when the source is not at hand.
 func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
-	if file == nil || d.Subject.Start.Byte > len(file.Bytes) {
+	if file == nil {
 		return nil
 	}
 	from, to, number := sourceLines(d, file.Bytes)
@@ -227,64 +229,12 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 	return s
 }
 
-// The most that a diagnostic shows of a line of source, of a line of its text, of a value.
+// The longest line of source that a diagnostic shows, and the most of a line of its text and of a value.
 const (
 	maxSourceLine = 400
 	maxTextLine   = 2000
 	maxStatement  = 200
 )
-
-// clipped shortens the source of a diagnostic to the part around its subject if the lines are too long to show. A generated
-// file may have all of its text on one line.
-func clipped(d *hcl.Diagnostic, file *hcl.File) (*hcl.Diagnostic, *hcl.File) {
-	if file == nil || d.Subject == nil || d.Subject.Start.Byte > len(file.Bytes) {
-		return d, file
-	}
-	from, to, _ := sourceLines(d, file.Bytes)
-	longest := 0
-	for line := range bytes.Lines(file.Bytes[from:to]) {
-		longest = max(longest, len(line))
-	}
-	if longest <= maxSourceLine {
-		return d, file
-	}
-	at := d.Subject.Start.Byte
-	start, end := lineAround(file.Bytes, at)
-	until := min(max(d.Subject.End.Byte, at), end, at+maxSourceLine/2)
-	a, b := max(start, at-maxSourceLine/4), min(end, until+maxSourceLine/4)
-	for ; a > start && !utf8.RuneStart(file.Bytes[a]); a-- {
-	}
-	for ; b < end && !utf8.RuneStart(file.Bytes[b]); b++ {
-	}
-	before, after := strings.Repeat("\n", d.Subject.Start.Line-1), ""
-	if a > start {
-		before += "…"
-	}
-	if b < end {
-		after = "…"
-	}
-	moved := at - (len(before) + at - a) // from the new source to the old
-	subject := *d.Subject
-	subject.Start.Byte, subject.End.Byte = at-moved, until-moved
-	subject.End.Line = subject.Start.Line
-	c := *d
-	c.Subject, c.Context = &subject, nil
-	return &c, &hcl.File{Body: file.Body, Bytes: []byte(before + string(file.Bytes[a:b]) + after), Nav: movedNav{file.Nav, moved}}
-}
-
-// movedNav is the Nav of a clipped source.
-type movedNav struct {
-	nav   any
-	moved int
-}
-
-// ContextString implements the interface by which hcl asks what block a place is in.
-func (n movedNav) ContextString(offset int) string {
-	if nav, ok := n.nav.(interface{ ContextString(int) string }); ok {
-		return nav.ContextString(offset + n.moved)
-	}
-	return ""
-}
 
 // sourceLines is where the lines of a diagnostic begin and end, and the number of the first.
 func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
@@ -292,18 +242,12 @@ func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
 	if d.Context != nil {
 		whole = hcl.RangeOver(whole, *d.Context)
 	}
-	from, _ = lineAround(src, min(whole.Start.Byte, len(src)))
-	_, to = lineAround(src, min(max(whole.End.Byte, from), len(src)))
-	return from, to, whole.Start.Line
-}
-
-// lineAround is where the line around a place begins and ends.
-func lineAround(src []byte, at int) (start, end int) {
-	start, end = bytes.LastIndexByte(src[:at], '\n')+1, len(src)
-	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
-		end = at + i
+	from = bytes.LastIndexByte(src[:min(whole.Start.Byte, len(src))], '\n') + 1
+	to = len(src)
+	if at := min(max(whole.End.Byte, from), len(src)); bytes.IndexByte(src[at:], '\n') >= 0 {
+		to = at + bytes.IndexByte(src[at:], '\n')
 	}
-	return start, end
+	return from, to, whole.Start.Line
 }
 
 // clipText shortens the lines of a text that are longer than anybody reads.

@@ -173,7 +173,6 @@ type Stream struct {
 	Color    bool // ANSI colours are wanted
 	Terminal bool // frames, and lines no wider than Width
 	Width    int
-	Compact  bool // only the summaries of warnings, if there is no error
 }
 
 // serial lets one write through at a time: an interrupt writes at any time.

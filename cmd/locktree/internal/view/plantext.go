@@ -252,6 +252,8 @@ func (t planText) block(in int, shown []attribute, hidden int) {
 	}
 }
 
+func pad(n int) string { return strings.Repeat(" ", n) }
+
 // moved reports whether the block was called something else before.
 func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
 

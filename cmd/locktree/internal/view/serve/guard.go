@@ -1,8 +1,6 @@
 package serve
 
 import (
-	linked "container/list"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -70,21 +68,17 @@ func foreignOrigin(r *http.Request) bool {
 // Server is an http.Server with a limit on everything.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second,
 		MaxHeaderBytes: 16 << 10,
 	}
 }
 
-// maxConnections is how many are served at a time: the streams, and as many again for pages.
-const maxConnections = 2048
+// maxConnections is how many are served at a time.
+const maxConnections = 1024
 
-// Limit bounds the connections of a listener on which s serves. When there are as many, the one that has asked for nothing for
-// the longest makes room; where all are in use, the next one waits until one ends. So connections that are only kept open hold
-// up nobody.
-func Limit(l net.Listener, s *http.Server) net.Listener {
-	out := &limited{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
-	s.ConnState = out.state
-	return out
+// Limit bounds the connections of a listener: the next one waits until another ends. One that asks for nothing ends soon, see Server.
+func Limit(l net.Listener) net.Listener {
+	return &limited{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
 }
 
 type limited struct {
@@ -92,66 +86,20 @@ type limited struct {
 	free   chan struct{}
 	once   sync.Once
 	closed chan struct{}
-
-	mu    sync.Mutex
-	idle  linked.List // of *counted: those that ask for nothing, the oldest first
-	wants bool        // somebody waits for room
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
 	select {
 	case l.free <- struct{}{}:
-	default:
-		l.makeRoom(true)
-		select {
-		case l.free <- struct{}{}:
-			l.makeRoom(false)
-		case <-l.closed:
-			_ = c.Close()
-			return nil, net.ErrClosed
-		}
+	case <-l.closed:
+		return nil, net.ErrClosed
 	}
-	return &counted{Conn: c, done: sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-// makeRoom closes a connection that asks for nothing: the oldest one, or else the next one to come to rest.
-func (l *limited) makeRoom(wants bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wants = wants
-	if oldest := l.idle.Front(); wants && oldest != nil {
-		l.wants = false
-		_ = l.idle.Remove(oldest).(*counted).Close()
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.free
+		return nil, err
 	}
-}
-
-// state is told what becomes of connections. A new one, whose request has not been read yet, asks for nothing either.
-func (l *limited) state(conn net.Conn, state http.ConnState) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	c, ok := conn.(*counted)
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.idle != nil {
-		l.idle.Remove(c.idle)
-		c.idle = nil
-	}
-	switch {
-	case state != http.StateNew && state != http.StateIdle:
-	case l.wants:
-		l.wants = false
-		_ = c.Close()
-	default:
-		c.idle = l.idle.PushBack(c)
-	}
+	return &counted{c, sync.OnceFunc(func() { <-l.free })}, nil
 }
 
 func (l *limited) Close() error {
@@ -162,7 +110,6 @@ func (l *limited) Close() error {
 type counted struct {
 	net.Conn
 	done func()
-	idle *linked.Element
 }
 
 func (c *counted) Close() error {

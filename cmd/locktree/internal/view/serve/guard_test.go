@@ -53,8 +53,8 @@ func TestWhoMayAskWhat(t *testing.T) {
 		"no origin to speak of":     {"GET", "127.0.0.1:7676", map[string]string{"Origin": "null"}, 403},
 		"our origin":                {"GET", "127.0.0.1:7676", map[string]string{"Origin": "http://127.0.0.1:7676"}, 200},
 	} {
-		for _, path := range []string{"/", "/events", "/metrics", "/api/v1/status", "/static/app.js"} {
-			if c.want == 200 && (path == "/events" || path == "/api/v1/status") {
+		for _, path := range []string{"/", "/metrics", "/api/v1/status", "/static/app.js"} {
+			if c.want == 200 && path == "/api/v1/status" {
 				continue
 			}
 			r := httptest.NewRequest(c.method, "http://127.0.0.1"+path, nil)
@@ -117,7 +117,7 @@ func TestPasswords(t *testing.T) {
 		require.Equal(t, 401, ask("/", "alice", "wrong"))
 		require.Equal(t, 401, ask("/metrics", "bob", "secret"))
 		require.Equal(t, 401, ask("/static/app.js", "", ""))
-		require.Equal(t, 401, ask("/events", "alice", strings.Repeat("x", 4096)))
+		require.Equal(t, 401, ask("/locks", "alice", strings.Repeat("x", 4096)))
 		require.Equal(t, 200, ask("/healthz", "", ""))
 	}
 }

@@ -97,8 +97,7 @@ type shown struct {
 	Lock        *row
 	Gone        string // the path of a lock that is not there
 	Waits       []waitLine
-	Deadlocks   []deadlock
-	Queues      template.HTML
+	Deadlocks   []string
 	Conditions  []conditionsOf
 	Path        string // of this page, with its query
 }
@@ -120,7 +119,6 @@ func (b *Board) Handler() http.Handler {
 	for _, name := range []string{"app.css", "app.js", "icon.svg"} {
 		mux.HandleFunc("/static/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "static/"+name) })
 	}
-	mux.HandleFunc("/events", b.events)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if stale := b.ready(); len(stale) > 0 {
@@ -246,7 +244,6 @@ func (b *Board) view(name string, q url.Values) *shown {
 	case "lock":
 		v.lock(b, q.Get("ensemble"), q.Get("path"))
 	case "waits":
-		v.Queues = b.queues()
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
 				v.Waits, v.Deadlocks = append(v.Waits, e.waits()...), append(v.Deadlocks, e.deadlocks()...)
@@ -303,76 +300,3 @@ func (l list) Next() int {
 
 // Before is the page before this one.
 func (l list) Before() int { return l.Page - 1 }
-
-// stream is one reader of /events. It is told the newest version only: who is slow misses what was in between, and nobody
-// waits for him.
-type stream struct {
-	news chan int
-	end  chan struct{}
-}
-
-func (s *stream) tell(version int) {
-	select {
-	case <-s.news: // not read yet, and old by now
-	default:
-	}
-	s.news <- version // there is room: the board's lock is held by who tells
-}
-
-const (
-	pingEvery = 15 * time.Second // a comment, so that proxies and dead clients are noticed
-	writeFor  = 10 * time.Second // a write that takes longer ends the stream
-)
-
-// events tells when there is something new, as server-sent events: "look" with the version. What is new the page asks for
-// itself.
-func (b *Board) events(w http.ResponseWriter, r *http.Request) {
-	s := &stream{news: make(chan int, 1), end: make(chan struct{})}
-	b.mu.Lock()
-	full := b.closed || len(b.streams) >= b.opts.Streams
-	if !full {
-		b.streams[s] = struct{}{}
-		s.tell(b.version)
-	}
-	b.mu.Unlock()
-	if full {
-		w.Header().Set("Retry-After", "30")
-		plain(w, http.StatusServiceUnavailable, "too many event streams; the page works without one\n")
-		return
-	}
-	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.streams, s)
-	}()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	out := http.NewResponseController(w)
-	send := func(text string) bool {
-		if out.SetWriteDeadline(time.Now().Add(writeFor)) != nil { // the server's own deadline is for pages
-			return false
-		}
-		_, err := fmt.Fprint(w, text)
-		return err == nil && out.Flush() == nil
-	}
-	if r.Method == http.MethodHead || !send("retry: 5000\n\n") {
-		return
-	}
-	ping := time.NewTicker(pingEvery)
-	defer ping.Stop()
-	for {
-		text := ": still here\n\n"
-		select {
-		case version := <-s.news:
-			text = fmt.Sprintf("event: look\ndata: %d\n\n", version)
-		case <-ping.C:
-		case <-s.end:
-			return
-		case <-r.Context().Done():
-			return
-		}
-		if !send(text) {
-			return
-		}
-	}
-}

@@ -63,7 +63,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <
 	s.door.Store(first.Door)
 	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
 	handler := Server(Guard(s.board.Handler(), s.Hosts, login))
-	listener, address := Limit(l, handler), "http://"+l.Addr().String()+"/"
+	listener, address := Limit(l), "http://"+l.Addr().String()+"/"
 	if first.Door.tls != nil {
 		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
 		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
@@ -82,7 +82,6 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <
 	case <-ctx.Done():
 	}
 	stop()
-	s.board.Close()
 	s.end(handler)
 	return err
 }

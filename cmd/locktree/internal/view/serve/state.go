@@ -39,7 +39,6 @@ type Options struct {
 	Version  string
 	Interval time.Duration // between two looks: what is older than three of them is stale
 	History  int           // events kept; 0 = 10,000
-	Streams  int           // event streams served at a time; 0 = 1,000
 	Now      func() time.Time
 }
 
@@ -59,20 +58,17 @@ type Board struct {
 	metrics   []byte            // as they were measured; nil before somebody asks
 	measured  time.Time
 	rendered  time.Time // the first of them
-	streams   map[*stream]struct{}
-	closed    bool
 }
 
 // NewBoard is a board on which nothing is known yet.
 func NewBoard(opts Options, ensembles ...Ensemble) *Board {
-	opts.History, opts.Streams = cmp.Or(opts.History, 10_000), cmp.Or(opts.Streams, 1000)
+	opts.History = cmp.Or(opts.History, 10_000)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	return &Board{
 		opts: opts, ensembles: ensembles,
-		history: history{limit: opts.History, counts: map[lockKey]counts{}},
-		pages:   map[string][]byte{}, streams: map[*stream]struct{}{},
+		history: history{limit: opts.History, counts: map[lockKey]counts{}}, pages: map[string][]byte{},
 	}
 }
 
@@ -109,9 +105,6 @@ func (b *Board) news() {
 	b.version++
 	clear(b.pages)
 	b.metrics, b.document = nil, nil
-	for s := range b.streams {
-		s.tell(b.version)
-	}
 }
 
 // Show says which ensembles there are, and which configuration they are compared with. What is known of those that stay is kept.
@@ -136,17 +129,6 @@ func (b *Board) Reread(source view.Source) {
 	defer b.mu.Unlock()
 	b.source = source
 	b.news()
-}
-
-// Close ends all streams; the handler answers on.
-func (b *Board) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for s := range b.streams {
-		close(s.end)
-	}
-	clear(b.streams)
 }
 
 // fresh reports whether the snapshot is of now.

@@ -64,31 +64,24 @@ func (s *shop) busy() {
 }
 
 // asLoaded keeps the page as it was loaded while it is looked at from all sides.
-const asLoaded = `window.setInterval = () => 0; window.EventSource = class { addEventListener() {} close() {} }`
+const asLoaded = `window.setInterval = () => 0`
 
 var pages = map[string]string{
 	"problems": "/", "locks": "/locks?show=all", "nothing found": "/locks?q=nothing", "lock": of("ledger"), "semaphore": of("printers"),
 	"waits": "/waits", "drift": "/drift", "doctor": "/doctor",
 }
 
-// misplaced is a script that finds what is beyond the edge of the page, or cut off, or scrolls inside of it; in a drawing,
-// what is larger than the box it stands in.
+// misplaced is a script that finds what is beyond the edge of the page, or cut off, or scrolls inside of it.
 const misplaced = `(() => {
 	const found = [], wide = document.documentElement.clientWidth;
 	const say = (x, text) => found.push(text + ": " + x.outerHTML.slice(0, 120));
 	if (document.documentElement.scrollWidth > wide) say(document.body, "the page scrolls");
-	for (const x of document.querySelectorAll("body *:not(svg *)")) {
+	for (const x of document.querySelectorAll("body *")) {
 		const at = x.getBoundingClientRect(), style = getComputedStyle(x);
 		if (!at.width || !x.checkVisibility() || x.matches(".skip") || style.clipPath !== "none" || x.closest("thead") && style.position === "absolute") continue;
 		if (at.left < -0.5 || at.right > wide + 0.5) say(x, "beyond the edge by " + (at.right - wide));
 		if (style.overflowX !== "visible" && !x.matches("input, select") && x.scrollWidth > x.clientWidth) say(x, "scrolls by " + (x.scrollWidth - x.clientWidth));
 		if (style.overflowY === "hidden" && x.scrollHeight > x.clientHeight + 1) say(x, "cut off");
-	}
-	for (const box of document.querySelectorAll("svg rect")) {
-		for (let x = box.nextElementSibling; x && x.matches("text"); x = x.nextElementSibling) {
-			const is = x.getBBox(), may = box.getBBox();
-			if (is.x < may.x || is.x + is.width > may.x + may.width) say(x, "larger than its box");
-		}
 	}
 	return found;
 })()`
@@ -162,7 +155,6 @@ var views = []struct {
 	look             look
 }{
 	{"problems", "/", `[aria-label="Problems"]`, look{width: 1120, height: 640}},
-	{"waits", "/waits", `svg.large`, look{width: 1120, height: 640}},
 	{"phone", "/", `tbody tr:nth-child(3)`, phone},
 }
 

@@ -1,9 +1,10 @@
-// The page works without this. It asks for the same page again when the server has something new, and puts it in place.
+// The page works without this. It asks for the same page every two seconds, as often as the server looks unless told otherwise, and
+// puts it in place.
 "use strict";
 (() => {
   const pause = document.getElementById("pause");
   const link = document.getElementById("link");
-  let paused = false, source = null, busy = false, again = false, timer = 0;
+  let paused = false, busy = false, again = false;
 
   const lost = "\u25b2 Connection lost: this is old";
   const say = (text) => {
@@ -30,7 +31,7 @@
 
   const update = async () => {
     if (paused || document.hidden || inUse()) { again = true; return; }
-    if (busy) { again = true; return; }
+    if (busy) return;
     busy = true;
     again = false;
     try {
@@ -55,41 +56,15 @@
     busy = false;
   };
 
-  const poll = (on) => {
-    clearInterval(timer);
-    timer = on ? setInterval(update, 5000) : 0;
-  };
-
-  const open = () => {
-    if (source || paused || document.hidden) return;
-    source = new EventSource("/events");
-    source.addEventListener("look", (e) => {
-      poll(true); // from now: when no look comes any more, the page has to say that it is stale
-      const main = document.querySelector("main");
-      if (main.dataset.version !== e.data) update();
-    });
-    source.onerror = () => { // refused, or gone: it tries again by itself, and meanwhile we ask
-      if (source && source.readyState === EventSource.CLOSED) { close(); }
-      poll(true);
-    };
-  };
-
-  const close = () => {
-    if (source) source.close();
-    source = null;
-    poll(false);
-  };
-
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
     pause.textContent = paused ? "Resume updates" : "Pause updates";
     say(paused ? "Paused" : "");
-    if (paused) close(); else { open(); update(); }
+    if (!paused) update();
   });
-  // A page that nobody sees needs no stream: browsers allow six connections to a server.
-  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); update(); } });
+  document.addEventListener("visibilitychange", () => { if (again) update(); });
   document.addEventListener("focusout", () => setTimeout(() => { if (again) update(); }, 0));
-  open();
+  setInterval(update, 2000);
 })();
