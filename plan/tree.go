@@ -61,7 +61,7 @@ type Framed struct {
 	ACL  kind.List
 	Pin  Pin
 	Data bool // it has data
-
+	// Children is how many there are: in the directory of records, the stacks that were applied.
 	Children int
 	// Closed: it exists, but we may not read its list. The rest is zero.
 	Closed bool
