@@ -297,7 +297,7 @@ func TestNobodyButAnAdministratorApplies(t *testing.T) {
 	})
 	ip := may([]string{oldKey}, nil)
 	ip.Admins = kind.List{{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}}
-	require.NoError(t, executor(ci).applier().MayApply(ip, "/locks"), "whether an address is ours the servers know")
+	require.NoError(t, executor(ci).applier().Among(ip), "whether an address is ours the servers know")
 }
 
 // An apply that ends between the lists is finished by the next one: by the old credential while the new one is let

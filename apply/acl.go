@@ -26,14 +26,14 @@ func fromZK(in []zk.ACL) kind.List {
 	return out
 }
 
-// ownACL is the access list of the tool's own nodes that we create: as declared; otherwise all rights
+// ownACL is the access list of the tool's own nodes that we create: the set of the root; where nobody names one, all rights
 // for every identity of the connection; or for everybody if we have none. The identities are written
 // as "auth", which the server replaces by those it knows of us: only the server knows which they are.
 // It refuses a list of only "auth" to a connection that has not authenticated (PrepRequestProcessor,
 // fixupACL).
-func ownACL(c *recipes.Client, declared *plan.Access) kind.List {
-	if declared != nil {
-		return declared.List()
+func ownACL(c *recipes.Client, set *plan.Access) kind.List {
+	if set != nil {
+		return set.List()
 	}
 	if slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool { return id.Scheme != "world" }) {
 		return kind.List{{Scheme: "auth", ID: "", Perms: kind.PermAll}}

@@ -33,6 +33,9 @@ type listing struct {
 // It makes two passes over all lists: every right is granted everywhere before any is withdrawn. What this apply created admits
 // the old and the new administrators (plan.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
+//
+// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right to the
+// last old one it shows the set that admits both, and other stacks that apply meanwhile create for both.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
@@ -45,6 +48,9 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	}
 	for _, narrow := range []bool{false, true} {
 		for i := range steps {
+			if last := len(steps) - 1; !narrow && steps[last].Path == plan.ScaffoldPath(r.p.Root) {
+				i = (i + last) % len(steps)
+			}
 			write, done, err := r.half(ctx, &steps[i], narrow)
 			if err == nil && write != nil {
 				steps[i].Aversion, err = r.setNext(ctx, *write)
@@ -76,7 +82,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 // The first pass adds rights; the second, with narrow, removes them.
 func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
-		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
+		if step.Before, err = r.shown(ctx, step.Path, step.Before, step.Hidden); err != nil {
 			return nil, false, explainACL(*step, err)
 		}
 	}
@@ -92,9 +98,9 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 	return &next, narrow || !loses, nil
 }
 
-// shown returns the list with the hashes that the servers show us, if whoever planned saw them masked.
-func (r *locked) shown(ctx context.Context, path string, planned kind.List) (kind.List, error) {
-	if !planned.Masked() {
+// shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
+func (r *job) shown(ctx context.Context, path string, planned kind.List, hidden bool) (kind.List, error) {
+	if !hidden && !planned.Masked() {
 		return planned, nil
 	}
 	got, _, err := r.s.GetACL(ctx, path)

@@ -69,7 +69,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 
 // lockFirst takes the apply lock, if there is one.
 func (r *Run) lockFirst() error {
-	if err := r.mayApply(r.desired.Intent.Access, r.desired.Root); err != nil {
+	if err := r.mayBegin(r.ctx, r.desired); err != nil {
 		return err
 	}
 	s, err := r.client.Session(r.ctx)
@@ -190,18 +190,55 @@ func (x *Applier) emit(e Event) {
 	}
 }
 
-// mayApply refuses a connection that is not one of the declared administrators: an apply by anybody else
+// mayApply refuses a connection that is not one of the administrators: an apply by anybody else
 // would fail at some write, or create nodes that the administrators cannot change. It does not matter who
 // planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
-func (x *Applier) mayApply(declared *plan.Access, root string) error {
-	if declared == nil {
+func (x *Applier) mayApply(p *plan.Plan) error {
+	if p.Set == nil {
 		return nil
 	}
-	if sure, perhaps := declared.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
+	return x.among(p.Set, p.SetOf(), p.Root)
+}
+
+// mayBegin refuses a connection before anything is read that is neither among the administrators that the stack names, nor among
+// those of the root: which of the two counts, the plan says.
+func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
+	named, path := desired.Intent.Access, plan.ScaffoldPath(desired.Root)
+	var refused error
+	if named != nil {
+		if refused = x.among(named, plan.SetDeclared, desired.Root); refused == nil {
+			return nil
+		}
+	}
+	s, err := x.client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	list, _, err := s.GetACL(ctx, path)
+	there := plan.AccessOf(fromZK(list))
+	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
+	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+		return readError(path, err)
+	case sure|perhaps != 0:
+		return nil
+	case err != nil || named != nil:
+		return refused
+	}
+	return x.none(there, "of "+desired.Root, desired.Root)
+}
+
+// among refuses a connection that is not one of the administrators of a set. of says whose these are.
+func (x *Applier) among(set *plan.Access, of, root string) error {
+	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	admins := plan.Names(declared.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.client), ", "), strings.Join(admins, ", "))
+	return x.none(set, of, root)
+}
+
+// none is the error of a connection that is none of the administrators of a set.
+func (x *Applier) none(set *plan.Access, of, root string) error {
+	admins := plan.Names(set.Admins)
+	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(x.client), ", "), of, strings.Join(admins, ", "))
 	if slices.ContainsFunc(x.client.Identities(), func(id kind.ACL) bool {
 		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
 	}) {

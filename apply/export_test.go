@@ -44,9 +44,7 @@ func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, e
 	return h.index.Apply, nil
 }
 
-func (x *Applier) MayApply(declared *plan.Access, root string) error {
-	return x.mayApply(declared, root)
-}
+func (x *Applier) Among(set *plan.Access) error { return x.among(set, plan.SetDeclared, "/locks") }
 
 // Begun is an apply that holds its lock and has sent nothing yet.
 type Begun struct {

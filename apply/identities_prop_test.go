@@ -127,6 +127,61 @@ func manages(tree *plan.Tree, who ...string) bool {
 	return true
 }
 
+// there is the set of the root; nil if it has none yet.
+func (l *land) there() kind.List { return l.everyList()[plan.ScaffoldPath(l.root)].Normalize() }
+
+// alone reports whether there is no other stack.
+func (l *land) alone(stack string) bool {
+	return len(l.now) == 0 || len(l.now) == 1 && l.now[stack] != nil
+}
+
+// becomes is the set of the root once a charter is applied: a stack replaces it if it is alone, or knows the one that is there.
+func (l *land) becomes(c *charter) kind.List {
+	named, there := c.access().List(), l.there()
+	if len(there) == 0 || l.alone(c.stack) || l.named[c.stack].Equal(there) {
+		return named
+	}
+	return there
+}
+
+// applied notes that a charter was.
+func (l *land) applied(c *charter) {
+	l.now[c.stack], l.left[c.stack] = c, l.there()
+	if l.inForce(c) {
+		l.named[c.stack] = c.access().List()
+	}
+}
+
+// inForce reports whether a charter names the set of the root.
+func (l *land) inForce(c *charter) bool { return c.access().List().Equal(l.there()) }
+
+// lists are those of a stack's nodes, and of what all stacks share.
+func (l *land) lists(stack string) map[string]kind.List {
+	all := l.everyList()
+	for path := range all {
+		for other := range map[string]bool{"shop": true, "depot": true} {
+			if other != stack && slices.Contains(strings.Split(path, "/"), other) {
+				delete(all, path)
+			}
+		}
+	}
+	return all
+}
+
+// may reports whether somebody has rights, or all that there are, on each of some nodes.
+func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
+	for path, list := range lists {
+		var p kind.Perm
+		for _, w := range who {
+			p |= rights(list, w)
+		}
+		if need&l.everything(path)&^p != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
@@ -138,9 +193,12 @@ type land struct {
 	clients map[string]*recipes.Client
 	kept    int // nodes that stayed without a declaration
 	now     map[string]*charter
+	left    map[string]kind.List // by stack, the set of the root when it was applied last: its own nodes have it
+	named   map[string]kind.List // by stack, the last set that it named while it was that of the root
 
 	closed map[string]bool            // of the last plan: whether nobody who applied had ADMIN on the node of a path
 	told   map[string]bool            // and whether the plan has a problem there
+	lent   map[string]bool            // and whether others might create nodes in it
 	spared map[string]map[string]bool // by stack, what its last apply went on without for these two reasons
 }
 
@@ -182,7 +240,7 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		passing := &passing{TB: t}
 		defer passing.end()
-		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}, spared: map[string]map[string]bool{}}
+		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}, left: map[string]kind.List{}, named: map[string]kind.List{}, spared: map[string]map[string]bool{}}
 		for range rapid.IntRange(2, 5).Draw(r, "applies") {
 			next := someCharter(r, rapid.SampledFrom([]string{"shop", "depot"}).Draw(r, "stack"))
 			by := rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, len(people), rapid.ID[string]).Draw(r, "by")
@@ -197,10 +255,10 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 				slices.Sort(by)
 				by = slices.Compact(by)
 			}
-			was := l.now[next.stack]
+			left := l.left[next.stack]
 			if l.turn(next, by) {
 				applied++
-				l.stays(was, next)
+				l.stays(next, left)
 				l.squat(next)
 			} else {
 				refused++
@@ -220,15 +278,18 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 // turn applies one charter. It asserts that it is refused for a reason, and then changes nothing.
 func (l *land) turn(next *charter, by []string) bool {
 	r, was := l.r, l.now[next.stack]
-	before := l.everyList()
+	before, ours, set := l.everyList(), l.lists(next.stack), l.becomes(next)
 	tree := next.tree(l.site)
 	p, err := l.try(l.client(by...), tree)
 	if err != nil {
 		require.ErrorContains(r, err, "READ")
-		require.True(r, len(before) > 0 && (was == nil || !meet(by, append(slices.Clone(was.admins), was.readers...))), "%v: %v", by, err)
+		require.False(r, l.may(ours, kind.PermRead, by...), "%v: %v", by, err)
 		return false
 	}
-	l.closed, l.told = map[string]bool{}, map[string]bool{}
+	if l.may(ours, kind.PermAll, by...) { // else it does not see all hashes
+		require.Equal(r, set.String(), p.Set.List().String())
+	}
+	l.closed, l.told, l.lent = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	spared := l.spared[next.stack]
 	l.spared[next.stack] = map[string]bool{}
 	defer func() {
@@ -238,6 +299,12 @@ func (l *land) turn(next *charter, by []string) bool {
 	}()
 	for path, list := range before {
 		l.closed[path] = !slices.ContainsFunc(by, func(who string) bool { return rights(list, who)&kind.PermAdmin != 0 })
+	}
+	applies := slices.Concat(set, next.access().Admins, l.left[next.stack], l.named[next.stack])
+	for path, list := range before {
+		l.lent[path] = slices.ContainsFunc(people, func(who string) bool {
+			return rights(list, who)&(kind.PermCreate|kind.PermAdmin) != 0 && rights(applies, who)&kind.PermAdmin == 0
+		})
 	}
 	for _, q := range p.Problems {
 		l.told[q.Path] = true
@@ -260,15 +327,9 @@ func (l *land) turn(next *charter, by []string) bool {
 	}
 	_, err = executor(l.client(by...)).Run(l.t.Context(), p)
 	if err != nil {
-		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all
-		// on what is there of the tool's own nodes: a first apply that is refused leaves them, the apply lock included.
-		sure := meet(by, next.admins) && manages(tree, by...)
-		for _, path := range apply.ScaffoldPaths(l.root, next.stack) {
-			sure = sure && (before[path] == nil || slices.ContainsFunc(by, func(who string) bool { return rights(before[path], who) == kind.PermAll }))
-		}
-		if was != nil {
-			sure = sure && meet(by, was.admins) && manages(was.tree(l.site), by...)
-		}
+		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all on what is
+		// there, the tool's own nodes included, which a first apply that is refused leaves.
+		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(ours, kind.PermAll, by...)
 		require.False(r, sure, "%v may do all of it: %v", by, err)
 		var half *apply.ACLPhaseError
 		if errors.As(err, &half) {
@@ -277,7 +338,7 @@ func (l *land) turn(next *charter, by []string) bool {
 			require.NoError(r, err)
 			_, err = executor(l.client(people...)).Run(l.t.Context(), p)
 			require.NoError(r, err)
-			l.now[next.stack] = next
+			l.applied(next)
 			return true
 		}
 		after := l.everyList()
@@ -291,43 +352,53 @@ func (l *land) turn(next *charter, by []string) bool {
 		require.Equal(r, before, after, "refused (%v), but something was written", err)
 		return false
 	}
-	l.now[next.stack] = next
+	l.applied(next)
+	// Who may read a node that the plan went on without plans more than those who applied: for it, and for what is around it.
+	base := l.root + "/" + next.stack
 	for path := range before {
-		if l.closed[path] && l.told[path] && strings.HasPrefix(path, l.root+"/"+next.stack+wing) {
-			l.spared[next.stack][path] = true
+		for at := path; l.passedOver(path) && strings.HasPrefix(at, base+"/") && tree.Find(at) == nil; at = kind.ParentPath(at) {
+			l.spared[next.stack][at] = true
 		}
 	}
-	l.exact(by, next.stack)
+	l.exact(set, next.stack)
 	return true
 }
 
-// stays asserts of what is no longer declared, and stays, that it is of those who may use the stack now, and not of those who
+// stays asserts of what is no longer declared, and stays, that it is of those who may use the root now, and not of those who
 // might administer it before.
-func (l *land) stays(was, now *charter) {
-	tree, lists, base := now.tree(l.site), l.everyList(), l.root+"/"+now.stack
+func (l *land) stays(now *charter, left kind.List) {
+	tree, lists, base, set := now.tree(l.site), l.everyList(), l.root+"/"+now.stack, l.there()
 	for _, path := range []string{base + wing, base + wing + "/lamp", base + "/lamp"} {
 		list := lists[path]
 		if list == nil || tree.Find(path) != nil {
 			continue
 		}
-		// A node that is closed to all who applied, as a tenant may have closed it: the plan names it and goes on without it,
-		// unless it makes the node anew, as the note of a lock that moves.
-		if l.closed[path] && l.told[path] {
+		if l.passedOver(path) { // unless it makes the node anew, as the note of a lock that moves
 			continue
 		}
 		l.kept++
-		for _, who := range now.admins {
-			require.Zero(l.r, l.everything(path)&^rights(list, who), "%s: %s", path, who)
-		}
-		for _, who := range now.readers {
-			require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
-		}
-		for _, who := range was.admins {
-			if !slices.Contains(append(slices.Clone(now.admins), now.readers...), who) {
+		for _, who := range people {
+			switch p := rights(set, who); {
+			case p&kind.PermAdmin != 0:
+				require.Zero(l.r, l.everything(path)&^rights(list, who), "%s: %s", path, who)
+			case p != 0:
+				require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
+			case rights(left, who)&kind.PermAdmin != 0:
 				require.Zero(l.r, rights(list, who)&^kind.PermRead, "%s: %s", path, who) // of a lock that moved, who may use it reads where to
 			}
 		}
 	}
+}
+
+// passedOver reports whether the last plan went on without a node, or one around it, that nobody who applied could read or administer,
+// as a tenant may have closed it. It named the node, unless others may create nodes there: then it may be theirs.
+func (l *land) passedOver(path string) bool {
+	for ; path != l.root; path = kind.ParentPath(path) {
+		if l.closed[path] && (l.told[path] || l.lent[kind.ParentPath(path)]) {
+			return true
+		}
+	}
+	return false
 }
 
 // squat makes a node in the wing, by whoever may.
@@ -350,32 +421,28 @@ func managesNode(n *plan.Node, who string) bool {
 	return need&^rights(n.ACL, who) == 0
 }
 
-// exact asserts that nodes that both stacks stand on are for the administrators and readers of both, and for nobody else
-// where the applier could know that.
-func (l *land) exact(by []string, stack string) {
-	var want kind.List
-	knows := true
-	for name, c := range l.now {
-		want = append(want, c.access().List()...)
-		knows = knows && (name == stack || meet(by, append(slices.Clone(c.admins), c.readers...)))
-	}
-	want = want.Normalize()
+// exact asserts that nodes that both stacks stand on have the set of the root.
+func (l *land) exact(set kind.List, stack string) {
 	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
-		list := l.everyList()[path]
-		require.True(l.r, list.Covers(want), "%s: %s does not grant %s", path, list.String(), want.String())
-		if knows {
-			require.Equal(l.r, want.String(), list.String(), path)
-		}
+		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)
 	}
 }
 
-// holds asserts what must hold of a stack at any time behind an apply, of its own or of the other one.
+// holds asserts what must hold of a stack at any time behind an apply, of its own or of the other one: whoever may read it plans it,
+// and finds nothing to do with its locks; whoever may do everything applies it. These are the administrators and readers that it
+// declares, if they are the root's and it was applied since they are.
 func (l *land) holds(c *charter) {
-	r, tree, lists := l.r, c.tree(l.site), l.everyList()
+	r, tree := l.r, c.tree(l.site)
+	all := l.everyList()
 	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
-		require.Equal(r, c.access().List().String(), lists[path].String(), path)
+		require.Equal(r, l.left[c.stack].String(), all[path].String(), path)
 	}
-	for _, who := range append(slices.Clone(c.admins), c.readers...) {
+	follows := l.left[c.stack].Equal(l.there())
+	for _, who := range people {
+		declared := l.inForce(c) && follows && slices.Contains(append(slices.Clone(c.admins), c.readers...), who)
+		if !declared && !l.may(l.lists(c.stack), kind.PermRead, who) {
+			continue
+		}
 		p, err := l.try(l.client(who), tree)
 		require.NoError(r, err, "%s cannot plan %s", who, c.stack)
 		blind := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool { return rights(n.ACL, who)&kind.PermRead == 0 })
@@ -388,18 +455,18 @@ func (l *land) holds(c *charter) {
 				require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
 			}
 		}
-		// One who also sees what the other stack declares knows of more that may go than one who applied without.
 		for _, a := range p.Access {
-			require.True(r, a.Before.Covers(a.After), "%s: %s %s -> %s", who, a.Pin.Path, a.Before.String(), a.After.String())
+			require.True(r, !follows || l.spared[c.stack][a.Pin.Path], "%s: %s: %s %v", who, c.stack, p, warnings(p))
 		}
 	}
 	for _, n := range tree.Nodes {
 		if !l.spared[c.stack][n.Path] {
-			require.Equal(r, n.ACL.String(), lists[n.Path].String(), n.Path)
+			require.Equal(r, n.ACL.String(), all[n.Path].String(), n.Path)
 		}
 	}
-	for _, who := range c.admins {
-		if !manages(tree, who) || len(l.spared[c.stack]) > 0 {
+	for _, who := range people {
+		declared := l.inForce(c) && follows && slices.Contains(c.admins, who)
+		if !manages(tree, who) || len(l.spared[c.stack]) > 0 || !declared && !(rights(l.there(), who) == kind.PermAll && l.may(l.lists(c.stack), kind.PermAll, who)) {
 			continue // it was said so
 		}
 		c.visits++
@@ -409,5 +476,6 @@ func (l *land) holds(c *charter) {
 		require.True(r, p.HasChanges() && p.Applyable(), "%s", p)
 		_, err = executor(l.client(who)).Run(l.t.Context(), p)
 		require.NoError(r, err, "%s cannot apply %s", who, c.stack)
+		l.applied(c)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // the contender that came last, so its requests do not grow with the traffic of the lock. If somebody still uses the lock at the
 // end, the error is an [*InUseError]. However it ends, also by ctx, the lock is as it was or as declared.
 func (x *Applier) Remake(ctx context.Context, desired *plan.Tree, declared *plan.Node, within time.Duration) error {
-	if err := x.mayApply(desired.Intent.Access, desired.Root); err != nil {
+	if err := x.mayBegin(ctx, desired); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(within)

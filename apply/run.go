@@ -82,7 +82,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	steps = slices.Concat(steps, r.created)
+	steps = slices.Concat(r.created, steps)
 	if err := sent.list(ctx, steps); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *job) permitted() error {
 	case !r.p.HasChanges():
 		return nil
 	}
-	return r.x.mayApply(r.p.Declared, r.p.Root)
+	return r.x.mayApply(r.p)
 }
 
 // prepare checks all transactions, without a server, so that none is sent if one of them
@@ -108,7 +108,7 @@ func (r *job) permitted() error {
 // One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
-	r.own = ownACL(r.x.client, r.p.Declared)
+	r.own = ownACL(r.x.client, r.p.Set)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		if n := plan.Size(tx.Ops); n > plan.MaxTransaction {
 			return tooLarge(tx.Changes, tx.Ops, false)
@@ -126,9 +126,22 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, err
 	}
-	made, err := scaffold(ctx, r.s, r.p, r.p.Admit(r.own))
+	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
+	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own, false); err != nil {
+		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
+	}
+	if r.own.Masked() {
+		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
+	}
+	both := r.p.Admit(r.own)
+	made, err := scaffold(ctx, r.s, r.p, both, r.own)
 	if err != nil {
 		return nil, err
+	}
+	for _, path := range made {
+		if !both.Equal(r.own) {
+			r.created = append(r.created, plan.ACLStep{Addr: plan.EnsembleAddr(r.p.Ensemble), Path: path, Before: both, ACL: r.own})
+		}
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})

@@ -22,7 +22,9 @@ const scaffoldTries = 5
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
 // not matter either: what exists then is what was wanted.
-func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl kind.List) ([]string, error) {
+//
+// contenders is the access list of those of the lock.
+func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl, contenders kind.List) ([]string, error) {
 	paths := scaffoldPaths(p.Root, p.Stack)
 	for try := 0; ; try++ {
 		missing, err := absent(ctx, s, paths)
@@ -33,7 +35,7 @@ func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl kind.Li
 		for _, path := range missing {
 			r := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
 			if path == plan.LockPath(p.Root, p.Stack) {
-				if r.Data, err = plan.LockPayload(p.Stack, acl); err != nil {
+				if r.Data, err = plan.LockPayload(p.Stack, contenders); err != nil {
 					return nil, err
 				}
 			}

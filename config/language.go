@@ -25,7 +25,7 @@ var (
 				arg("root", "string", "Absolute path put before every declared path; / by default."),
 				arg("session_timeout", "string", `Session timeout, such as "15s".`),
 				arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
-				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
+				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl. A root has one set: left out, it is taken from there."),
 				arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
 			},
 			blocks: []*blockType{

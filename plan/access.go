@@ -34,7 +34,7 @@ func (d *accessCheck) checkAccess() {
 		}
 		if d.intent.Access != nil {
 			d.checkAdmins(n)
-		} else {
+		} else if d.weApply() {
 			d.checkLockOut(n)
 		}
 	}
@@ -88,7 +88,16 @@ func (d *accessCheck) checkLockOut(n *Node) {
 	d.problem(severity, ProblemLockOut, n, summary,
 		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
-			n.Addr, n.ACL, missing, n.Path, d.grantedNow(n.Path), d.misspelt(n.ACL)))
+			n.Addr, n.ACL, missing, n.Path, d.administeredNow(n.Path, d.us()), d.misspelt(n.ACL)))
+}
+
+// weApply reports whether we may be one of those who apply. Whoever only looks has no rights to lose.
+func (d *sides) weApply() bool {
+	if d.p.Set == nil {
+		return true
+	}
+	sure, perhaps := d.p.Set.Admins.Ours(d.us()...)
+	return sure|perhaps != 0
 }
 
 // misspelt points out entries that are meant for us or for an administrator but do not match: the
@@ -126,17 +135,4 @@ func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-func (d *sides) grantedNow(path string) string {
-	have := d.have[path]
-	if have == nil {
-		return ""
-	}
-	for _, a := range withAdmin(have.ACL) {
-		if granted(d.us(), a) {
-			return fmt.Sprintf(" (granted now to %s)", a)
-		}
-	}
-	return ""
 }

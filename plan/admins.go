@@ -23,7 +23,7 @@ func (d *accessCheck) checkAdmins(n *Node) {
 		d.problem(severity, ProblemLockOut, n, summary,
 			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
-				n.Addr, n.ACL, whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path), d.misspelt(n.ACL)))
+				n.Addr, n.ACL, whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path, d.intent.Access.Admins), d.misspelt(n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
 		d.note(n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
 			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))
@@ -103,16 +103,11 @@ func (d *accessCheck) tellRemarks() {
 }
 
 // administeredNow names those who can still set the present list.
-func (d *sides) administeredNow(path string) string {
-	have := d.have[path]
-	if have == nil {
-		return ""
+func (d *sides) administeredNow(path string, others kind.List) string {
+	if have := d.have[path]; have != nil && len(withAdmin(have.ACL)) > 0 {
+		return ", which depends on " + whoBut(withAdmin(have.ACL), others) + " now"
 	}
-	now := withAdmin(have.ACL)
-	if len(now) == 0 {
-		return ""
-	}
-	return ", which depends on " + whoBut(now, d.intent.Access.Admins) + " now"
+	return ""
 }
 
 // Names returns the identities of a list, without hashes.
@@ -145,7 +140,7 @@ func (d *frame) checkSetters() {
 	var who kind.List
 	n, first := 0, ""
 	for _, c := range d.p.Access {
-		if c.Contenders || slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, c.Before) }) {
+		if c.Contenders || slices.ContainsFunc(d.p.Set.Admins, func(a kind.ACL) bool { return mayAdminister(a, c.Before) }) {
 			continue
 		}
 		if n++; first == "" {
@@ -160,7 +155,7 @@ func (d *frame) checkSetters() {
 	weAre := func(list kind.List) bool {
 		return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(list, id.entry()) })
 	}
-	if n == 0 || weAre(d.intent.Access.Admins) && (d.super() || weAre(who)) {
+	if n == 0 || weAre(d.p.Set.Admins) && (d.super() || weAre(who)) {
 		return
 	}
 	at := &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}
@@ -172,7 +167,7 @@ func (d *frame) checkSetters() {
 	}
 	d.problem(Warning, ProblemAccess, at, "Apply needs two credentials",
 		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set only by %s, which is not a declared administrator. "+
-			"Apply with both its credential and an administrator's: an auth block for each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
+			"Apply with both its credential and an administrator's: an auth block for each.", n, plural(n), first, whoBut(who, d.p.Set.Admins)))
 }
 
 // super reports whether we present the user that servers make their superuser, who can set any list. Whether the password is right
@@ -189,21 +184,6 @@ func withAdmin(list kind.List) kind.List {
 func mayAdminister(who kind.ACL, list kind.List) bool {
 	sure, maybe := list.Rights(who)
 	return (sure|maybe)&kind.PermAdmin != 0
-}
-
-// undeclared warns if no administrators are declared, and says to whom the tool's own nodes belong.
-func (d *frame) undeclared() {
-	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || !d.somebody() {
-		return
-	}
-	whose := "whoever applies first"
-	if owners := withAdmin(d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL); len(owners) > 0 {
-		whose = whoText(owners)
-	}
-	addr := EnsembleAddr(d.p.Ensemble)
-	d.problem(Warning, ProblemAccess, &Node{Addr: addr, Path: d.p.Root}, "No administrators are declared",
-		fmt.Sprintf("%s does not say who may apply, so the stack's record, its apply lock and all nodes without an acl belong to %s. Nobody else can plan or apply, "+
-			"and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.", addr, whose))
 }
 
 // somebody reports whether the connection has an identity of its own.

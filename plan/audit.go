@@ -19,10 +19,10 @@ import (
 // audit finds others who may create or delete the stack's nodes. Somebody with ADMIN there was put in
 // charge on purpose; everybody was not. It checks the access lists as the plan leaves them.
 func (d *frame) audit() {
-	if d.opts.Destroy || d.intent.Access == nil && !d.somebody() {
+	if d.opts.Destroy || d.p.Set == nil && !d.somebody() {
 		return // a connection without an identity has no rights of its own to protect
 	}
-	d.auditNeighbours()
+	d.checkRoot(d.framed(d.p.Root))
 	var open []string
 	for _, f := range d.current.Frame {
 		if !under(f.Path, d.p.Root) && f.Path != d.p.Root {
@@ -68,8 +68,8 @@ func (d *sides) others(list kind.List, mask kind.Perm) (who []string) {
 
 // oneOfUs reports whether an entry names somebody who may apply.
 func (d *sides) oneOfUs(a kind.ACL) bool {
-	if d.intent.Access != nil {
-		return granted(d.intent.Access.Admins, a)
+	if d.p.Set != nil {
+		return granted(d.p.Set.Admins, a)
 	}
 	return a.Scheme != "world" && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID})
 }
@@ -84,49 +84,12 @@ func (d *frame) listAfter(f *Framed) kind.List {
 	return f.ACL
 }
 
-// auditNeighbours finds administrators of other stacks, if ours are declared. On one root they cannot
-// be separated: all stacks need DELETE in the same nodes.
-func (d *frame) auditNeighbours() {
-	if d.intent.Access == nil {
-		return
-	}
-	var where []string
-	var who kind.List
-	for i := range d.current.Frame {
-		f := &d.current.Frame[i]
-		index, lock := IndexPath(d.p.Root, d.p.Stack), LockPath(d.p.Root, d.p.Stack)
-		tools := f.Path == kind.ParentPath(index) || f.Path == kind.ParentPath(lock) || f.Path == ScaffoldPath(d.p.Root)
-		if f.Path == d.p.Root {
-			d.checkRoot(f)
-			tools = f.Pin.Czxid == d.framed(ScaffoldPath(d.p.Root)).Pin.Czxid
-		}
-		found := false
-		for _, a := range d.listAfter(f) {
-			if both := kind.PermDelete | kind.PermAdmin; tools && a.Perms&both == both && !Everybody(a) && stranger(d.intent.Access.Admins, a) {
-				found = true
-				if !granted(who, a) {
-					who = append(who, a)
-				}
-			}
-		}
-		if found {
-			where = append(where, f.Path)
-		}
-	}
-	if len(where) > 0 {
-		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators use the same root",
-			fmt.Sprintf("%s may delete in %s, which in ZooKeeper is a right on the parent: whatever the access lists of this stack's nodes say, its record, its apply lock and "+
-				"idle locks right below the root can be deleted. If that is not intended, give each team a root of its own: a stack of the platform declares a namespace for each, "+
-				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoBut(who, d.intent.Access.Admins), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
-	}
-}
-
 // checkRoot checks a root whose access list this stack does not set.
 func (d *frame) checkRoot(f *Framed) {
-	if f.Closed || d.wantedOf(f) != nil {
+	if d.p.Set == nil || f.Path == "" || f.Closed || d.wantedOf(f, d.shown(f.ACL)) != nil {
 		return
 	}
-	for _, who := range d.intent.Access.Admins {
+	for _, who := range d.p.Set.Admins {
 		if sure, maybe := f.ACL.Rights(who); (kind.PermCreate|kind.PermDelete)&^(sure|maybe) == 0 {
 			return
 		}
@@ -137,5 +100,5 @@ func (d *frame) checkRoot(f *Framed) {
 	}
 	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
 		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage the nodes right below it. This stack does not set its access list, because %s: "+
-			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.intent.Access.Admins), owner, f.ACL))
+			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.p.Set.Admins), owner, f.ACL))
 }

@@ -93,7 +93,7 @@ func (d *selection) unsealed() {
 // mayMark reports whether a list gives one of the rights to somebody who applies. Whoever closes a node to them may leave entries
 // in it that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
 func (d *sides) mayMark(list kind.List, need kind.Perm) bool {
-	admins := slices.Concat(d.intent.Access.administrators(), d.p.prior.Leaving)
+	admins := d.appliers()
 	who, reads := admins, len(admins) > 0
 	for _, a := range d.us() {
 		who, reads = append(who, a), reads && !granted(admins, a)

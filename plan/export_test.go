@@ -20,7 +20,12 @@ func SlowSums() int { return len(slowSums.of) }
 
 func (d digests) Add(list kind.List) { d.add(list) }
 
-func (p *Plan) NextAccess(pending bool) kind.List { return p.nextAccess(pending) }
+// NextAccess is the set that the record notes after the plan, and the one that is to take its place.
+func (p *Plan) NextAccess(pending bool) (set, next kind.List) {
+	x := &Index{}
+	p.noteSet(x, pending)
+	return x.Access, x.Next
+}
 
 func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(Addr(addr)) }
 

@@ -204,7 +204,7 @@ func TestLockOutIsRefused(t *testing.T) {
 	p := replan(t, m, tree)
 	require.False(t, p.Applyable())
 	require.Equal(t, plan.ProblemLockOut, p.Problems[0].Code)
-	require.Contains(t, p.Problems[0].Detail, "granted now to digest:provisioner:cdrwa")
+	require.Contains(t, p.Problems[0].Detail, "on /locks/pay, which depends on digest:provisioner now")
 	for _, n := range tree.Nodes {
 		n.AllowLockout = true
 	}

@@ -20,8 +20,9 @@ type Index struct {
 	Key     string                  // of the sums in the nodes, see [Plan.Keyed]; "" for a record of the first format
 	Pending []PendingACL            // access lists that apply has still to set
 	Outputs map[string]StoredOutput // by name
-	// Access is the list of the tool's own nodes that was declared; nil when none was.
-	Access kind.List
+	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
+	// Next is what it sets.
+	Access, Next kind.List
 	// Away are the paths of nodes that no walk from the root finds, see [Plan.away]. Of a record of a former format, they are
 	// those of all nodes.
 	Away []string
@@ -105,6 +106,9 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Access) > 0 {
 		doc["access"] = x.Access
 	}
+	if len(x.Next) > 0 {
+		doc["next"] = x.Next
+	}
 	if len(x.Away) > 0 {
 		doc["away"] = x.Away
 	}
@@ -157,7 +161,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	if format < IndexFormat {
 		rest = x.former
 	}
-	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("known", &x.Lists), rest(read)); err != nil {
+	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next), read("known", &x.Lists), rest(read)); err != nil {
 		return nil, err
 	}
 	if len(doc) > 0 {

@@ -39,6 +39,7 @@ type ACLStep struct {
 	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
 	Czxid    int64 // of a declared node that the plan saw; else 0
+	Hidden   bool  // hashes of Before are not as the servers have shown them, see [AccessChange]
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
@@ -144,7 +145,7 @@ func (tx *Transaction) ACLSteps() []ACLStep { return stepsOf(tx.Ops) }
 func stepsOf(ops []Op) (steps []ACLStep) {
 	for _, op := range ops {
 		if op.Then != nil {
-			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0})
+			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0, false})
 		}
 	}
 	return steps
@@ -154,7 +155,7 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 	x := &Index{Apply: applyID, Key: p.key(), Extra: p.prior.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
-	x.Access = p.nextAccess(len(x.Pending) > 0)
+	p.noteSet(x, len(x.Pending) > 0)
 	for _, o := range p.Outputs {
 		if o.After == nil {
 			continue
@@ -178,7 +179,7 @@ func (p *Plan) sweep() (ops []Op) {
 // ACLSteps returns the access lists to set on existing nodes after the transaction,
 // children before parents. The order does not matter for the rights needed, since setting
 // a list needs ADMIN on the node itself. It makes a namespace open or close last, when
-// everything in it is as declared.
+// everything in it is as declared. What is in .locktree comes last, and then .locktree itself, whose list is the set of the root.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {
@@ -186,21 +187,23 @@ func (p *Plan) ACLSteps() []ACLStep {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {
-			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid})
+			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid, false})
 		}
 		for _, part := range c.Before.Live.Parts {
 			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
-				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0})
+				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0, false})
 			}
 		}
 	}
 	for _, c := range p.Access {
 		if !c.Contenders {
-			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0})
+			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0, c.Hidden})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })
-	return steps
+	own := func(s ACLStep) bool { return kind.Below(s.Path, ScaffoldPath(p.Root)) }
+	rest := slices.DeleteFunc(slices.Clone(steps), own)
+	return append(rest, slices.DeleteFunc(steps, func(s ACLStep) bool { return !own(s) })...)
 }
 
 // measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
@@ -210,8 +213,8 @@ func (p *Plan) ACLSteps() []ACLStep {
 // the record, if none is declared and the connection decides, by the longer of the two possible ones.
 func (p *Plan) measure() {
 	own := kind.WorldAll()
-	if p.Declared != nil {
-		own = p.Declared.List()
+	if p.Set != nil {
+		own = p.Set.List()
 	}
 	var each []Stats
 	lists := len(p.ACLSteps())

@@ -121,7 +121,7 @@ func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
 	require.Equal(t, kind.List{newAdmin, entry("app", kind.PermRead)}.Normalize(), left)
 	require.Equal(t, len(p.ACLSteps())+3, p.Transaction.ACLPhase, "a semaphore and its two parts")
 
-	require.NoError(t, p.Transactions("0123456789abcdef", p.Declared.List(), func(tx *plan.Transaction) error {
+	require.NoError(t, p.Transactions("0123456789abcdef", p.Set.List(), func(tx *plan.Transaction) error {
 		steps := tx.ACLSteps()
 		require.Len(t, steps, 3)
 		for _, s := range steps {
@@ -133,6 +133,9 @@ func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
 	}))
 
 	// Who leaves without having been an administrator has nothing to carry on with.
+	for i := range current.Frame {
+		current.Frame[i].ACL = kind.List{newAdmin, looker}
+	}
 	current.Index.Access = kind.List{newAdmin, looker}
 	p = plan.Diff(current, desired, plan.Options{Identities: us})
 	require.Equal(t, len(p.ACLSteps()), p.Transaction.ACLPhase)
@@ -211,25 +214,43 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}}
 	p := plan.Diff(framed(m, t, admin), desired, plan.Options{Identities: us})
 	require.Empty(t, p.Access)
-	require.True(t, p.NotesAccess() && p.HasChanges(), "other stacks go by it")
+	require.True(t, p.NotesAccess() && p.HasChanges(), "a later plan goes by it")
 	next, err := p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
 	require.Equal(t, kind.List{admin}, next.Access)
 
-	// While lists are to be set, all that may stand in them.
+	// While lists are to be set, the set of before and the one that takes its place.
 	current := framed(m, t, oldAdmin, admin)
 	current.Index.Access = kind.List{oldAdmin, admin}
 	p = plan.Diff(current, desired, plan.Options{Identities: us})
 	next, err = p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
 	require.Equal(t, kind.List{oldAdmin, admin}.Normalize(), next.Access)
-	require.Equal(t, kind.List{admin}, p.Settled(next, nil).Access)
+	require.Equal(t, kind.List{admin}, next.Next)
+	settled := p.Settled(next, nil)
+	require.Equal(t, kind.List{admin}, settled.Access)
+	require.Nil(t, settled.Next)
+
+	// An apply that ended in between goes on, or back, whatever of both the root has by now.
+	for _, there := range []kind.List{{oldAdmin}, {oldAdmin, admin}, {admin}} {
+		for _, to := range []kind.List{{oldAdmin}, {admin}} {
+			current := framed(m, t, there...)
+			current.Frame[2].Children = 2 // another stack has its record there, too
+			current.Index.Access, current.Index.Next = kind.List{oldAdmin}, kind.List{admin}
+			desired := base()
+			desired.Intent.Access = &plan.Access{Admins: to}
+			p := plan.Diff(current, desired, plan.Options{Identities: us})
+			require.Equal(t, to, p.Set.Admins, "%v -> %v", there, to)
+		}
+	}
 
 	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
 	for _, opts := range []plan.Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {Destroy: true}} {
 		p = plan.Diff(current, desired, opts)
 		require.Empty(t, p.Access)
-		require.Equal(t, current.Index.Access, p.NextAccess(false))
+		set, _ := p.NextAccess(false)
+		require.Equal(t, current.Index.Access, set)
 	}
-	require.Equal(t, current.Index.Access, plan.Diff(current, base(), plan.Options{Identities: us}).NextAccess(false))
+	set, _ := plan.Diff(current, base(), plan.Options{Identities: us}).NextAccess(false)
+	require.Equal(t, current.Index.Access, set)
 }

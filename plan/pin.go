@@ -34,6 +34,9 @@ func (d *selection) pins() {
 			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
 		}
 	}
+	if f := d.framed(ScaffoldPath(d.p.Root)); d.p.Set != nil && f.Pin.Path != "" {
+		d.p.Pins = append(d.p.Pins, f.Pin) // the set of the root
+	}
 	for _, c := range d.p.Access {
 		if c.Pin.Path != d.p.Index.Path { // which is verified in any case
 			d.p.Pins = append(d.p.Pins, c.Pin)

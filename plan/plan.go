@@ -26,9 +26,9 @@ type Plan struct {
 	Problems []Problem // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
 	Access []AccessChange
-	// Declared is who may use the tool's own nodes, nil if that is not declared. Only one of its
+	// Set is who may use the tool's own nodes after the plan: the set of the root. nil if nobody names one. Only one of its
 	// administrators can apply the plan.
-	Declared *Access
+	Set *Access
 	// Pins are all nodes that the plan relied on, sorted by path: they must still be as
 	// pinned when it is applied.
 	Pins []Pin
@@ -58,6 +58,7 @@ type Plan struct {
 	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	prior prior
+	set   rootSet
 }
 
 // prior is what the transactions need of the record that was read.
@@ -65,8 +66,10 @@ type prior struct {
 	Key     string                     // of the sums, "" if the stack has none yet
 	Record  Stamp                      // as it was read
 	Tallies []tally                    // of what was read, see Lists
-	Noted   kind.List                  // who may use the stack, by the record
-	Leaving kind.List                  // see frame.leaving
+	Noted   kind.List                  // the set of the root, by the record
+	Next    kind.List                  // the one that was to take its place
+	Named   kind.List                  // the administrators that the stack names
+	Leaving kind.List                  // see sides.leaving
 	Parts   []FormerPart               // of the record, to be deleted
 	Lost    bool                       // the record is damaged, or gone although there are nodes of the stack
 	Away    []string                   // what the record names and cannot be understood, to be kept

@@ -80,12 +80,9 @@ func (d *sides) another(a kind.ACL) bool {
 
 // outsider reports whether an entry is of somebody who surely is none of those who apply, or did before.
 func (d *sides) outsider(a kind.ACL) bool {
-	who := d.intent.Access.administrators()
-	if who == nil {
-		who = d.us()
-	}
-	if x := d.current.Index; x != nil {
-		who = slices.Concat(who, withAdmin(x.Access))
+	who := slices.Concat(d.appliers(), withAdmin(d.p.prior.between()))
+	if d.p.Set == nil {
+		who = append(who, d.us()...)
 	}
 	_, anybody := kind.List{a}.Rights() // by an entry that only servers can match
 	return anybody == 0 && len(who) > 0 && stranger(who, a)
@@ -133,8 +130,8 @@ func (d *sides) nested() {
 
 // Administers reports whether one of those who apply, or did before, can set a list, by the plan.
 func (p *Plan) Administers(list kind.List) bool {
-	if p.Declared == nil {
+	if p.Set == nil {
 		return true // whoever that is
 	}
-	return slices.ContainsFunc(slices.Concat(p.Declared.Admins, p.prior.Leaving), func(a kind.ACL) bool { return mayAdminister(a, list) })
+	return slices.ContainsFunc(slices.Concat(p.Set.Admins, p.prior.Named, p.prior.Leaving), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }

@@ -40,8 +40,6 @@ type Tree struct {
 	Contenders kind.List
 	// RootOwner is the owner of the root's data: a stack, or "another program".
 	RootOwner string
-	// Others are the other stacks below the root; read only if it matters what they need there.
-	Others []OtherStack
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
@@ -63,15 +61,10 @@ type Framed struct {
 	ACL  kind.List
 	Pin  Pin
 	Data bool // it has data
+	// Children is how many there are: in the directory of records, the stacks that were applied.
+	Children int
 	// Closed: it exists, but we may not read its list. The rest is zero.
 	Closed bool
-}
-
-// OtherStack is another stack on the same root.
-type OtherStack struct {
-	Stack  string
-	Access kind.List // as in its record; nil if that has none, or cannot be read
-	Closed bool      // we may not read its record
 }
 
 // Node is one provisioned znode, declared or found. A semaphore's structural

@@ -83,20 +83,15 @@ func entriesOf(list kind.List, user string) (out []*kind.ACL) {
 	return out
 }
 
-// unmask completes the current access lists: those of the stack's nodes if their sums prove them, those
-// of the tool's own nodes as the record says.
+// unmask completes the current access lists of the stack's nodes if their sums prove them. Those of the tool's own nodes have none, see
+// [sides.shown].
 func (d *sides) unmask() {
 	x := d.current.Index
-	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return n.ACL.Masked() }) &&
-		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return f.ACL.Masked() }) {
+	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return n.ACL.Masked() }) {
 		return
 	}
 	had, noted, declared := digests{}, digests{}, digests{}
-	said := x.Access
-	for _, o := range d.current.Others {
-		said = append(slices.Clone(said), o.Access...)
-	}
-	noted.add(said)
+	noted.add(d.p.prior.between())
 	for _, n := range d.current.Nodes {
 		if d.ours(n) {
 			had.add(n.Payload.ChildACL)
@@ -106,11 +101,8 @@ func (d *sides) unmask() {
 		declared.add(n.ACL)
 	}
 	current := *d.current
-	current.Nodes, current.Frame = slices.Clone(current.Nodes), slices.Clone(current.Frame)
+	current.Nodes = slices.Clone(current.Nodes)
 	d.current = &current
-	for i := range current.Frame {
-		current.Frame[i].ACL = revealAs(revealAs(current.Frame[i].ACL, x.Access), said)
-	}
 	var doubtful []*Node
 	for i, n := range current.Nodes {
 		if !d.ours(n) || !n.ACL.Masked() {

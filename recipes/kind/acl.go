@@ -253,7 +253,8 @@ func (l List) split(users map[string]bool) (rest List, of map[string]digests) {
 }
 
 // couldBe reports whether both may be the same digests. With the same number of entries they are if the permissions are the
-// same. A longer list, if hidden, may contain fewer digests than entries; of these only the sum is known.
+// same. A longer list, if hidden, may contain fewer digests than entries; of these only the sum is known, and that entries with the
+// same permissions are of different digests, because servers drop duplicates.
 func (g digests) couldBe(other digests) bool {
 	more, fewer := g, other
 	if len(more.perms) < len(fewer.perms) {
@@ -262,7 +263,17 @@ func (g digests) couldBe(other digests) bool {
 	if len(more.perms) == len(fewer.perms) {
 		return slices.Equal(more.perms, fewer.perms)
 	}
-	return more.hidden && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
+	return more.hidden && most(more.perms) <= len(fewer.perms) && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
+}
+
+// most is how many of the permissions are the same, at most.
+func most(perms []Perm) (n int) {
+	of := map[Perm]int{}
+	for _, p := range perms {
+		of[p]++
+		n = max(n, of[p])
+	}
+	return n
 }
 
 func sum(perms []Perm) (all Perm) {
