@@ -61,6 +61,7 @@ type Session struct {
 	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
+	kind     ServerKind
 	password Secret // with the id it is all that is needed to resume the session, or to close it
 	timeout  time.Duration
 	state    State
@@ -227,6 +228,9 @@ func (s *Session) granted(g grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.ID()
 	switch {
+	case g.version == keeperRejects:
+		s.mu.Unlock()
+		return errNoLeader
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
@@ -244,7 +248,7 @@ func (s *Session) granted(g grant, l *link) error {
 	}
 	s.hosts.granted(l.target) // before anybody else can find the link dead
 	s.id.Store(g.id)
-	s.password, s.timeout, s.answered = g.password, l.timeout, l.asked
+	s.kind, s.password, s.timeout, s.answered = g.kind(), g.password, l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
