@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -20,7 +21,13 @@ const (
 
 // Conditions returns the conditions of the ensemble as a whole, which no single server shows.
 func (snap *Snapshot) Conditions() []Condition {
-	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid(), snap.checkBeats()}
+	found := []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid(), snap.checkBeats()}
+	if snap.servers == session.Keeper {
+		for i := range found {
+			found[i].Next = strings.ReplaceAll(found[i].Next, "4lw.commands.whitelist", "four_letter_word_allow_list")
+		}
+	}
+	return found
 }
 
 // unknown is a condition that cannot be judged without the answer to word.
@@ -93,6 +100,10 @@ func (snap *Snapshot) checkConnections() Condition {
 // follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func (snap *Snapshot) checkZxid() Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
+	if snap.servers == session.Keeper {
+		k.What = "a ClickHouse Keeper counts them in 63 bits, without epochs"
+		return k
+	}
 	used := snap.Zxid & 0xffffffff
 	left := float64(1<<32 - used)
 	k.What = fmt.Sprintf("%.0f%% of this epoch's are used", float64(used)/(1<<32)*100)
@@ -150,7 +161,7 @@ func (snap *Snapshot) checkBeats() Condition {
 	switch {
 	case unknown:
 		return k.unknown(fmt.Sprintf("holding sessions: %d; their timeouts are not known, so their heartbeats are not, either", len(seen)), "cons")
-	case rate > 0:
+	case rate > 0 && snap.servers == session.ZooKeeper:
 		k.What += "; they alone use up the transaction ids of an epoch in " + days(1<<32/rate)
 	}
 	if rate > manyBeats {
