@@ -87,7 +87,7 @@ func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
 		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand, stateCommand,
-		devCommand, demoCommand, versionCommand,
+		compatCommand, devCommand, demoCommand, versionCommand,
 	}
 }
 

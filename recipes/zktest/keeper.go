@@ -235,7 +235,7 @@ var keeperWords = map[string]func(*Server, *strings.Builder){
 	"ruok": words["ruok"], "isro": (*Server).wordIsRO, "crst": (*Server).wordCrst, "srst": (*Server).wordSrst,
 	"srvr": func(s *Server, b *strings.Builder) { s.keeperStat(b, false) },
 	"stat": func(s *Server, b *strings.Builder) { s.keeperStat(b, true) },
-	"cons": func(s *Server, b *strings.Builder) { s.listConns(b, true) },
+	"cons": func(s *Server, b *strings.Builder) { s.keeperCons(b, true) },
 	"mntr": (*Server).keeperMntr,
 	"conf": (*Server).keeperConf,
 	"apiv": func(_ *Server, b *strings.Builder) { b.WriteString("2") },
@@ -246,10 +246,22 @@ func (s *Server) keeperStat(b *strings.Builder, clients bool) {
 	fmt.Fprintf(b, "ClickHouse Keeper version: %s\n", keeperVersion)
 	if clients {
 		b.WriteString("Clients:\n")
-		s.listConns(b, false)
+		s.keeperCons(b, false)
+		b.WriteString("\n")
 	}
 	fmt.Fprintf(b, "Latency min/avg/max: 0/0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\nZxid: 0x%x\nMode: %s\nNode count: %d\n",
 		s.packetsIn, s.packetsOut, len(s.conns), s.outstanding(), s.zxid, s.mode(), len(s.tree.nodes))
+}
+
+func (s *Server) keeperCons(b *strings.Builder, details bool) {
+	for _, c := range s.connections() {
+		fmt.Fprintf(b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.remote(), "/"), c.packetsIn, c.packetsOut)
+		if x := c.session; details && x != nil {
+			fmt.Fprintf(b, ",sid=0x%016x,lop=%s,est=%d,to=%d,lcxid=0x%016x,lzxid=0x%016x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
+				x.id, c.lastOp, c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
+		}
+		b.WriteString(")\n")
+	}
 }
 
 func (s *Server) keeperMntr(b *strings.Builder) {
