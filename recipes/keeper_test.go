@@ -102,7 +102,9 @@ func TestWhatAKeeperCreatesLateInALostSessionIsRemoved(t *testing.T) {
 		require.NoError(t, a.Mutex(path).Declared(t.Context()))
 		late := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.HoldReader)
 		got := async(func() (*recipes.Lease, error) {
-			return again(func(ctx context.Context, c *recipes.Client, _ int) (*recipes.Lease, error) { return c.Mutex(path).Lock(ctx) }, a)
+			return again(func(ctx context.Context, c *recipes.Client, _ int) (*recipes.Lease, error) {
+				return c.Mutex(path).Lock(ctx)
+			}, a)
 		})
 		<-late.Hit()
 		first := l.session(a)
