@@ -210,7 +210,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 }
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
-// session timeout it is left to them to expire it.
+// session timeout it is left to them to expire it. A Keeper's cannot be closed, and is haunted until then.
 func (st *clientState) close(s *session.Session, lost *epoch) {
 	st.mu.Lock()
 	if lost.until.IsZero() {

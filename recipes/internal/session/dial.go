@@ -27,6 +27,7 @@ func (s *Session) stayConnected() {
 			began := time.Now()
 			l.serve()
 			if s.Kind() == Keeper {
+				s.lasted = time.Since(began)
 				s.lose(fmt.Errorf("%w (%s)", errUnresumed, s.hosts.report()))
 				return
 			}

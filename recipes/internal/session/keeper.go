@@ -2,8 +2,11 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"time"
 
 	"github.com/locktree/locktree/recipes/internal/jute"
 )
@@ -53,6 +56,20 @@ func (s *Session) Kind() ServerKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kind
+}
+
+// calmDown waits a little where a Keeper has granted a session and ended its connection soon after. Each attempt is a commit there,
+// and another session that lives for its timeout.
+func (s *Session) calmDown(live context.Context) {
+	if s.Kind() != Keeper || s.lasted >= settled {
+		return
+	}
+	timer := time.NewTimer(settled/2 + rand.N(settled/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-live.Done():
+	}
 }
 
 // farewell is the cause with which the link ends on err. A Keeper does not answer closeSession: it ends the connection when that is

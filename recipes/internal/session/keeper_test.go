@@ -96,3 +96,19 @@ func TestNothingOptionalIsAskedOfAKeeper(t *testing.T) {
 		require.Empty(t, s.Stats().Watches)
 	})
 }
+
+// Each session that a Keeper grants is a commit, and lives for its timeout. A client that asks for the next one without a pause fills
+// a Keeper that drops its connections with them.
+func TestAKeeperThatDropsItsConnectionsIsNotFilledWithSessions(t *testing.T) {
+	inKeeper(t, func(t *testing.T, srv *zktest.Server) {
+		c, _ := open(t, srv)
+		began := time.Now()
+		for time.Since(began) < time.Minute {
+			s, err := c.Session(t.Context())
+			require.NoError(t, err)
+			srv.Disconnect(s.ID())
+			<-s.Done()
+		}
+		require.LessOrEqual(t, srv.Counts().Connections, 125)
+	})
+}

@@ -54,6 +54,7 @@ type Session struct {
 	// What stayConnected waits for in the end. Whoever adds holds mu and the session is not lost, or a link's mu and that is not
 	// dead: so all have been added by then.
 	running sync.WaitGroup
+	lasted  time.Duration // of a Keeper's session: its connection, once that has ended and joined is closed
 
 	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
 	keepsWatches atomic.Bool          // a server does not know removeWatches

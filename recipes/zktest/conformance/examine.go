@@ -188,7 +188,7 @@ func (h *hand) read(path string) (data []byte, err error) {
 	return f.body.buf(), nil
 }
 
-// remove deletes a node and all that is below it. Who cannot list a node cannot have put anything there.
+// remove deletes a node and all that is below it. What a check hides it has emptied itself.
 func (h *hand) remove(path string) error {
 	names, err := h.list(path)
 	if err != nil && !errors.Is(err, refusal(codeNoAuth)) {
