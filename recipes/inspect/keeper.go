@@ -13,7 +13,7 @@ import (
 )
 
 // KeeperStop is what a user of a ClickHouse Keeper has to know.
-const KeeperStop = "a Keeper that is stopped in good order ends the sessions of its clients before their connections; in between, for up to a sixth of the session timeout, its holder and the next one may both be believed"
+const KeeperStop = "a Keeper that is stopped in good order ends the sessions of its clients before their connections; in between, for up to a sixth of the session timeout, a lock's holder and the next one may both be believed"
 
 // checkKeeper is Check for a server that is a ClickHouse Keeper. Those of ZooKeeper's conditions that it does not name have no
 // counterpart there: a Keeper that has lost its leader commits nothing and answers reads only, and none counts differences of data.
