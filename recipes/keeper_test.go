@@ -43,7 +43,7 @@ func TestNobodyWaitsForTheNodesOfItsOwnSessionThatAKeeperHasNotEndedYet(t *testi
 					time.Sleep(2 * oneWay)
 					x, err := again(take, c)
 					require.NoError(t, err)
-					require.Less(t, time.Since(began), 2*time.Second)
+					require.Less(t, time.Since(began), 3*time.Second, "up to a second for each connection that ended soon")
 					l.unlock(x)
 					time.Sleep(2 * time.Second) // whoever held a share gives it back
 					require.NoError(t, c.Close())
