@@ -110,8 +110,14 @@ func (s *site) strike(c *recipes.Client, sc scene, k int, fault zktest.Fault, di
 	p := s.plan(c, sc.tree, sc.options)
 	require.True(t, p.Applyable(), "%s", p)
 	hit, err := s.runStruck(p, k, fault, dies, sc.begun)
+	cut := hit && dies
+	if hit && s.session(c).ServerKind() == recipes.ServerKeeper {
+		// The session is lost with the answer, and with it the apply lock, which nobody else has before the servers end the session.
+		cut = true
+		time.Sleep(s.config.SessionTimeout + time.Second)
+	}
 	switch {
-	case dies && hit: // nobody is left to be told
+	case cut: // nobody is left to be told, or what is told is that
 	case sc.fails:
 		require.Error(t, err)
 	default:
@@ -119,7 +125,7 @@ func (s *site) strike(c *recipes.Client, sc scene, k int, fault zktest.Fault, di
 	}
 	s.sound(c, sc.tree)
 	if sc.stopped != nil {
-		sc.stopped(hit && dies)
+		sc.stopped(cut)
 	}
 	next := sc.tree
 	if sc.next != nil {

@@ -251,7 +251,7 @@ func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
 			for k := 1; ; k++ {
 				struck := false
 				t.Run(fmt.Sprintf("first %t, %s write %d", first, name, k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { struck = crashAt(t, k, fault, first) })
+					synctest.Test(t, func(t *testing.T) { struck = crashAt(inMemory(t), k, fault, first) })
 				})
 				if !struck {
 					break
@@ -265,8 +265,8 @@ func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
 
 // crashAt kills an apply at its k-th write and applies again; false when it has
 // fewer writes.
-func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
-	s := inMemory(t)
+func crashAt(s *site, k int, fault zktest.Fault, first bool) bool {
+	t := s.t
 	old := s.provisioner()
 	if !first {
 		s.apply(old, s.shop())

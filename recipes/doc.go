@@ -41,6 +41,10 @@
 // sent, by this process's clock, and that is final. No two processes hold a valid lease at once if the session timeout is at least
 // four ticks of the servers, and if this process's clock runs at the right rate, within a sixteenth, while it is scheduled.
 //
+// On a ClickHouse Keeper a session is lost with its connection, and a server that is stopped in good order ends the sessions of its
+// clients before these can know. In that time, up to a sixth of the session timeout if the network works, two processes may hold
+// leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
+//
 // # Options
 //
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client

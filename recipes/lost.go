@@ -14,6 +14,9 @@ import (
 // its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
 // name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
 //
+// A session of a ClickHouse Keeper is lost with its connection, and cannot be closed: see session.Keeper. What it may have created
+// late is searched for until the servers must have expired it.
+//
 // Two things make that safe.
 //   - Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
 //     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
@@ -145,6 +148,18 @@ func (st *clientState) clear(s *session.Session, todo []*epoch) {
 	exorcise(s, search(s, unnamed))
 }
 
+// haunt deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
+func (e *epoch) haunt(s *session.Session) error {
+	ghosts, _ := e.idle()
+	exorcise(s, search(s, ghosts))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.nodes) > 0 {
+		return errLeft
+	}
+	return nil
+}
+
 // search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
 func search(s *session.Session, ghosts []ghost) (there []ghost) {
@@ -195,7 +210,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 }
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
-// session timeout it is left to them to expire it.
+// session timeout it is left to them to expire it. A Keeper's cannot be closed, and is haunted until then.
 func (st *clientState) close(s *session.Session, lost *epoch) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
@@ -203,9 +218,16 @@ func (st *clientState) close(s *session.Session, lost *epoch) {
 	}
 	until := lost.until
 	st.mu.Unlock()
-	_ = patiently(context.Background(), s, func(error) bool { return true }, func() error {
-		if !time.Now().Before(until) {
+	again := patiently
+	if lost.s.Kind() == session.Keeper {
+		again = retry // what comes late stands in the way of others
+	}
+	_ = again(context.Background(), s, func(error) bool { return true }, func() error {
+		switch {
+		case !time.Now().Before(until):
 			return nil
+		case lost.s.Kind() == session.Keeper:
+			return lost.haunt(s)
 		}
 		return s.CloseLost(context.Background(), lost.s)
 	})

@@ -53,60 +53,61 @@ func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 	}
 }
 
+// leaves are what a client leaves behind; each returns when the outage may begin.
+var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
+	"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
+		x, err := take(l.t.Context(), c, 0)
+		require.NoError(l.t, err)
+		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
+	},
+	"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
+		x, err := take(l.t.Context(), c, 0)
+		require.NoError(l.t, err)
+		time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
+	},
+	"Do": func(l *lab, take taker, c *recipes.Client) {
+		x, err := take(l.t.Context(), c, 0)
+		require.NoError(l.t, err)
+		go func() {
+			_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+	},
+	"a place that is kept, or a lock that is free": func(l *lab, take taker, c *recipes.Client) {
+		x, err := take(l.t.Context(), c, 0)
+		require.NoError(l.t, err)
+		l.unlock(x)
+	},
+	"a waiter": func(l *lab, take taker, c *recipes.Client) {
+		other := l.client("other")
+		x, err := take(l.t.Context(), other, 0)
+		require.NoError(l.t, err)
+		go func() {
+			if x, err := again(take, c); err == nil {
+				_ = x.Unlock(context.Background())
+			}
+		}()
+		l.settle()
+		l.unlock(x)
+		require.NoError(l.t, other.Close())
+	},
+	"a create without an answer": func(l *lab, take taker, c *recipes.Client) {
+		l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+		go func() {
+			if x, err := again(take, c); err == nil {
+				_ = x.Unlock(context.Background())
+			}
+		}()
+		synctest.Wait()
+		time.Sleep(2 * oneWay)
+	},
+}
+
 // After an outage a client waited for the nodes of its own lost session until the servers expired that: 8 s, or 16 s where they
 // had been restarted.
 func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
-	// What a client leaves behind; each returns when the outage may begin.
-	leaves := map[string]func(l *lab, take taker, c *recipes.Client){
-		"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
-			x, err := take(l.t.Context(), c, 0)
-			require.NoError(l.t, err)
-			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
-		},
-		"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
-			x, err := take(l.t.Context(), c, 0)
-			require.NoError(l.t, err)
-			time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
-		},
-		"Do": func(l *lab, take taker, c *recipes.Client) {
-			x, err := take(l.t.Context(), c, 0)
-			require.NoError(l.t, err)
-			go func() {
-				_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
-					<-ctx.Done()
-					return nil
-				})
-			}()
-		},
-		"a place that is kept, or a lock that is free": func(l *lab, take taker, c *recipes.Client) {
-			x, err := take(l.t.Context(), c, 0)
-			require.NoError(l.t, err)
-			l.unlock(x)
-		},
-		"a waiter": func(l *lab, take taker, c *recipes.Client) {
-			other := l.client("other")
-			x, err := take(l.t.Context(), other, 0)
-			require.NoError(l.t, err)
-			go func() {
-				if x, err := again(take, c); err == nil {
-					_ = x.Unlock(context.Background())
-				}
-			}()
-			l.settle()
-			l.unlock(x)
-			require.NoError(l.t, other.Close())
-		},
-		"a create without an answer": func(l *lab, take taker, c *recipes.Client) {
-			l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
-			go func() {
-				if x, err := again(take, c); err == nil {
-					_ = x.Unlock(context.Background())
-				}
-			}()
-			synctest.Wait()
-			time.Sleep(2 * oneWay)
-		},
-	}
 	for what, leave := range leaves {
 		for name, take := range retakers() {
 			t.Run(what+"/"+name, func(t *testing.T) {

@@ -89,6 +89,8 @@ func (w *simWorld) strike(f simFault) {
 		c.HangUp()
 	case "restart":
 		w.restart(c)
+	case "stop":
+		w.stop(f)
 	default:
 		w.inject(f, id)
 	}
@@ -180,7 +182,7 @@ func (w *simWorld) restart(c *simClient) {
 	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout+4*w.plan.latency { // a server that is connected is waited for
 		w.violated("Close of client %d took %v", c.number, took)
 	}
-	if err == nil && !lost {
+	if err == nil && !lost && !w.plan.keeper { // a Keeper says so by ending the connection, as other faults do
 		w.departed(c.number, id)
 	}
 	c.dialAgain()
@@ -216,6 +218,9 @@ func (w *simWorld) heal() {
 	w.srv.RefuseDials(false)
 	if w.follower != nil {
 		w.follower.CatchUp()
+	}
+	if w.plan.keeper {
+		w.srv.Restart()
 	}
 	for _, c := range w.clients {
 		c.SetRefuse(false)

@@ -25,6 +25,7 @@ type schedule struct {
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
 	moves   bool          // locks move between two paths, and handles are on either
+	keeper  bool          // the servers are ClickHouse Keepers
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
 }
 
@@ -90,10 +91,17 @@ func newSchedule(seed uint64) *schedule {
 	s.timeout = s.tick * time.Duration(4+r.IntN(17)) // 4 to 20 ticks: what the servers grant and our rule allows
 	s.latency = []time.Duration{0, time.Millisecond, 20 * time.Millisecond, min(s.timeout/100, 300*time.Millisecond)}[r.IntN(4)]
 	s.replica = r.IntN(3) == 0
+	s.staff(r)
+	s.faults = s.series(r, r.IntN(20), simKinds)
+	return s
+}
+
+// staff draws the clients, and what their workers do.
+func (s *schedule) staff(r *rand.Rand) {
 	s.writers, s.waiters = r.IntN(3) == 0, max(0, r.IntN(8)-4)
 	for i := range 2 + r.IntN(3) {
 		// Not drawn: seeds that found something go on meaning the same.
-		retains := []time.Duration{0, s.timeout / 16, s.timeout, 0}[(seed/uint64(len(simRecipes))+uint64(i))%4]
+		retains := []time.Duration{0, s.timeout / 16, s.timeout, 0}[(s.seed/uint64(len(simRecipes))+uint64(i))%4]
 		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3), retains: retains})
 	}
 	for range len(s.clients) + r.IntN(2*len(s.clients)) {
@@ -103,17 +111,15 @@ func newSchedule(seed uint64) *schedule {
 		}
 		s.scripts = append(s.scripts, script)
 	}
-	s.faults = s.series(r, r.IntN(20))
-	return s
 }
 
-// series is n faults, one after another or overlapping.
-func (s *schedule) series(r *rand.Rand, n int) (faults []simFault) {
+// series is n faults of these kinds, one after another or overlapping.
+func (s *schedule) series(r *rand.Rand, n int, kinds []string) (faults []simFault) {
 	var at time.Duration
 	for range n {
 		at += s.some(r, 1.5)
 		f := simFault{
-			at: at, what: simKinds[r.IntN(len(simKinds))], client: r.IntN(len(s.clients)), op: simOps[r.IntN(len(simOps))],
+			at: at, what: kinds[r.IntN(len(kinds))], client: r.IntN(len(s.clients)), op: simOps[r.IntN(len(simOps))],
 			dir: zktest.Direction(1 + r.IntN(3)), n: r.IntN(400),
 		}
 		// Most are short; one in three lasts long enough to cost a session.
@@ -147,8 +153,8 @@ func (s *schedule) step(r *rand.Rand) simStep {
 // String is the schedule for people: what a failing seed prints.
 func (s *schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, writers first %v, max_waiters %d, clients %+v\n",
-		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.writers, s.waiters, s.clients)
+	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, keeper %v, writers first %v, max_waiters %d, clients %+v\n",
+		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.keeper, s.writers, s.waiters, s.clients)
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {

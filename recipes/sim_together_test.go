@@ -55,7 +55,7 @@ func newWorld(seed uint64) *schedule {
 		s.crowd = append(s.crowd, simCrowd{[]string{"try", "timeout"}[i%2], recipe, r.Uint64()})
 	}
 	for range 1 + r.IntN(3) {
-		s.faults = append(s.faults, s.series(r, 1+r.IntN(6))...)
+		s.faults = append(s.faults, s.series(r, 1+r.IntN(6), simKinds)...)
 	}
 	if r.IntN(2) == 0 {
 		s.faults = append(s.faults, simFault{at: s.some(r, 4), what: "lower", n: r.IntN(400)})

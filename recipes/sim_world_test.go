@@ -51,6 +51,8 @@ type simStats struct {
 	asked, grants, losses, faults, refused int
 	stale                                  int // writes the fenced store refused
 	seen                                   int // answers to who leads
+	stopped                                int // leases that a stopping Keeper ended
+	window                                 int // for how long one of these was believed, in hundredths of a session timeout
 	late                                   int // requests with which a thread of a server stood still
 	moved, movedInUse                      int // locks; those that somebody held or waited for when the move began
 }
@@ -141,8 +143,12 @@ func (w *simWorld) declareAll() {
 
 // newSimWorld starts the servers and dials the clients.
 func newSimWorld(t *testing.T, plan *schedule) *simWorld {
+	var brand []zktest.Option
+	if plan.keeper {
+		brand = append(brand, zktest.WithKeeper())
+	}
 	w := &simWorld{
-		lab: &lab{t: t, srv: zktest.Start(t, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))}, plan: plan,
+		lab: &lab{t: t, srv: zktest.Start(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
 		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
 		declared: map[string]*simDeclaration{},

@@ -156,7 +156,7 @@ output "path" {
 // input.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
-	"init", "dev -listen=nonsense",
+	"init", "dev -listen=nonsense", "no|compat nowhere.invalid:1", "compat -under=nonsense nowhere.invalid:1",
 	"fmt -check", "mistake|fmt -",
 	"validate", "validate -json", "validate -nonsense",
 	"__complete plan --target ", "__complete output ", "__complete show ",

@@ -54,17 +54,7 @@ func Check(ctx context.Context, c provider, paths ...string) ([]Condition, error
 	if err != nil {
 		return nil, err
 	}
-	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
-	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
-	if tick == 0 {
-		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
-	}
-	standalone := strings.Contains(srvr, "standalone")
-	found := []Condition{
-		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
-		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
-		checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
-	}
+	found := checkServer(ctx, s)
 	for _, path := range paths {
 		access, err := checkAccess(ctx, s, path)
 		if err != nil {
@@ -73,6 +63,23 @@ func Check(ctx context.Context, c provider, paths ...string) ([]Condition, error
 		found = append(found, access)
 	}
 	return found, ctx.Err()
+}
+
+func checkServer(ctx context.Context, s *session.Session) []Condition {
+	if s.Kind() == session.Keeper {
+		return checkKeeper(ctx, s)
+	}
+	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
+	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
+	if tick == 0 {
+		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
+	}
+	standalone := strings.Contains(srvr, "standalone")
+	return []Condition{
+		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
+		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
+		checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
+	}
 }
 
 // checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.

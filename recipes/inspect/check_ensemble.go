@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 const (
@@ -17,6 +19,9 @@ const (
 
 // Conditions returns the conditions of the ensemble as a whole, which no single server shows.
 func (snap *Snapshot) Conditions() []Condition {
+	if snap.servers == session.Keeper { // nothing is known of limits there, nor whom its answers to the words leave out
+		return []Condition{snap.checkZxid()}
+	}
 	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid()}
 }
 
@@ -90,6 +95,10 @@ func (snap *Snapshot) checkConnections() Condition {
 // follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func (snap *Snapshot) checkZxid() Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
+	if snap.servers == session.Keeper {
+		k.What = "a ClickHouse Keeper counts them in 63 bits, without epochs"
+		return k
+	}
 	used := snap.Zxid & 0xffffffff
 	left := float64(1<<32 - used)
 	k.What = fmt.Sprintf("%.0f%% of this epoch's are used", float64(used)/(1<<32)*100)

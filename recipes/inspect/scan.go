@@ -31,6 +31,7 @@ type Snapshot struct {
 	Unread   []Unread  // what could not be read, by path
 	Cut      bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Pending  int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
+	servers  session.ServerKind
 	Cost     struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
@@ -168,7 +169,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	if !live.ReadOnly() {
 		return nil, errNotReadOnly
 	}
-	snap := &Snapshot{At: time.Now()}
+	snap := &Snapshot{At: time.Now(), servers: live.Kind()}
 	told, err := s.words.hear(ctx, live)
 	if err != nil {
 		return nil, ended(ctx, live, err)

@@ -351,8 +351,7 @@ func (c *conn) arrive(it *inbound) {
 	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
 	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
-	login := it.req.op == jute.OpAuth || it.req.op == jute.OpSASL
-	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login && !c.v.cutOff {
+	if x := c.session; x != nil && c.s.sessions[x.id] == x && c.s.heard(it.req.op) && !c.v.cutOff {
 		c.s.touch(x)
 	}
 }

@@ -11,6 +11,9 @@ func (c *conn) run(it *inbound) {
 	case it.eof:
 		c.gone()
 		return
+	case c.v.stopped: // see Server.Stop
+		c.close()
+		return
 	case it.word != "": // no session, no fault, and no frame: the answer is text
 		c.reply([]byte(s.fourLetter(it.word)))
 		c.close()
@@ -57,7 +60,14 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
-	// Before it is asked where the session is: a follower answers pings by itself.
+	if !s.knows(r) {
+		return nil, true
+	}
+	// Before it is asked where the session is: a follower answers pings by itself. A Keeper does not.
+	if r.op == jute.OpPing && s.opts.brand == clickHouse && c.v.cutOff {
+		c.swallowed = true
+		return nil, false
+	}
 	if r.op == jute.OpPing {
 		return replyFrame(jute.XidPing, c.v.zxid(), jute.CodeOK).frame(), false
 	}
@@ -86,6 +96,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
 		c.v.freshen()
+		if s.opts.brand == clickHouse {
+			return nil, true
+		}
 		return replyFrame(r.xid, c.v.zxid(), jute.CodeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {

@@ -19,6 +19,8 @@ type options struct {
 	tls           *tls.Config
 	reapInterval  time.Duration
 	words         []string // nil: all
+	brand         brand
+	features      []KeeperFeature // of a Keeper
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.

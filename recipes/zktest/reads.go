@@ -107,7 +107,7 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 		return code
 	}
 	acl := n.acl
-	if !allowed(n.acl, permAdmin, c.ids) {
+	if !allowed(n.acl, permAdmin, c.ids) && c.s.opts.brand == zooKeeper {
 		acl = maskDigests(acl)
 	}
 	e.acls(acl)

@@ -64,7 +64,7 @@ func Start(tb testingTB, opts ...Option) *Server {
 // see [Server.Addr], [Server.Listen] and [Server.Dialer].
 func New(opts ...Option) *Server {
 	s := &Server{
-		opts: defaults(), born: time.Now(), tree: newTree(),
+		opts: defaults(), born: time.Now(),
 		sessions: map[int64]*session{}, conns: map[*conn]struct{}{}, partitions: map[int64]Direction{}, counts: newCounts(),
 	}
 	s.views = []*view{{s: s, watches: newWatchSet()}}
@@ -72,10 +72,14 @@ func New(opts ...Option) *Server {
 		o(&s.opts)
 	}
 	s.opts.tick, s.opts.reapInterval = max(s.opts.tick, time.Millisecond), max(s.opts.reapInterval, time.Millisecond)
+	s.tree = newTree(s.opts)
 	rand.Read(s.secret[:])
 	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
 	// number on top, and one more for every session.
 	s.nextSession = int64(uint64(s.born.UnixMilli())<<24>>8) | 1<<56
+	if s.opts.brand == clickHouse {
+		s.nextSession = 1
+	}
 	return s
 }
 

@@ -246,6 +246,7 @@ func (c *Client) current() (*Session, *dialling) {
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	<-old.joined // the old connection is gone before the new one is made
+	old.calmDown(c.live)
 	d.session, d.err = c.connect(c.live)
 	c.mu.Lock()
 	if d.err == nil {

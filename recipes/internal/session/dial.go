@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -25,6 +26,11 @@ func (s *Session) stayConnected() {
 		if l := s.connect(t, pass); l != nil {
 			began := time.Now()
 			l.serve()
+			if s.Kind() == Keeper {
+				s.lasted = time.Since(began)
+				s.lose(fmt.Errorf("%w (%s)", errUnresumed, s.hosts.report()))
+				return
+			}
 			if time.Since(began) >= settled {
 				s.hosts.restart()
 			}

@@ -208,6 +208,7 @@ func checkEvent(body []byte) (kind int32, path string, err error) {
 
 // grant is a server's answer to a connect request.
 type grant struct {
+	version  int32 // of the protocol
 	id       int64
 	timeout  int32 // ms
 	password Secret
@@ -215,8 +216,7 @@ type grant struct {
 
 func parseGrant(body []byte) (grant, error) {
 	c := newCursor(body)
-	c.Int32() // protocol version
-	g := grant{timeout: c.Int32(), id: c.Int64()}
+	g := grant{version: c.Int32(), timeout: c.Int32(), id: c.Int64()}
 	g.password = Secret(c.Buffer())
 	if c.Bad {
 		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))

@@ -86,7 +86,7 @@ func (p *peers) dial(_ context.Context, _, address string) (net.Conn, error) {
 
 // grantOf is the answer to a connect request.
 func grantOf(id int64, timeoutMS int32) []byte {
-	return hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(timeoutMS), hostile.Be64(id), hostile.Be32(16), make([]byte, 16))...)
+	return hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(timeoutMS), hostile.Be64(id), hostile.Be32(16), []byte("sixteen bytes .."))...)
 }
 
 // answering grants a session, answers pings, auth and closeSession, and leaves the rest to reply, which returns whole

@@ -67,6 +67,9 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 // digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
 // out.
 func (s *Session) Identities() []Identity {
+	if s.Kind() == Keeper { // to which a certificate is no identity
+		return identities(s.client.cfg.Auth, nil)
+	}
 	return identities(s.client.cfg.Auth, s.client.tls.last.Load())
 }
 

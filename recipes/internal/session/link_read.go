@@ -28,7 +28,7 @@ func (l *link) serve() {
 			err = l.reply(frame[4:])
 		}
 		if err != nil {
-			l.fail(err)
+			l.fail(l.farewell(err))
 			l.s.lost(l) // whoever found it dead first may not have come to that
 			return
 		}

@@ -54,6 +54,7 @@ type Session struct {
 	// What stayConnected waits for in the end. Whoever adds holds mu and the session is not lost, or a link's mu and that is not
 	// dead: so all have been added by then.
 	running sync.WaitGroup
+	lasted  time.Duration // of a Keeper's session: its connection, once that has ended and joined is closed
 
 	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
 	keepsWatches atomic.Bool          // a server does not know removeWatches
@@ -61,6 +62,7 @@ type Session struct {
 	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
+	kind     ServerKind
 	password Secret // with the id it is all that is needed to resume the session, or to close it
 	timeout  time.Duration
 	state    State
@@ -227,6 +229,9 @@ func (s *Session) granted(g grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.ID()
 	switch {
+	case g.version == keeperRejects:
+		s.mu.Unlock()
+		return errNoLeader
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
@@ -244,7 +249,7 @@ func (s *Session) granted(g grant, l *link) error {
 	}
 	s.hosts.granted(l.target) // before anybody else can find the link dead
 	s.id.Store(g.id)
-	s.password, s.timeout, s.answered = g.password, l.timeout, l.asked
+	s.kind, s.password, s.timeout, s.answered = g.kind(), g.password, l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0

@@ -16,11 +16,21 @@ type Dial func() (net.Conn, error)
 type player struct {
 	dial     Dial
 	root     string
-	base     int64 // zxid of the root's creation; zxids are told relative to it
+	base     int64 // zxid of the root's creation
+	telling  telling
+	writes   map[int64]string // of byName: the zxids of the sequence's writes
 	sessions map[int]*session
 	owners   map[int64]string // session ids by name
 	lines    []string
 }
+
+// telling is how a transcript tells zxids.
+type telling int
+
+const (
+	byDistance telling = iota // from the creation of the sequence's root: nobody else writes to the server
+	byName                    // in the order of the sequence's writes: others may write too
+)
 
 // sessionCount is how many sessions a sequence has.
 const sessionCount = 3
@@ -30,7 +40,11 @@ const codeNoNode, codeNodeExists = -101, -110
 // play runs a sequence below root, which it creates unless it is there. The transcript has one
 // entry for every reply and every event.
 func play(dial Dial, root string, ops []Op) ([]string, error) {
-	p := &player{dial: dial, root: root, sessions: map[int]*session{}, owners: map[int64]string{}}
+	return (&player{dial: dial, root: root}).play(ops)
+}
+
+func (p *player) play(ops []Op) ([]string, error) {
+	p.sessions, p.owners, p.writes = map[int]*session{}, map[int64]string{}, map[int64]string{}
 	defer p.close()
 	for i := range sessionCount {
 		if _, err := p.session(i); err != nil {
@@ -41,9 +55,10 @@ func play(dial Dial, root string, ops []Op) ([]string, error) {
 	Op{Op: opCreate, Path: "", ACL: anyone}.encode(p, &w, nil)
 	f, _, err := p.sessions[0].call(opCreate, w.b)
 	if err != nil || f.code != 0 && f.code != codeNodeExists {
-		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", root, f.code, err)
+		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", p.root, f.code, err)
 	}
 	p.base = f.zxid
+	p.writes[f.zxid] = "z0"
 	for _, op := range ops {
 		if err := p.step(op); err != nil {
 			return p.lines, fmt.Errorf("%v: %w", op, err)
@@ -170,7 +185,7 @@ func (p *player) flush(op Op) error {
 			}
 			continue
 		}
-		if f.zxid != p.sessions[i].last {
+		if f.zxid != p.sessions[i].last && p.telling == byDistance {
 			p.log("   s%d ping zxid %s", i, p.zxid(f.zxid))
 		}
 	}
@@ -192,7 +207,7 @@ func (p *player) reconnect(i int) error {
 		return fmt.Errorf("session %d: %w", i, err)
 	}
 	s.xid = old.xid // never the same twice in one session
-	p.sessions[i] = s
+	p.sessions[i], p.owners[s.id] = s, fmt.Sprintf("s%d", i)
 	p.log("   s%d has the same session: %v", i, s.id == old.id)
 	return nil
 }

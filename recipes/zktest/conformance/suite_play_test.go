@@ -1,0 +1,52 @@
+package conformance
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// Run is the whole suite against one server: the written scenarios against what
+// ZooKeeper answered to them, then random sequences against zktest. It takes a
+// new server that has extended types and quota enforcement on and is not about
+// to reap containers.
+func Run(t *testing.T, dial Dial) {
+	t.Helper()
+	ref := newReference(zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())
+	defer ref.Close()
+	t.Run("scripted", func(t *testing.T) {
+		Scripted(t, dial)
+		record(t, pipe(ref)) // so that both have the same past
+	})
+	t.Run("random", func(t *testing.T) { random(t, dial, ref) })
+}
+
+// Random plays randomly generated sequences from three sessions against the
+// server and against a zktest server started with the given options, and fails
+// with the shortest sequence it finds that the two answer differently. The
+// number of sequences is rapid's, 100 unless -rapid.checks says otherwise.
+//
+// It must be a new server, and nothing else may write to it meanwhile, not even its own reaper of
+// containers: zxids are compared exactly.
+func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
+	t.Helper()
+	ref := newReference(reference...)
+	defer ref.Close()
+	random(t, dial, ref)
+}
+
+func random(t *testing.T, dial Dial, ref *zktest.Server) {
+	t.Helper()
+	compared, played := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		ops := genSequence(t)
+		n, err := Compare(dial, pipe(ref), ops)
+		compared, played = compared+n, played+1
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%d replies and events compared in %d random sequences", compared, played)
+}
