@@ -35,8 +35,11 @@ func compatCommand(a *app) *cobra.Command {
 			"compat writes: it creates a node of its own, /locktree-compat- and random letters, writes below\n" +
 			"it only, and deletes it at the end. It asks before. It reads no configuration, presents no\n" +
 			"credential, and uses TLS if ZOOKEEPER_TLS_ENABLED and the variables beside it say so.",
-		Args: exactly(1, 1),
+		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(c, "Servers missing", "Give the servers, for example zk1:2181,zk2:2181.")
+			}
 			if err := kind.ValidatePath(x.under); err != nil && x.under != "/" {
 				return usage(c, "Not a path", "-under=%s: %v.", x.under, err)
 			}
