@@ -57,6 +57,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
+	if r.op != jute.OpSASL && r.op != jute.OpAuth && c.unwelcome() {
+		return replyFrame(r.xid, 0, jute.CodeSASLRequired).frame(), true
+	}
 	// Before it is asked where the session is: a follower answers pings by itself.
 	if r.op == jute.OpPing {
 		return replyFrame(jute.XidPing, c.v.zxid(), jute.CodeOK).frame(), false
@@ -67,10 +70,8 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	switch {
 	case r.bad && (r.op == jute.OpSASL || r.op == jute.OpAuth):
 		return nil, true
-	case r.op == jute.OpSASL: // a server without SASL answers every token with an empty one
-		e := replyFrame(r.xid, 0, jute.CodeOK)
-		e.Buffer(nil)
-		return e.frame(), false
+	case r.op == jute.OpSASL:
+		return c.sasl(r)
 	case r.op == jute.OpAuth:
 		return c.auth(r)
 	}

@@ -19,6 +19,8 @@ type options struct {
 	tls           *tls.Config
 	reapInterval  time.Duration
 	words         []string // nil: all
+	saslPassword  func(user string) string
+	saslRequired  bool
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.
