@@ -77,6 +77,7 @@ func Start(tb realzk.TB, opts Options) *KDC {
     key_stash_file = %[3]s/stash
     acl_file = %[3]s/kadm5.acl
     max_life = 1h
+    default_principal_flags = +preauth
     max_renewable_life = 1d
     supported_enctypes = aes256-cts:normal aes128-cts:normal
   }
