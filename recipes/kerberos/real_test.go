@@ -12,6 +12,8 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/conformance"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -61,4 +63,22 @@ func TestAKeytabLogsIn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ledger@LOCKTREE.TEST"}}, list)
 	require.Contains(t, server.Log(), "authenticationID=ledger@LOCKTREE.TEST")
+}
+
+// What the server answers to random sequences after a login with a ticket is what the server in memory answers to the same name.
+func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{})
+	server := kerberized(t, k, realzk.Options{Config: map[string]string{"forceSync": "no"}, Properties: map[string]string{"znode.container.checkIntervalMs": "86400000"}})
+	login, err := kerberos.New(enrol(k, "ledger"))
+	require.NoError(t, err)
+	start := func(by recipes.SASL) func() (conformance.Step, error) {
+		return func() (conformance.Step, error) {
+			x, err := by.Start(t.Context(), server.Addr, server.Addr)
+			return x.Next, err
+		}
+	}
+	conformance.RandomLoggedIn(t, conformance.TCP(server.Addr), start(login),
+		start(recipes.DigestMD5(login.Identity(), func() (recipes.Secret, error) { return "p", nil })),
+		zktest.WithSASL(func(string) string { return "p" }), zktest.WithSASLRequired())
 }
