@@ -50,16 +50,16 @@ namespace "pay" {
 // saslOffice is a stack on a server that serves nobody who has not logged in, and as whom its commands are run.
 func saslOffice(t *testing.T) (o *office, as func(who string, code int, says string, args ...string)) {
 	server := zktest.Start(t, zktest.WithSASLRequired(), zktest.WithSASL(func(user string) string {
-		return map[string]string{"old": "password of old", "new": "password of new"}[user]
+		return map[string]string{"old": "unsaid, old", "new": "unsaid, new"}[user]
 	}))
 	o = &office{t: t, addr: server.Addr(), server: server, root: "/t", dir: t.TempDir()}
 	o.write("locks.locktree.hcl", saslStack)
 	return o, func(who string, code int, says string, args ...string) {
 		t.Helper()
-		o.env = []string{"LOCKTREE_VAR_me=" + who, "LOCKTREE_VAR_password=password of " + who}
+		o.env = []string{"LOCKTREE_VAR_me=" + who, "LOCKTREE_VAR_password=unsaid, " + who}
 		text := o.must(code, nobodyIs, args...)
 		require.Contains(t, text, says, "%s %v", who, args)
-		require.NotContains(t, text, "password of")
+		require.NotContains(t, text, "unsaid")
 	}
 }
 
