@@ -82,3 +82,26 @@ func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
 		start(recipes.DigestMD5(login.Identity(), func() (recipes.Secret, error) { return "p", nil })),
 		zktest.WithSASL(func(string) string { return "p" }), zktest.WithSASLRequired())
 }
+
+// Servers that remove parts of a principal know its client by the rest, and so do we if we are told.
+func TestServersThatRemovePartsOfAPrincipal(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{})
+	server := kerberized(t, k, realzk.Options{Properties: map[string]string{
+		"zookeeper.kerberos.removeHostFromPrincipal": "true", "zookeeper.kerberos.removeRealmFromPrincipal": "true"}})
+	k.Add("svc/host1")
+	cfg := configOf(k, "svc/host1")
+	cfg.Keytab, cfg.RemoveHost, cfg.RemoveRealm = k.Keytab("svc.keytab", "svc/host1"), true, true
+	login, err := kerberos.New(cfg)
+	require.NoError(t, err)
+	require.Equal(t, "svc", login.Identity())
+	require.Equal(t, "svc/host1@"+kdc.Realm, login.Principal())
+	c, _ := asLogin(t, server, login)
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	_, err = s.Create(t.Context(), "/a", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}})
+	require.NoError(t, err)
+	list, _, err := s.GetACL(t.Context(), "/a")
+	require.NoError(t, err)
+	require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "svc"}}, list)
+}

@@ -105,15 +105,27 @@ var (
 )
 
 // proof is the response of RFC 2831 section 2.1.2.1, and with an empty method that of
-// section 2.1.3. Names are taken to be ASCII.
+// section 2.1.3. What can be written in ISO 8859-1 is hashed in that.
 func (l *saslLogin) proof(user, password, cnonce, method string) string {
 	hash := func(parts ...string) string {
 		sum := md5.Sum([]byte(strings.Join(parts, ":")))
 		return string(sum[:])
 	}
 	text := func(raw string) string { return hex.EncodeToString([]byte(raw)) }
-	secret := hash(user, saslRealm, password)
+	secret := hash(narrow(user), saslRealm, narrow(password))
 	return text(hash(text(hash(secret, l.nonce, cnonce)), l.nonce, "00000001", cnonce, "auth", text(hash(method, saslURI))))
+}
+
+// narrow is text in ISO 8859-1, or as it is when it has other characters.
+func narrow(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r > 0xff {
+			return text
+		}
+		b.WriteByte(byte(r))
+	}
+	return b.String()
 }
 
 // saslID accepts what SASLAuthenticationProvider does: a Kerberos principal, or a name

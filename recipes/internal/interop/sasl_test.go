@@ -20,7 +20,7 @@ import (
 
 // twoUsers is a server's login and a client's, of ZooKeeper's DigestLoginModule.
 const twoUsers = `Server {
-  org.apache.zookeeper.server.auth.DigestLoginModule required user_curator="c c" user_ours="o,\"o";
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_curator="c c" user_jörg="ö,\"o";
 };
 Client {
   org.apache.zookeeper.server.auth.DigestLoginModule required username="curator" password="c c";
@@ -33,7 +33,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	jaas := filepath.Join(t.TempDir(), "jaas")
 	require.NoError(t, os.WriteFile(jaas, []byte(twoUsers), 0o600))
 	l := &realLab{t: t, events: map[string]chan string{}, jvm: []string{"-Djava.security.auth.login.config=" + jaas},
-		sasl: recipes.DigestMD5("ours", func() (recipes.Secret, error) { return `o,"o`, nil })}
+		sasl: recipes.DigestMD5("jörg", func() (recipes.Secret, error) { return `ö,"o`, nil })}
 	l.zk = realzk.Start(t, realzk.Options{TickTime: 200 * time.Millisecond, Config: map[string]string{"maxSessionTimeout": "60000"}, Properties: map[string]string{
 		"zookeeper.forceSync": "no", "java.security.auth.login.config": jaas, "zookeeper.sessionRequireClientSASLAuth": "true",
 		"zookeeper.authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
@@ -44,7 +44,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	defer cancel()
 	eye, err := l.goClient(t, "eye", nil).Session(ctx)
 	require.NoError(t, err)
-	both := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "curator"}, {Perms: zk.PermAll, Scheme: "sasl", ID: "ours"}}
+	both := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "curator"}, {Perms: zk.PermAll, Scheme: "sasl", ID: "jörg"}}
 	declaration, err := (&kind.Payload{Params: mutexes.declare(kind.WireCurator), Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
 	require.NoError(t, err)
 	for i, pair := range [][2]int{{0, 1}, {1, 0}} { // ours, Curator's
@@ -64,7 +64,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 		require.NoError(t, <-granted)
 		require.NoError(t, waiter.release(ctx))
 	}
-	for _, who := range []string{"curator", "ours"} {
+	for _, who := range []string{"curator", "jörg"} {
 		require.Contains(t, l.zk.Log(), "authenticationID="+who)
 	}
 }

@@ -116,7 +116,7 @@ func (x *digestExchange) verify(answer []byte) ([]byte, bool, error) {
 
 // proof is RFC 2831's response-value; of the server's answer with method "".
 func (x *digestExchange) proof(method string) string {
-	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + x.password)) //nolint:gosec // see above
+	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + latin1(x.password))) //nolint:gosec // see above
 	a1 := md5hex(string(secret[:]) + ":" + x.nonce + ":" + x.cnonce)
 	return md5hex(a1 + ":" + x.nonce + ":00000001:" + x.cnonce + ":auth:" + md5hex(method+":"+x.uri))
 }

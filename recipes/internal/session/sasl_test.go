@@ -55,9 +55,9 @@ func TestTheProofIsThatOfTheStandard(t *testing.T) {
 
 func TestEveryConnectionLogsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		users := passwordOf(`pass,"word"\`)
+		users := passwordOf(`pässt,"word"\`)
 		srv := zktest.Start(t, zktest.WithSASL(annOf(users)), zktest.WithSASLRequired())
-		file := passwordOf(`pass,"word"\`)
+		file := passwordOf(`pässt,"word"\`)
 		_, s := open(t, srv, loggingIn(func() (Secret, error) { return Secret(file.Load().(string)), nil }),
 			func(cfg *Config) { cfg.Auth = []Auth{{"digest", "bob:b"}} })
 		_, err := s.Create(t.Context(), "/a", nil, zk.FlagEphemeral, annOnly)
