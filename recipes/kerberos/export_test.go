@@ -2,6 +2,8 @@ package kerberos
 
 import (
 	"context"
+	"os"
+	"testing"
 	"time"
 )
 
@@ -25,4 +27,11 @@ func (l *Login) ServerOf(ctx context.Context, server, address string) (string, e
 func (l *Login) Resolve(names, addresses map[string][]string) {
 	l.lookupAddr = func(_ context.Context, ip string) ([]string, error) { return names[ip], nil }
 	l.lookupHost = func(_ context.Context, host string) ([]string, error) { return addresses[host], nil }
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
