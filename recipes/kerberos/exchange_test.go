@@ -2,6 +2,7 @@ package kerberos
 
 import (
 	"bytes"
+	"os"
 	"testing"
 	"time"
 
@@ -70,6 +71,30 @@ func FuzzAnswer(f *testing.F) {
 		_, _, err = x.step(offer)
 		require.Error(t, err)
 	})
+}
+
+// A damaged count was taken for what is there, and so much memory as no machine has.
+func TestACacheThatIsCutOrDamagedIsNoCache(t *testing.T) {
+	whole, err := os.ReadFile("testdata/cache")
+	require.NoError(t, err)
+	whose, all, err := parseCache(whole)
+	require.NoError(t, err)
+	require.Equal(t, "ann@HOME", whose.String())
+	require.Len(t, all, 1)
+	read := func(content []byte) error {
+		path := t.TempDir() + "/cache"
+		writeFile(t, path, content)
+		x := files{conf: config.New()}
+		return x.readCache(path, false)
+	}
+	for i := range whole {
+		require.Error(t, read(whole[:i]), i)
+		if i >= 4 {
+			damaged := bytes.Clone(whole)
+			damaged[i] = 0x7f
+			_ = read(damaged)
+		}
+	}
 }
 
 // Files may be cut short at any byte while they are written.

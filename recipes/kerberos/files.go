@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/config"
-	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 
 	"github.com/locktree/locktree/recipes"
@@ -137,21 +136,20 @@ func (f *files) readCache(name string, pinned bool) error {
 	if err != nil {
 		return wrong("no tickets: %v; %s", err, kinit)
 	}
-	cache := &credentials.CCache{}
-	if err := guard(func() error { return cache.Unmarshal(content) }); err != nil {
+	whose, cached, err := parseCache(content)
+	if err != nil || len(whose.parts) == 0 {
 		return wrong("%s is not a credential cache, or was cut short: %v; %s", path, err, kinit)
 	}
-	whose := principal{cache.DefaultPrincipal.PrincipalName.NameString, cache.DefaultPrincipal.Realm}
 	if pinned && whose.String() != f.client.String() {
 		return wrong("the tickets in %s are of %s, not of %s; %s", path, whose, f.client, kinit)
 	}
 	f.client = whose
-	for _, c := range cache.GetEntries() {
-		if s := (principal{c.Server.PrincipalName.NameString, c.Server.Realm}); s.String() != "krbtgt/"+whose.realm+"@"+whose.realm {
+	for _, c := range cached {
+		if c.server.String() != "krbtgt/"+whose.realm+"@"+whose.realm {
 			continue
 		}
-		t := &ticket{client: whose, key: c.Key, start: latest(c.AuthTime, c.StartTime), end: c.EndTime, renewTill: c.RenewTill}
-		if err := guard(func() error { return t.ticket.Unmarshal(c.Ticket) }); err != nil {
+		t := &ticket{client: whose, key: c.key, start: latest(c.auth, c.start), end: c.end, renewTill: c.renewTill}
+		if err := guard(func() error { return t.ticket.Unmarshal(c.ticket) }); err != nil {
 			return wrong("the ticket in %s is malformed: %v; %s", path, err, kinit)
 		}
 		f.tgt = t
