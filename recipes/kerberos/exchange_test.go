@@ -107,3 +107,14 @@ func FuzzCache(f *testing.F) {
 		_ = x.readCache(path, false)
 	})
 }
+
+// gokrb5 puts the file into its error: the keys of whoever is in it.
+func TestAKeytabThatIsCutShortIsNotQuoted(t *testing.T) {
+	whole := append([]byte{5, 2, 0, 0, 0, 80}, []byte("the key of everybody, which nobody may read, and more of it")...)
+	path := t.TempDir() + "/keytab"
+	writeFile(t, path, whole)
+	f := files{conf: config.New(), client: principal{[]string{"ann"}, "HOME"}}
+	err := f.readKeytab(path)
+	require.ErrorContains(t, err, "is not a keytab, or was cut short; export it again")
+	require.NotContains(t, err.Error(), "the key of everybody")
+}

@@ -99,8 +99,8 @@ func (f *files) readKeytab(path string) error {
 		return wrong("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
 	}
 	f.keytab = keytab.New()
-	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil {
-		return wrong("%s is not a keytab, or was cut short: %v; export it again with kadmin (ktadd -k %s %s)", path, err, path, f.client)
+	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil { // it quotes the file, keys and all
+		return wrong("%s is not a keytab, or was cut short; export it again with kadmin (ktadd -k %s %s)", path, path, f.client)
 	}
 	// The KDC encrypts with a key of a type that we ask for: ask for those that are there.
 	var types []int32
