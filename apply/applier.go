@@ -192,7 +192,7 @@ func (x *Applier) emit(e Event) {
 
 // mayApply refuses a connection that is not one of the administrators: an apply by anybody else
 // would fail at some write, or create nodes that the administrators cannot change. It does not matter who
-// planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
+// planned. Only the servers know whether an address is ours, so those count as ours.
 func (x *Applier) mayApply(p *plan.Plan) error {
 	if p.Set == nil {
 		return nil

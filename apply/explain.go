@@ -52,7 +52,7 @@ func (e *NodeError) meaning() *NodeError {
 	switch err := e.Err; {
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Why = "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed"
-		e.Next = "Check the principals it grants to. Servers know x509 only if they accept TLS clients with certificates, and sasl only if they are set up for it; \"locktree dev\" knows neither."
+		e.Next = "Check the principals it grants to. Servers know x509 only if they accept TLS clients with certificates, and sasl only if they have a JAAS login; \"locktree dev\" knows neither."
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		e.Why, e.Next = "its parent is an ephemeral node, which can have no children", "Choose another path."
 	case errors.Is(err, recipes.ErrQuotaExceeded):

@@ -48,7 +48,7 @@ func (e *evaluation) checkNodes() {
 	for _, name := range e.names["ensemble"] {
 		d := e.named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
-		if i := bare[on]; i != nil && len(on.Auth) == 0 && on.access == nil && !e.of(d).failed {
+		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.access == nil && !e.of(d).failed {
 			e.errorf(i.decl.head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)

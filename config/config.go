@@ -63,6 +63,7 @@ type Ensemble struct {
 	SessionTimeout, ConnectTimeout time.Duration
 	TLS                            *TLS           // nil: plain TCP
 	Auth                           []recipes.Auth // of the scheme digest: "user:password"
+	Login                          *Login         // by SASL; nil: not at all
 	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
 	// in its Intent what the configuration says besides them.
 	Tree *plan.Tree

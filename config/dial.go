@@ -26,8 +26,8 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 // ClientConfig is the configuration of a client of the ensemble: with, where its servers, timeouts, identities and encryption
 // are those of the ensemble, as far as it has any. So no program that dials can leave one of them out.
 //
-// The files of TLS are read now, and again for each connection, so that a program that lasts goes on when certificates and
-// authorities were replaced. While they cannot be read or do not fit together, what they said before is used, and with.Logger
+// The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection, so that a program that lasts goes on when certificates and
+// authorities, keys and passwords were replaced. While those of TLS cannot be read or do not fit together, what they said before is used, and with.Logger
 // is told. The servers' certificates are always verified. An error is an [*hcl.Diagnostic].
 func (e *Ensemble) ClientConfig(with recipes.Config) (recipes.Config, error) {
 	if len(e.Servers) > 0 {
@@ -40,8 +40,9 @@ func (e *Ensemble) ClientConfig(with recipes.Config) (recipes.Config, error) {
 	if len(e.Auth) > 0 {
 		with.Auth = e.Auth
 	}
-	if e.TLS == nil {
-		return with, nil
+	var err error
+	if with.SASL, err = e.sasl(with); err != nil || e.TLS == nil {
+		return with, err
 	}
 	first, err := e.encryption()
 	if err != nil {

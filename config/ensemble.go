@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/recipes"
@@ -182,29 +181,24 @@ func (s scope) evaluateTLS(b *block) *TLS {
 }
 
 func (s scope) evaluateAuth(b *block, e *Ensemble) {
-	if scheme := b.name(); scheme != "digest" {
-		s.errorf(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q, only with digest. Set a client certificate in the tls block.", scheme)
-		s.fail()
+	if !s.fits(b) {
 		return
 	}
-	user, ok := s.text(b.arg("username")) // access lists show it, digest:USER
-	password, okPassword := s.secret(b.arg("password"))
-	if !ok || !okPassword {
-		s.fail()
+	if b.name() != "digest" {
+		s.evaluateLogin(b, e)
 		return
 	}
-	switch {
-	case user == "" || strings.Contains(user, ":"):
-		s.wrong(b.arg("username"), "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
-	case password == "":
-		s.wrong(b.arg("password"), "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
+	at, okUser := s.needs(b, "username")
+	_, okPassword := s.needs(b, "password")
+	if !okUser || !okPassword {
+		return
 	}
-	// Not by its type: "a${"b"}" needs no reference and no function, too.
-	if _, diags := b.arg("password").expr.Value(&hcl.EvalContext{}); !diags.HasErrors() {
-		s.add(warningAt(b.head, "Password in the configuration",
-			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
+	user, ok := s.text(at) // access lists show it, digest:USER
+	if ok && (user == "" || strings.Contains(user, ":")) {
+		s.wrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	}
-	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)})
+	password := s.password(b)
+	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
 // FromEnvironment returns the ensemble that the environment alone describes, as an

@@ -363,7 +363,7 @@ func (e *Ensemble) ownACL() kind.List {
 		user, password, _ := strings.Cut(string(a.Credentials), ":")
 		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(user, password), Perms: kind.PermAll})
 	}
-	return list.Normalize()
+	return append(list, e.Login.own()...).Normalize()
 }
 
 // digestID is what DigestAuthenticationProvider.generateDigest computes.

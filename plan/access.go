@@ -107,6 +107,10 @@ func (d *sides) misspelt(list kind.List) (text string) {
 		if ours, ok := d.backwards(a); ok {
 			text += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
 		}
+		if ours, ok := d.shortened(a); ok {
+			text += fmt.Sprintf(" The entry sasl:%s is %s without its host or realm. If the servers remove those (kerberos.removeHostFromPrincipal, "+
+				"kerberos.removeRealmFromPrincipal in zoo.cfg), set remove_host or remove_realm in the auth block; otherwise write all of it.", a.ID, ours)
+		}
 	}
 	return text
 }
@@ -131,6 +135,18 @@ func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 	}
 	for _, id := range who {
 		if a.Scheme == "x509" && id.Scheme == "x509" && a.ID != id.ID && slices.Equal(names(a.ID), names(id.ID)) {
+			return id.ID, true
+		}
+	}
+	return "", false
+}
+
+// shortened finds our principal of Kerberos, or its name, without the parts that servers may remove.
+func (d *sides) shortened(a kind.ACL) (ours string, ok bool) {
+	for _, id := range d.opts.Identities {
+		name, realm, _ := strings.Cut(id.ID, "@")
+		user, host, _ := strings.Cut(name, "/")
+		if a.Scheme == "sasl" && id.Scheme == "sasl" && a.ID != id.ID && slices.Contains([]string{user, name, user + "@" + realm}, a.ID) && realm+host != "" {
 			return id.ID, true
 		}
 	}

@@ -27,6 +27,10 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
+	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package
+	// recipes/kerberos. An open connection is not logged in again when a ticket or a password is replaced; the next one is,
+	// with the new one.
+	SASL SASL
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
@@ -66,7 +70,7 @@ type Config struct {
 func (c Config) session() session.Config {
 	below := session.Config{
 		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout,
-		TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
+		SASL: c.SASL, TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
 	}
 	for _, a := range c.Auth {
 		below.Auth = append(below.Auth, session.Auth(a))
@@ -88,9 +92,9 @@ type Client struct {
 // source hands the session below to package inspect: see session.Source. It is embedded, and not exported.
 type source = session.SourceFunc
 
-// Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. When ctx ends or
-// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
-// It fails with ErrAuth when a server refuses an identity. A failed Dial leaves nothing behind; cleaning up may take
+// Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends
+// or Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
+// It fails with ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves nothing behind; cleaning up may take
 // it up to three seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger}
@@ -149,8 +153,8 @@ func (c *Client) Close() error {
 }
 
 // Identities returns the identities that the servers see in this client, as far as a client can know them:
-// world:anyone, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check
-// that an access list will not lock us out; the entries have no rights.
+// world:anyone, the name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client
+// certificate. It serves to check that an access list will not lock us out; the entries have no rights.
 func (c *Client) Identities() (all kind.List) {
 	for _, id := range c.conn.Newest().Identities() {
 		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})

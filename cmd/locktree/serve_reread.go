@@ -121,7 +121,7 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		for _, name := range tlsFiles(s.tlsOf(e)) {
+		for _, name := range slices.Concat(tlsFiles(s.tlsOf(e)), e.Login.Files()) {
 			names[name] = true
 		}
 	}
@@ -149,6 +149,12 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	fmt.Fprintf(h, "%q %v %v\n", e.Servers, e.SessionTimeout, e.ConnectTimeout)
 	for _, a := range e.Auth {
 		fmt.Fprintf(h, "%q %q\n", a.Scheme, string(a.Credentials))
+	}
+	if l := e.Login; l != nil { // its files are read again without a new client
+		fmt.Fprintf(h, "%q %q %q\n", l.User, string(l.Password), l.PasswordFile)
+		if l.Kerberos != nil {
+			fmt.Fprintf(h, "%+v\n", *l.Kerberos)
+		}
 	}
 	if t := s.tlsOf(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)

@@ -59,7 +59,7 @@ func ParsePerm(s string) (Perm, error) {
 
 // ACL is one entry of a ZooKeeper access list.
 type ACL struct {
-	Scheme string // world, digest, ip, x509, auth
+	Scheme string // world, digest, ip, sasl, x509, auth
 	ID     string // digest: user:base64(sha1(user:password)), never a password
 	Perms  Perm
 }
@@ -139,11 +139,11 @@ func (l List) Of(who ACL) (sure, perhaps List) {
 }
 
 // Rights adds up what the list surely gives to somebody with these identities, and what it may give besides: by entries whose
-// hash is hidden, and by those that only servers can match (addresses, names of SASL and of plug-ins, "auth"). The rights of
-// the world are everybody's.
+// hash is hidden, and by those that only servers can match (addresses, names of plug-ins, "auth"). The rights of the world are
+// everybody's.
 func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	for _, a := range l {
-		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme)
+		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "sasl", "x509"}, a.Scheme)
 		for _, id := range who {
 			same, alike := List{a}.Of(id)
 			ours, maybe = ours || same != nil, maybe || alike != nil

@@ -122,7 +122,7 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 		case a.Scheme == "auth":
 			n := len(out)
 			for _, i := range ids {
-				if i.scheme == "digest" || i.scheme == "x509" {
+				if i.scheme == "digest" || i.scheme == "x509" || i.scheme == "sasl" {
 					out = append(out, ACL{Perms: a.Perms, Scheme: i.scheme, ID: i.id})
 				}
 			}
@@ -145,7 +145,7 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 }
 
 // validID is the judgement of the scheme's provider. A scheme without a provider
-// makes the list invalid, and x509 has one only with TLS.
+// makes the list invalid; x509 has one only with TLS, and sasl only WithSASL.
 func validID(o options, a ACL) bool {
 	switch a.Scheme {
 	case "digest":
@@ -156,6 +156,8 @@ func validID(o options, a ACL) bool {
 		return ok
 	case "x509":
 		return o.x509 && validDN(a.ID)
+	case "sasl":
+		return o.saslPassword != nil && saslID.MatchString(a.ID)
 	}
 	return false
 }

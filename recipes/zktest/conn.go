@@ -29,6 +29,7 @@ type conn struct {
 	follower  *conn // the connection whose behind is this one
 	claims    int64 // the session id the handshake asks for
 	ids       []identity
+	login     saslLogin
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
 	swallowed bool // something was left unanswered, see Replica.CutOff
@@ -335,7 +336,9 @@ func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
 
 // waits reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
 // and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
-func (c *conn) waits() bool { return c.behind != nil && c.in[0].req.op != jute.OpAuth }
+func (c *conn) waits() bool {
+	return c.behind != nil && c.in[0].req.op != jute.OpAuth && c.in[0].req.op != jute.OpSASL
+}
 
 // arrive is called when a frame reaches the server: it counts the frame, and touches
 // the session.

@@ -81,8 +81,10 @@
 //   - sequence numbers from the parent's create count, until they run out at 2^31
 //   - sessions: negotiated and rounded timeouts, expiry, re-attachment by
 //     password, take-over, SessionMoved between servers of an ensemble
-//   - ACLs of the schemes world, auth, digest, ip and, with [WithTLS], x509;
-//     the super digest
+//   - ACLs of the schemes world, auth, digest, ip, with [WithTLS] x509, and with
+//     [WithSASL] sasl; the super digest
+//   - logins by SASL DIGEST-MD5 ([WithSASL]), which may be required
+//     ([WithSASLRequired])
 //   - quotas, counted always and enforced with [WithQuotaEnforcement]
 //   - jute.maxbuffer ([WithMaxFrame]), TLS, read-only mode
 //   - the four-letter words ruok srvr stat mntr cons dump wchs wchp wchc conf isro envi
@@ -115,8 +117,8 @@
 //
 // Not supported:
 //
-//   - SASL and Kerberos: a token is answered with an empty one, as by a server
-//     without SASL
+//   - Kerberos; without [WithSASL] a token is answered with an empty one, as by a
+//     server without SASL
 //   - reconfiguration: the answer is ReconfigDisabled, as from a standalone
 //     server by default
 //   - persistence, snapshots, elections, observers, local sessions
@@ -131,7 +133,7 @@ package zktest
 // The files, along a frame's way: listen.go accepts connections, read.go cuts the
 // stream into frames, request.go and jute.go decode them, fault.go decides what goes
 // wrong, conn.go queues requests and replies, exec.go executes with reads.go and
-// txn.go, on the data of session.go, tree.go, watch.go, acl.go and quota.go.
+// txn.go, on the data of session.go, tree.go, watch.go, acl.go, sasl.go and quota.go.
 // replica.go is another server's view of that data. reap.go and the sessions' timers
 // act by themselves. inspect.go, counts.go, disrupt.go, event.go and readonly.go serve
 // the test; words.go answers four-letter words.

@@ -63,6 +63,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if !s.knows(r) {
 		return nil, true
 	}
+	if r.op != jute.OpSASL && r.op != jute.OpAuth && c.unwelcome() {
+		return replyFrame(r.xid, 0, jute.CodeSASLRequired).frame(), true
+	}
 	// Before it is asked where the session is: a follower answers pings by itself. A Keeper does not.
 	if r.op == jute.OpPing && s.opts.brand == clickHouse && c.v.cutOff {
 		c.swallowed = true
@@ -77,10 +80,8 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	switch {
 	case r.bad && (r.op == jute.OpSASL || r.op == jute.OpAuth):
 		return nil, true
-	case r.op == jute.OpSASL: // a server without SASL answers every token with an empty one
-		e := replyFrame(r.xid, 0, jute.CodeOK)
-		e.Buffer(nil)
-		return e.frame(), false
+	case r.op == jute.OpSASL:
+		return c.sasl(r)
 	case r.op == jute.OpAuth:
 		return c.auth(r)
 	}

@@ -21,6 +21,8 @@ type options struct {
 	words         []string // nil: all
 	brand         brand
 	features      []KeeperFeature // of a Keeper
+	saslPassword  func(user string) string
+	saslRequired  bool
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.

@@ -17,8 +17,8 @@ type request struct {
 	mode    int32 // addWatch mode, or the watcher type of (check|remove)Watches
 	zxid    int64 // setWatches: the last zxid the client saw
 	watches [5][]string
-	scheme  string // auth
-	auth    []byte
+	scheme  string    // auth
+	auth    []byte    // sasl: the token
 	ops     []request // multi, multiRead
 	bad     bool      // the body does not decode: MarshallingError
 	connect connectRequest
@@ -88,7 +88,8 @@ func (d *decoder) body(r *request) {
 		r.scheme, _ = d.optString()
 		r.auth = d.Buffer()
 	case jute.OpSASL:
-		r.bad = d.Buffer() == nil // the server fails on a missing token
+		r.auth = d.Buffer()
+		r.bad = r.auth == nil // the server fails on a missing token
 	case jute.OpMulti, jute.OpMultiRead:
 		d.multi(r)
 	case jute.OpReconfig:

@@ -38,6 +38,8 @@ type realLab struct {
 	program string // compiled Go
 	java    *peer
 	python  *peer
+	jvm     []string     // further options of Java programs
+	sasl    recipes.SASL // how our clients log in
 
 	mu             sync.Mutex
 	locks, handles int
@@ -112,9 +114,9 @@ func compileJava(t *testing.T) (string, error) {
 // startJava starts a process of Curator clients. The flags make it start in a second on a busy machine.
 func (l *realLab) startJava(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
-	return startPeer(t, id, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+	return startPeer(t, id, exec.Command("java", append(slices.Clone(l.jvm), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.net.preferIPv4Stack=true", "-cp", l.classes,
-		"Peer", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
+		"Peer", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id)...), event)
 }
 
 // build makes the Go program for this run, under the race detector if this test is.
@@ -147,7 +149,7 @@ func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, ev
 func (l *realLab) goClient(t *testing.T, id string, observer func(recipes.Event), auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: livingSession,
-		ConnectTimeout: patience, Observer: observer, Auth: auth})
+		ConnectTimeout: patience, Observer: observer, Auth: auth, SASL: l.sasl})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // a busy server may take longer to confirm it than Close waits
 	return c

@@ -30,6 +30,10 @@ func (s *Session) At() Server { return s.hosts.current() }
 
 // Aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
 func (s *Session) Aside(ctx context.Context, t Server, say []byte, hear func(io.Reader) error) error {
+	return s.aside(ctx, t, say, func(c io.ReadWriter) error { return hear(c) })
+}
+
+func (s *Session) aside(ctx context.Context, t Server, say []byte, hear func(io.ReadWriter) error) error {
 	conn, shown, err := s.open(ctx, t)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type Config struct {
 	SessionTimeout time.Duration // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
 	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
 	Auth           []Auth        // presented on every connection
+	SASL           SASL          // logs in on every connection, before Auth; nil = not at all
 	TLS            *tls.Config   // used on every connection; nil = none, or what GetTLS returns
 	Logger         *slog.Logger  // nil = none; its handler may use the Client
 	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
@@ -163,7 +164,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	select {
 	case <-s.ready:
 	case <-s.done:
-		return s.Err()
+		return s.denied()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

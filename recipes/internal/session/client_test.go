@@ -349,7 +349,7 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 		"[address]:port for IPv6":   {Servers: []string{"::1:x:2"}},
 		"user:password":             {Servers: []string{"a"}, Auth: []Auth{{"digest", "alice"}}},
 		"has no scheme":             {Servers: []string{"a"}, Auth: []Auth{{"", "alice:x"}}},
-		"sasl is not supported":     {Servers: []string{"a"}, Auth: []Auth{{"sasl", "x"}}},
+		"set Config.SASL":           {Servers: []string{"a"}, Auth: []Auth{{"sasl", "x"}}},
 		"negative timeout":          {Servers: []string{"a"}, ConnectTimeout: -1},
 		"counts it in milliseconds": {Servers: []string{"a"}, SessionTimeout: time.Microsecond},
 		"session timeout 1000h":     {Servers: []string{"a"}, SessionTimeout: 1000 * time.Hour},

@@ -20,7 +20,7 @@ func (s *Session) stayConnected() {
 		most, _ := s.hurry()
 		t, pass, first := s.hosts.next(most)
 		// After a failure the next server is tried at once; a pause comes only when all have failed.
-		if first && pass > 0 && !s.pause(pass) {
+		if first && pass > 0 && (s.turnedAway() || !s.pause(pass)) {
 			return
 		}
 		if l := s.connect(t, pass); l != nil {
@@ -47,41 +47,50 @@ func (s *Session) connect(t Server, pass int) *link {
 	ctx, cancel := context.WithTimeout(s.live, s.budget(pass))
 	defer cancel()
 	s.hosts.trying(t, "still connecting")
+	login, err := s.client.startLogin(ctx, t)
+	if err != nil {
+		s.blame(t, explain(err))
+		s.loginFailed(err)
+		return nil
+	}
 	conn, shown, err := s.open(ctx, t)
 	if err != nil {
 		s.blame(t, explain(err))
 		return nil
 	}
 	s.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
-	l, err := s.handshake(ctx, conn, t)
+	l, err := s.handshake(ctx, conn, t, login)
 	if err != nil {
 		hangUp(conn)
 		s.blame(t, explainSilence(ownFault(shown, err)))
+		s.loginFailed(err)
 		return nil
 	}
 	return l
 }
 
-// handshake asks a server for the session: a new one at first, then always the same.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server) (*link, error) {
+// handshake asks a server for the session, a new one at first, then always the same, and logs in.
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, login *login) (*link, error) {
 	s.mu.Lock()
 	say := connectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
 	var answer grant
 	asked := s.clock.now()
-	err := talk(ctx, conn, say, func(r io.Reader) (err error) {
-		answer, err = readGrant(r)
+	err := talk(ctx, conn, say, func(r io.ReadWriter) (err error) {
+		if answer, err = readGrant(r); err == nil && answer.id != 0 {
+			err = login.run(r)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, login.explain(err)
 	}
 	l := newLink(s, conn, t, asked, time.Duration(answer.timeout)*time.Millisecond)
 	return l, s.granted(answer, l)
 }
 
 // talk writes say and lets hear read the answer. When ctx ends it hangs up.
-func talk(ctx context.Context, conn net.Conn, say []byte, hear func(io.Reader) error) error {
+func talk(ctx context.Context, conn net.Conn, say []byte, hear func(io.ReadWriter) error) error {
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	_, _ = conn.Write(say) // if that fails, hear finds out. If the peer sent garbage before it hung up, that explains more
 	err := hear(conn)
@@ -190,9 +199,12 @@ func explain(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	var expired *expiredError
+	var login *loginError
 	switch {
 	case errors.As(err, &expired):
 		return expired.Error()
+	case errors.As(err, &login):
+		return login.Error()
 	case errors.As(err, &record):
 		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
 	case errors.As(err, &dns):
@@ -208,9 +220,12 @@ func explain(err error) string {
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
 	var expired *expiredError
+	var login *loginError
 	switch {
 	case errors.As(err, &expired):
 		return expired.Error()
+	case errors.As(err, &login):
+		return login.Error()
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):

@@ -12,11 +12,17 @@ import (
 // Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
 type Identity struct{ Scheme, ID string }
 
-// identities computes the identities that servers will see: world, digest users, and the subject of a client certificate.
+// identities computes the identities that servers will see: world, who logs in by SASL, digest users, and the subject of a client
+// certificate.
 // Those that only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
 // tls.Config.GetClientCertificate would choose.
-func identities(auth []Auth, config *tls.Config) []Identity {
+func identities(login SASL, auth []Auth, config *tls.Config) []Identity {
 	all := []Identity{{"world", "anyone"}}
+	if login != nil {
+		if name := login.Identity(); name != "" {
+			all = append(all, Identity{"sasl", name})
+		}
+	}
 	for _, a := range auth {
 		if a.Scheme == "digest" {
 			all = append(all, Identity{"digest", digestID(string(a.Credentials))})
@@ -53,7 +59,7 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
 			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
 		case a.Scheme == "sasl":
-			return nil, fmt.Errorf("%w: scheme sasl is not supported; digest and TLS client certificates are", ErrAuth)
+			return nil, fmt.Errorf("%w: scheme sasl takes no credentials in Config.Auth; set Config.SASL", ErrAuth)
 		}
 		if !seen[a] {
 			seen[a] = true
@@ -64,13 +70,14 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 }
 
 // Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
-// digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
+// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
 // out.
 func (s *Session) Identities() []Identity {
+	certificate := s.client.tls.last.Load()
 	if s.Kind() == Keeper { // to which a certificate is no identity
-		return identities(s.client.cfg.Auth, nil)
+		certificate = nil
 	}
-	return identities(s.client.cfg.Auth, s.client.tls.last.Load())
+	return identities(s.client.cfg.SASL, s.client.cfg.Auth, certificate)
 }
 
 // Whoami describes those identities for people, without the hash of a digest, from which a short password can be guessed.

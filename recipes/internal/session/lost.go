@@ -30,6 +30,7 @@ func (s *Session) Gone() bool {
 //
 // To close a session is to resume it first, and if the closeSession does not arrive it lives for another timeout. So the two are
 // sent together, the timeout asked for is the shortest there is, and who is told of a failure may try again, but not for long.
+// A login by SASL comes between them.
 // A session of a ClickHouse Keeper cannot be resumed, and so not be closed: do not ask for that.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
@@ -38,6 +39,12 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	lost.mu.Lock()
 	say := connectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
 	lost.mu.Unlock()
+	at := s.At()
+	login, err := s.client.startLogin(ctx, at)
+	if err != nil {
+		return err
+	}
+	var rest []byte
 	xid := int32(1)
 	for _, a := range s.client.cfg.Auth { // servers that insist on an identity take no closeSession without it
 		frame, err := s.encode(nil, a.op())
@@ -45,15 +52,24 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 			return err
 		}
 		binary.BigEndian.PutUint32(frame[4:], uint32(xid))
-		say, xid = append(say, frame...), xid+1
+		rest, xid = append(rest, frame...), xid+1
 	}
-	return s.Aside(ctx, s.At(), closing(say, xid), func(r io.Reader) error {
-		g, err := readGrant(r)
+	if rest = closing(rest, xid); login == nil {
+		say, rest = append(say, rest...), nil
+	}
+	return s.aside(ctx, at, say, func(c io.ReadWriter) error {
+		g, err := readGrant(c)
 		if err != nil || g.id == 0 { // it has expired
 			return err
 		}
+		if login != nil {
+			if err := login.run(c); err != nil {
+				return fmt.Errorf("it was resumed, and not closed: %w", login.explain(err))
+			}
+			_, _ = c.Write(rest)
+		}
 		for {
-			body, err := readSmall(r)
+			body, err := readSmall(c)
 			if err != nil {
 				return fmt.Errorf("it was resumed, and may not be closed: %w", err)
 			}

@@ -41,7 +41,7 @@ var unnamed = map[int32]struct {
 	jute.CodeNotReadOnly:             {OutcomeDefinite, ErrServer, "it is in read-only mode"},
 	jute.CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
 	jute.CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
-	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, "the servers require SASL, which this library does not speak"},
+	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, `it serves nobody who has not logged in by SASL; set Config.SASL (in a configuration, an auth block "kerberos" or "sasl")`},
 	jute.CodeQuotaExceeded:           {OutcomeDefinite, ErrQuotaExceeded, ""},
 	jute.CodeThrottled:               {OutcomeDefinite, ErrThrottled, ""},
 }

@@ -73,6 +73,7 @@ type Session struct {
 	down     time.Time     // when the last link ended
 	sought   time.Time     // when the next session was first asked for; the client's mu guards it
 	links    int           // number of links so far
+	refusal  error         // why a login was refused; see turnedAway
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
 	slept    time.Duration // the machine's sleep, as last read
@@ -307,6 +308,11 @@ func (s *Session) lost(l *link) {
 func (s *Session) refused(code int32) {
 	if code == jute.CodeSessionExpired {
 		s.lose(errExpired)
+		return
+	}
+	if code == jute.CodeSASLRequired {
+		_, err := answer(code)
+		s.lose(err)
 		return
 	}
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))

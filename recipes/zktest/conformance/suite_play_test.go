@@ -20,7 +20,7 @@ func Run(t *testing.T, dial Dial) {
 		Scripted(t, dial)
 		record(t, pipe(ref)) // so that both have the same past
 	})
-	t.Run("random", func(t *testing.T) { random(t, dial, ref) })
+	t.Run("random", func(t *testing.T) { random(t, dial, pipe(ref)) })
 }
 
 // Random plays randomly generated sequences from three sessions against the
@@ -34,15 +34,15 @@ func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(reference...)
 	defer ref.Close()
-	random(t, dial, ref)
+	random(t, dial, pipe(ref))
 }
 
-func random(t *testing.T, dial Dial, ref *zktest.Server) {
+func random(t *testing.T, dial, reference Dial) {
 	t.Helper()
 	compared, played := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		ops := genSequence(t)
-		n, err := Compare(dial, pipe(ref), ops)
+		n, err := Compare(dial, reference, ops)
 		compared, played = compared+n, played+1
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ const (
 	ensemble = "takes an ensemble whose servers can be stopped one by one"
 	restart  = "takes a restart, at which this server forgets everything"
 	authors  = "runs in its authors' CI only"
-	sasl     = "takes SASL, which this server does not have"
+	sasl     = "starts a server of its own with a JAAS login"
 	reconfig = "kazoo does not know the answer ReconfigDisabled, which ZooKeeper gives too unless it is told otherwise, and hangs"
 )
 

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+const saslStack = `locktree {
+  stack = "shop"
+}
+variable "zk" {}
+variable "root" {}
+variable "me" {}
+variable "password" {
+  sensitive = true
+}
+ensemble "main" {
+  servers = [var.zk]
+  root    = var.root
+  admins  = [principal.old]
+  auth "sasl" {
+    username = var.me
+    password = var.password
+  }
+}
+principal "old" {
+  scheme = "sasl"
+  id     = "old"
+}
+principal "new" {
+  scheme = "sasl"
+  id     = "new"
+}
+acl "mine" {
+  grant {
+    to    = [principal.old]
+    allow = "admin"
+  }
+}
+namespace "pay" {
+  acl = acl.mine
+  mutex "ledger" {}
+}
+`
+
+// saslOffice is a stack on a server that serves nobody who has not logged in, and as whom its commands are run.
+func saslOffice(t *testing.T) (o *office, as func(who string, code int, says string, args ...string)) {
+	server := zktest.Start(t, zktest.WithSASLRequired(), zktest.WithSASL(func(user string) string {
+		return map[string]string{"old": "unsaid, old", "new": "unsaid, new"}[user]
+	}))
+	o = &office{t: t, addr: server.Addr(), server: server, root: "/t", dir: t.TempDir()}
+	o.write("locks.locktree.hcl", saslStack)
+	return o, func(who string, code int, says string, args ...string) {
+		t.Helper()
+		o.env = []string{"LOCKTREE_VAR_me=" + who, "LOCKTREE_VAR_password=unsaid, " + who}
+		text := o.must(code, nobodyIs, args...)
+		require.Contains(t, text, says, "%s %v", who, args)
+		require.NotContains(t, text, "unsaid")
+	}
+}
+
+// While an administrator is replaced both are admitted, and nobody is locked out at any moment.
+func TestAPrincipalOfSASLIsReplaced(t *testing.T) {
+	o, as := saslOffice(t)
+	as("old", exitOK, "Apply complete!", "apply", "-auto-approve")
+	as("old", exitOK, "identity: we are sasl:old, an administrator of this stack", "doctor")
+	as("new", exitError, "The servers see this connection as sasl:new", "plan")
+	o.edit("locks.locktree.hcl", "[principal.old]", "[principal.old, principal.new]")
+	as("old", exitOK, "Apply complete!", "apply", "-auto-approve")
+	for _, who := range []string{"old", "new"} {
+		as(who, exitOK, "No changes.", "plan", "-detailed-exitcode")
+	}
+	o.edit("locks.locktree.hcl", "[principal.old, principal.new]", "[principal.new]")
+	as("new", exitOK, "Apply complete!", "apply", "-auto-approve")
+	as("new", exitOK, "No changes.", "plan", "-detailed-exitcode")
+	as("old", exitError, "The servers see this connection as sasl:old", "plan")
+	as("new", exitOK, "Destroy complete!", "destroy", "-auto-approve")
+}
+
+// A list that would lock us out is refused before anything is written, and a name that is ours in part is pointed out.
+func TestAPrincipalOfSASLIsNotLockedOut(t *testing.T) {
+	o, as := saslOffice(t)
+	as("new", exitError, "we are sasl:new, and the administrators declared in the ensemble block are sasl:old", "apply", "-auto-approve")
+	o.edit("locks.locktree.hcl", "  admins  = [principal.old]\n", "")
+	as("new", exitError, "Apply would lock itself out", "apply", "-auto-approve")
+	as("new", exitError, "Apply would lock itself out", "plan")
+	_, there := o.server.Get("/t")
+	require.False(t, there, "nothing was written")
+	as("nobody", exitError, "SASL login: authentication refused (code -124); check the password of nobody", "plan")
+	as("nobody", exitError, "check the password of nobody", "doctor")
+}
+
+// What Kerberos lacks is a diagnostic of the ensemble, before anything is sent.
+func TestKerberosThatCannotBeginNamesTheFileAndTheNextStep(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\ndefault_realm = HOME\n"), 0o600))
+	o := &office{t: t, addr: "127.0.0.1:1", root: "/t", dir: dir, env: []string{"KRB5_CONFIG=" + conf, "KRB5CCNAME=KEYRING:persistent:0", "LOCKTREE_VAR_me=x", "LOCKTREE_VAR_password=x"}}
+	for block, says := range map[string]string{
+		"auth \"kerberos\" {\n    principal = \"ci\"\n    keytab = \"ci.keytab\"\n  }": "Cannot read the keytab: open " + dir + "/ci.keytab",
+		"auth \"kerberos\" {}":                                "kinit -c FILE:",
+		"auth \"kerberos\" {\n    ccache = \"/nowhere\"\n  }": `run "kinit -c FILE:/nowhere"`,
+	} {
+		o.write("locks.locktree.hcl", saslStack)
+		o.edit("locks.locktree.hcl", "auth \"sasl\" {\n    username = var.me\n    password = var.password\n  }", block)
+		text := o.must(exitError, nobodyIs, "plan")
+		require.Contains(t, text, "Error: Cannot log in with Kerberos")
+		require.Contains(t, text, says)
+	}
+}

@@ -1,0 +1,265 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/x509/pkix"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/kdc"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// wayIn is one way to be somebody to Apache ZooKeeper.
+type wayIn struct {
+	column string
+	addr   string
+	block  string // in the ensemble
+	scheme string // of the principal that this makes
+	id     string
+}
+
+// saslOnly is what a server is told that serves nobody who has not logged in by SASL.
+var saslOnly = map[string]string{
+	"zookeeper.sessionRequireClientSASLAuth": "true",
+	"zookeeper.authProvider.sasl":            "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+}
+
+// waysIn starts the servers: one with TLS and digests, and one for each mechanism of SASL, which insists on it.
+func waysIn(t *testing.T) []wayIn {
+	a := newAuthority(t)
+	a.server()
+	a.client("ci", pkix.Name{CommonName: "ci"})
+	port := realzk.FreePorts(t, 1)[0]
+	open := realzk.Start(t, realzk.Options{Config: map[string]string{
+		"secureClientPort": fmt.Sprint(port), "secureClientPortAddress": "127.0.0.1",
+		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"authProvider.x509":     "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.keyStore.location": a.path("server.both.pem"), "ssl.trustStore.location": a.path("ca.pem"), "ssl.clientAuth": "need",
+	}})
+	insisting := func(jaas map[string]string) *realzk.Server {
+		maps.Copy(jaas, saslOnly)
+		return realzk.Start(t, realzk.Options{Properties: jaas})
+	}
+	jaas := filepath.Join(t.TempDir(), "digest.jaas")
+	require.NoError(t, os.WriteFile(jaas, []byte("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required user_ci=\"pass word\";\n};\n"), 0o600))
+	digest := insisting(map[string]string{"java.security.auth.login.config": jaas})
+	k := kdc.Start(t, kdc.Options{})
+	k.Add("zookeeper/localhost", "ci")
+	tickets := insisting(k.JAAS("Server", k.Keytab("server.keytab", "zookeeper/localhost"), "zookeeper/localhost"))
+	keytab := k.Keytab("ci.keytab", "ci")
+	cache := k.Kinit("tickets", keytab, "ci")
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("pass word\n"), 0o600))
+	kerberos := func(from string) string {
+		return fmt.Sprintf("auth \"kerberos\" {\n    %s\n    krb5_conf        = %q\n    server_principal = \"zookeeper/localhost\"\n  }", from, k.Conf)
+	}
+	return []wayIn{
+		{"digest", open.Addr, "auth \"digest\" {\n    username = \"ci\"\n    password = var.password\n  }", "digest", `${digest("ci", var.password)}`},
+		{"TLS certificate", fmt.Sprintf("localhost:%d", port), fmt.Sprintf("tls {\n    ca_file   = %q\n    cert_file = %q\n    key_file  = %q\n  }", a.path("ca.pem"), a.path("ci.pem"), a.path("ci.key")), "x509", "CN=ci"},
+		{"SASL DIGEST-MD5", digest.Addr, fmt.Sprintf("auth \"sasl\" {\n    username      = \"ci\"\n    password_file = %q\n  }", password), "sasl", "ci"},
+		{"Kerberos, keytab", tickets.Addr, kerberos(fmt.Sprintf("principal        = \"ci\"\n    keytab           = %q", keytab)), "sasl", "ci@" + kdc.Realm},
+		{"Kerberos, kinit", tickets.Addr, kerberos(fmt.Sprintf("ccache           = %q", "FILE:"+cache)), "sasl", "ci@" + kdc.Realm},
+	}
+}
+
+const waysStack = `locktree {
+  stack = "shop"
+}
+variable "password" {
+  sensitive = true
+  default   = "pass word"
+}
+ensemble "main" {
+  servers         = [%[1]q]
+  root            = "/ways%[5]d"
+  connect_timeout = "60s"
+  admins          = [principal.me]
+  %[2]s
+}
+principal "me" {
+  scheme = %[3]q
+  id     = "%[4]s"
+}
+acl "mine" {
+  grant {
+    to    = [principal.me]
+    allow = "admin"
+  }
+}
+namespace "pay" {
+  acl = acl.mine
+  mutex "m" {}
+  rwlock "rw" {}
+  semaphore "s" {
+    permits = 3
+  }
+  election "e" {}
+}
+output "path" {
+  value = namespace.pay.mutex.m.path
+}
+`
+
+// wayCommands are run in this order. What is said is asked for, so that nothing passes for having worked.
+var wayCommands = []struct{ command, says string }{
+	{"validate", "Success!"},
+	{"plan -out=p", "5 to add"},
+	{"apply p", "Apply complete!"},
+	{"plan -detailed-exitcode", "No changes."},
+	{"show", "namespace.pay.semaphore.s"},
+	{"status", "4 locks, 0 held"},
+	{"status -json", `"/ways`},
+	{"output path", "/pay/m"},
+	{"state list", "namespace.pay.election.e"},
+	{"top -n=1", "4 locks"},
+	{"doctor", "identity"},
+	{"exec namespace.pay.mutex.m -- echo ran", "ran"},
+	{"exec -mode=read namespace.pay.rwlock.rw -- echo ran", "ran"},
+	{"exec -mode=write namespace.pay.rwlock.rw -- echo ran", "ran"},
+	{"exec -permits=2 namespace.pay.semaphore.s -- echo ran", "ran"},
+	{"exec namespace.pay.election.e -- echo ran", "ran"},
+	{"import -from=$ROOT/pay", "mutex"},
+	{"serve", "locktree_up"},
+	{"plan -destroy", "5 to destroy"},
+}
+
+// wayRecipes are taken by two clients of the ensemble, one after the other.
+var wayRecipes = []struct {
+	name string
+	take func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error)
+}{
+	{"Mutex", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
+		return c.Mutex(root + "/pay/m").Lock
+	}},
+	{"RWMutex.Lock", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
+		return c.RWMutex(root + "/pay/rw").Lock
+	}},
+	{"Semaphore, all permits", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
+		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore(root+"/pay/s").Acquire(ctx, 3) }
+	}},
+	{"Election", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
+		return c.Election(root + "/pay/e").Campaign
+	}},
+	{"MultiLock of three", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
+		return c.MultiLock(c.Mutex(root+"/pay/m"), c.RWMutex(root+"/pay/rw").Reader(), c.Election(root+"/pay/e")).Lock
+	}},
+}
+
+// waysPage is where the table stands.
+const waysPage = "../../docs/authentication.md"
+
+// Every command and every recipe, by each way in, on Apache ZooKeeper; with SASL on servers that serve nobody else. The table of the
+// page is what was run.
+func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
+	t.Parallel()
+	ways := waysIn(t)
+	cells := map[string][]string{}
+	for i, w := range ways {
+		t.Run(w.column, func(t *testing.T) {
+			dir, root := t.TempDir(), fmt.Sprintf("/ways%d", i)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), fmt.Appendf(nil, waysStack, w.addr, w.block, w.scheme, w.id, i), 0o600))
+			for _, c := range wayCommands {
+				served := c.command
+				if served == "serve" {
+					s := startServe(t, dir, nil)
+					s.until("/metrics", "locktree_up")
+					s.stop()
+				} else {
+					var out, errs paper
+					code := run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", root))...), nil, strings.NewReader(""), &out, &errs)
+					require.Equal(t, exitOK, code, "%s: %s%s", c.command, out.String(), errs.String())
+					require.Contains(t, out.String(), c.says, c.command)
+					require.NotContains(t, out.String()+errs.String(), "pass word", c.command)
+				}
+				cells["`"+strings.ReplaceAll(c.command, "$ROOT", "/locks")+"`"] = append(cells["`"+strings.ReplaceAll(c.command, "$ROOT", "/locks")+"`"], "yes")
+			}
+			cfg, diags := config.Load(dir, config.Options{Version: "0.1.0"})
+			require.False(t, diags.HasErrors(), "%s", diags)
+			for _, r := range wayRecipes {
+				handedOver(t, cfg.Ensembles[0], r.take, root)
+				cells["recipe: "+r.name] = append(cells["recipe: "+r.name], "yes")
+			}
+			var out, errs paper
+			require.Equal(t, exitOK, run(t.Context(), []string{"-chdir=" + dir, "destroy", "-auto-approve"}, nil, strings.NewReader(""), &out, &errs), errs.String())
+			cells["`destroy -auto-approve`"] = append(cells["`destroy -auto-approve`"], "yes")
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	var table strings.Builder
+	table.WriteString("| |")
+	for _, w := range ways {
+		table.WriteString(" " + w.column + " |")
+	}
+	table.WriteString("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
+	row := func(name string) {
+		fmt.Fprintf(&table, "| %s | %s |\n", name, strings.Join(cells[name], " | "))
+	}
+	for _, c := range wayCommands {
+		row("`" + strings.ReplaceAll(c.command, "$ROOT", "/locks") + "`")
+	}
+	row("`destroy -auto-approve`")
+	for _, r := range wayRecipes {
+		row("recipe: " + r.name)
+	}
+	page, err := os.ReadFile(waysPage)
+	require.NoError(t, err)
+	const begin, end = "<!-- begin ways -->\n", "<!-- end ways -->"
+	head, rest, ok := strings.Cut(string(page), begin)
+	require.True(t, ok)
+	_, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	fresh := head + begin + table.String() + end + tail
+	if os.Getenv("UPDATE_WAYS") != "" {
+		require.NoError(t, os.WriteFile(waysPage, []byte(fresh), 0o644))
+		return
+	}
+	require.Equal(t, fresh, string(page), "UPDATE_WAYS=1 writes the table anew")
+}
+
+// handedOver has two clients take a lock one after the other: the second waits until the first gives it back.
+func handedOver(t *testing.T, e *config.Ensemble, take func(*recipes.Client, string) func(context.Context) (*recipes.Lease, error), root string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var clients [2]*recipes.Client
+	for i := range clients {
+		c, err := e.Dial(ctx, recipes.Config{})
+		require.NoError(t, err)
+		defer c.Close()
+		clients[i] = c
+	}
+	first, err := take(clients[0], root)(ctx)
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		second, err := take(clients[1], root)(ctx)
+		if err == nil {
+			if second.Token() <= first.Token() {
+				err = fmt.Errorf("token %d after %d", second.Token(), first.Token())
+			}
+			_ = second.Unlock(ctx)
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		t.Fatalf("granted while it was held: %v", err)
+	case <-time.After(100 * time.Millisecond): // nothing must happen
+	}
+	require.NoError(t, first.Unlock(ctx))
+	require.NoError(t, <-got)
+}

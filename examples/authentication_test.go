@@ -1,0 +1,43 @@
+//go:build linux
+
+package examples_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// The quick start is typed as it stands in the page, into a shell in an empty directory. Behind what is typed stands what it
+// shows: ... is any text, alone on a line any lines.
+func TestTheQuickStartWithKerberos(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/authentication.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(page), "\n## Quick start with Kerberos\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)```(sh|text)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(blocks), 6)
+	ports := realzk.FreePorts(t, 2)
+	sh := newShell(t, t.TempDir(), append(os.Environ(), fmt.Sprintf("KDC_PORT=%d", ports[0]), fmt.Sprintf("ZK_PORT=%d", ports[1])))
+	out := ""
+	for _, b := range blocks {
+		if b[1] == "text" {
+			pattern := regexp.QuoteMeta(b[2])
+			pattern = strings.ReplaceAll(pattern, "\\.\\.\\.\n", "(?:.*\n)*?")
+			pattern = strings.ReplaceAll(pattern, `\.\.\.`, ".*")
+			require.Regexp(t, "^"+pattern+"$", strings.TrimRight(out, "\n")+"\n")
+			continue
+		}
+		var code int
+		out, code = sh.run(strings.TrimSuffix(b[2], "\n"))
+		require.Zero(t, code, "%s\n%s", b[2], out)
+	}
+}

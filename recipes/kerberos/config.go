@@ -1,0 +1,124 @@
+package kerberos
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// Config says who logs in and how the servers are named there. The zero value uses the tickets that kinit got.
+type Config struct {
+	// Principal is who logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". Without a realm it is in
+	// krb5.conf's default_realm. A Keytab needs it; of a cache, "" is whoever the tickets are for.
+	Principal string
+	// Keytab is the file with the principal's keys. Without one, the tickets of CCache are used.
+	Keytab string
+	// CCache is a file with tickets, as "/path" or "FILE:/path"; "" = the environment variable KRB5CCNAME, or /tmp/krb5cc_UID.
+	CCache string
+	// Krb5Conf is the configuration of Kerberos; "" = the environment variable KRB5_CONFIG, or /etc/krb5.conf.
+	Krb5Conf string
+
+	// ServerPrincipal is the principal of all servers (zookeeper.server.principal), without a realm in ServerRealm. "" = Service,
+	// a slash, and the server's host.
+	ServerPrincipal string
+	// Service is the first part of the servers' principals (zookeeper.sasl.client.username); "" = "zookeeper".
+	Service string
+	// ServerRealm is the servers' realm (zookeeper.server.realm); "" = the client's own.
+	ServerRealm string
+	// AsConfigured takes the servers' hosts as they are in recipes.Config.Servers
+	// (zookeeper.sasl.client.canonicalize.hostname=false). Otherwise, as in ZooKeeper, the host is the name that the address has in
+	// DNS, if that name has the address in turn.
+	AsConfigured bool
+
+	// RemoveHost and RemoveRealm say that the servers do, before they compare a name with access lists
+	// (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
+	RemoveHost, RemoveRealm bool
+
+	// Logger is told of tickets that cannot be renewed while the present ones still serve; nil = nobody.
+	Logger *slog.Logger
+}
+
+// Login is a [recipes.SASL]. Clients may share it, and many goroutines. It needs no closing: what renews its tickets goes with it.
+type Login struct {
+	cfg Config
+	log *slog.Logger
+
+	mu      sync.Mutex
+	flights map[spn]*flight // under way
+	turn    sync.Mutex      // one talks to the KDC at a time; tickets are its own
+	tickets tickets
+	name    principal // who logs in; of a cache, who was in it last
+	timer   *time.Timer
+
+	lookupAddr func(ctx context.Context, ip string) ([]string, error)
+	lookupHost func(ctx context.Context, host string) ([]string, error)
+}
+
+var _ recipes.SASL = (*Login)(nil)
+
+// New reads the files that cfg names, and does not talk to anybody. An error says which of them is wrong, and what to do.
+func New(cfg Config) (*Login, error) {
+	l := &Login{
+		cfg: cfg, log: cfg.Logger, flights: map[spn]*flight{},
+		lookupAddr: net.DefaultResolver.LookupAddr, lookupHost: net.DefaultResolver.LookupHost,
+	}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Service == "" {
+		l.cfg.Service = "zookeeper"
+	}
+	switch {
+	case cfg.Keytab != "" && cfg.CCache != "":
+		return nil, fmt.Errorf("kerberos: a keytab and a credential cache are given; use one of them")
+	case cfg.Keytab != "" && cfg.Principal == "":
+		return nil, fmt.Errorf("kerberos: a keytab holds keys of several principals: say which one logs in; \"klist -k %s\" lists them", cfg.Keytab)
+	case cfg.ServerPrincipal != "" && cfg.Service != "":
+		return nil, fmt.Errorf("kerberos: the servers' principal and their service are given; use one of them")
+	}
+	files, err := l.read()
+	if err != nil {
+		return nil, fmt.Errorf("kerberos: %w", err)
+	}
+	l.tickets.files, l.name = files, files.client
+	return l, nil
+}
+
+// Identity is the name by which the servers know the principal, as they write it into access lists: the principal, without its host
+// if they remove that (Config.RemoveHost), and without its realm if they remove that. Rules that servers have in auth_to_local are
+// not known here.
+func (l *Login) Identity() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.name.local(l.cfg.RemoveHost, l.cfg.RemoveRealm)
+}
+
+// Principal is who logs in.
+func (l *Login) Principal() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.name.String()
+}
+
+// Start obtains a ticket for the server, if the one at hand does not serve any more.
+func (l *Login) Start(ctx context.Context, server, address string) (recipes.SASLExchange, error) {
+	to, err := l.server(ctx, server, address)
+	if err != nil {
+		return recipes.SASLExchange{}, err
+	}
+	t, err := l.ticket(ctx, to)
+	if err != nil {
+		return recipes.SASLExchange{}, err
+	}
+	x, err := newExchange(t)
+	if err != nil {
+		return recipes.SASLExchange{}, err
+	}
+	return recipes.SASLExchange{Next: x.step, Refused: fmt.Sprintf(
+		"it did not accept the ticket of %s for %s: its keytab may lack that key or have an older one (kvno), its clock may differ, or it does not log in with Kerberos. Its log says which", t.client, to)}, nil
+}

@@ -1,0 +1,198 @@
+package kerberos
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// files are what is in the files, and what they looked like when they were read.
+type files struct {
+	stamp  string
+	conf   *config.Config
+	keytab *keytab.Keytab // nil: tickets come from a cache
+	client principal
+	tgt    *ticket // of a cache
+	cache  string
+}
+
+// paths are the files that are read.
+func (l *Login) paths() (conf []string, cache string) {
+	conf = strings.Split(cmp.Or(l.cfg.Krb5Conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"), ":")
+	return conf, cmp.Or(l.cfg.CCache, os.Getenv("KRB5CCNAME"), fmt.Sprintf("FILE:/tmp/krb5cc_%d", os.Getuid()))
+}
+
+// stamp tells whether a file has changed.
+func (l *Login) stamp() string {
+	conf, cache := l.paths()
+	last := strings.TrimPrefix(cache, "FILE:")
+	if l.cfg.Keytab != "" {
+		last = l.cfg.Keytab
+	}
+	var b strings.Builder
+	for _, name := range append(conf, last) {
+		if info, err := os.Stat(name); err == nil {
+			fmt.Fprintf(&b, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
+}
+
+// read reads the files. Its errors are those of a person.
+func (l *Login) read() (files, error) {
+	f := files{stamp: l.stamp()} // before the files: a change in between is noticed next time
+	paths, cache := l.paths()
+	var err error
+	if f.conf, err = readConf(paths); err != nil {
+		return f, err
+	}
+	realm := f.conf.LibDefaults.DefaultRealm
+	if l.cfg.Principal != "" {
+		if f.client, err = parse(l.cfg.Principal, realm); err != nil {
+			return f, wrong("%v", err)
+		}
+		if f.client.realm == "" {
+			return f, wrong("principal %s has no realm, and %s no default_realm: write it as user@REALM", l.cfg.Principal, paths[0])
+		}
+	}
+	if l.cfg.Keytab != "" {
+		return f, f.readKeytab(l.cfg.Keytab)
+	}
+	return f, f.readCache(cache, l.cfg.Principal != "")
+}
+
+// wrong is an error that only a person can cure.
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", recipes.ErrAuth, fmt.Errorf(format, args...))
+}
+
+func readConf(paths []string) (conf *config.Config, err error) {
+	var text strings.Builder
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, wrong("cannot read the configuration of Kerberos: %v; name it in krb5_conf or KRB5_CONFIG, and make it readable", err)
+		}
+		text.Write(content)
+		text.WriteByte('\n')
+	}
+	failed := guard(func() error {
+		conf, err = config.NewFromString(text.String())
+		return nil
+	})
+	if failed != nil || conf == nil {
+		return nil, wrong("%s is not a configuration of Kerberos that can be read here: %v", strings.Join(paths, ":"), cmp.Or(failed, err))
+	}
+	return conf, nil // a directive that is not supported is an error beside the rest
+}
+
+func (f *files) readKeytab(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return wrong("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
+	}
+	f.keytab = keytab.New()
+	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil { // it quotes the file, keys and all
+		return wrong("%s is not a keytab, or was cut short; export it again with kadmin (ktadd -k %s %s)", path, path, f.client)
+	}
+	// The KDC encrypts with a key of a type that we ask for: ask for those that are there.
+	var types []int32
+	held := map[string]bool{}
+	for _, e := range f.keytab.Entries {
+		name := principal{e.Principal.Components, e.Principal.Realm}.String()
+		held[name] = true
+		if name == f.client.String() {
+			types = append(types, e.Key.KeyType)
+		}
+	}
+	if len(types) == 0 {
+		return wrong("%s has no key of %s, only of %s; name one of those, or export another with kadmin (ktadd -k %s %s)", path, f.client, list(held), path, f.client)
+	}
+	if common := both(f.conf.LibDefaults.DefaultTktEnctypeIDs, types); len(common) > 0 {
+		f.conf.LibDefaults.DefaultTktEnctypeIDs = common
+		f.conf.LibDefaults.PreferredPreauthTypes = []int{int(common[0])} // gokrb5 takes it for a type of key
+	}
+	return nil
+}
+
+func (f *files) readCache(name string, pinned bool) error {
+	kind, path, ok := strings.Cut(name, ":")
+	switch {
+	case !ok:
+		path = name
+	case kind != "FILE":
+		return wrong("tickets are kept in %s, and only caches in files can be read: run \"kinit -c FILE:/tmp/krb5cc_%d\", and set ccache or KRB5CCNAME to that", name, os.Getuid())
+	}
+	f.cache = path
+	kinit := fmt.Sprintf("run \"kinit -c FILE:%s%s\", or name a keytab", path, pad(f.client.String()))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return wrong("no tickets: %v; %s", err, kinit)
+	}
+	whose, cached, err := parseCache(content)
+	if err != nil || len(whose.parts) == 0 {
+		return wrong("%s is not a credential cache, or was cut short: %v; %s", path, err, kinit)
+	}
+	if pinned && whose.String() != f.client.String() {
+		return wrong("the tickets in %s are of %s, not of %s; %s", path, whose, f.client, kinit)
+	}
+	f.client = whose
+	for _, c := range cached {
+		if c.server.String() != "krbtgt/"+whose.realm+"@"+whose.realm {
+			continue
+		}
+		t := &ticket{client: whose, key: c.key, start: latest(c.auth, c.start), end: c.end, renewTill: c.renewTill}
+		if err := guard(func() error { return t.ticket.Unmarshal(c.ticket) }); err != nil {
+			return wrong("the ticket in %s is malformed: %v; %s", path, err, kinit)
+		}
+		f.tgt = t
+	}
+	if f.tgt == nil {
+		return wrong("%s has no ticket-granting ticket; %s", path, kinit)
+	}
+	return nil
+}
+
+// guard runs f, which may panic on bytes that it did not expect.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("malformed: %v", p)
+		}
+	}()
+	return f()
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func pad(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " " + name
+}
+
+// both are the elements of a that are also in b, in the order of a.
+func both(a, b []int32) (out []int32) {
+	for _, x := range a {
+		for _, y := range b {
+			if x == y {
+				out = append(out, x)
+				break
+			}
+		}
+	}
+	return out
+}

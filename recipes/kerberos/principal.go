@@ -1,0 +1,123 @@
+package kerberos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// principal is a name of Kerberos: service/host@REALM, or user@REALM.
+type principal struct {
+	parts []string
+	realm string
+}
+
+func (p principal) String() string {
+	text := strings.Join(p.parts, "/")
+	if p.realm != "" {
+		text += "@" + p.realm
+	}
+	return text
+}
+
+// local is the name by which servers know a client (SaslServerCallbackHandler.handleAuthorizeCallback).
+func (p principal) local(removeHost, removeRealm bool) string {
+	if len(p.parts) == 0 {
+		return ""
+	}
+	name := p.parts[0]
+	if len(p.parts) > 1 && !removeHost {
+		name += "/" + p.parts[1]
+	}
+	if p.realm != "" && !removeRealm {
+		name += "@" + p.realm
+	}
+	return name
+}
+
+// form is what ZooKeeper takes for a principal (KerberosName).
+var form = regexp.MustCompile(`^[^/@\s]+(/[^/@\s]+)?(@[^/@\s]+)?$`)
+
+// parse reads a principal; without a realm it is in the given one.
+func parse(text, realm string) (principal, error) {
+	if !form.MatchString(text) {
+		return principal{}, fmt.Errorf("%q is not a principal such as user@REALM or service/host@REALM", text)
+	}
+	name, of, ok := strings.Cut(text, "@")
+	if !ok {
+		of = realm
+	}
+	return principal{strings.Split(name, "/"), of}, nil
+}
+
+// IsPrincipal reports whether text is a principal such as user, user@REALM or service/host@REALM.
+func IsPrincipal(text string) bool { return form.MatchString(text) }
+
+// NameOf is the Identity of a Login with this configuration, as far as no file has to be read for that; "" if one has to.
+func NameOf(cfg Config) string {
+	p, err := parse(cfg.Principal, "")
+	if err != nil || p.realm == "" {
+		return ""
+	}
+	return p.local(cfg.RemoveHost, cfg.RemoveRealm)
+}
+
+// spn is a server's principal, as text.
+type spn struct{ name, realm string }
+
+func (s spn) String() string { return s.name + "@" + s.realm }
+
+// server is the principal of a server, by ZooKeeper's rules (SaslServerPrincipal, SecurityUtils.createSaslClient).
+func (l *Login) server(ctx context.Context, server, address string) (spn, error) {
+	l.mu.Lock()
+	realm := l.name.realm
+	l.mu.Unlock()
+	if l.cfg.ServerRealm != "" {
+		realm = l.cfg.ServerRealm
+	}
+	if l.cfg.ServerPrincipal != "" {
+		p, err := parse(l.cfg.ServerPrincipal, realm)
+		if err != nil {
+			return spn{}, fmt.Errorf("%w: the servers' principal: %w", recipes.ErrAuth, err)
+		}
+		return spn{strings.Join(p.parts, "/"), p.realm}, nil
+	}
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		host = server
+	}
+	if !l.cfg.AsConfigured {
+		host = l.canonical(ctx, host, address)
+	}
+	return spn{l.cfg.Service + "/" + strings.ToLower(host), realm}, nil
+}
+
+// canonical is the name that an address has in DNS, if that name has the address; otherwise the host as configured.
+func (l *Login) canonical(ctx context.Context, host, address string) string {
+	ip, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return host
+	}
+	if net.ParseIP(ip) == nil { // a Dialer got the name: its address is the resolver's
+		all, err := l.lookupHost(ctx, ip)
+		if err != nil || len(all) == 0 {
+			return host
+		}
+		ip = all[0]
+	}
+	names, err := l.lookupAddr(ctx, ip)
+	if err != nil {
+		return host
+	}
+	for _, name := range names {
+		if back, err := l.lookupHost(ctx, name); err == nil && slices.Contains(back, ip) {
+			return strings.TrimSuffix(name, ".")
+		}
+	}
+	return host
+}

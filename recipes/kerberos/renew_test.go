@@ -1,0 +1,201 @@
+//go:build linux
+
+package kerberos_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kerberos"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/kdc"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// patience bounds every wait for something that must happen; nothing is proven by its passing.
+const patience = 3 * time.Minute
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), "not yet: %s", what)
+	}
+}
+
+// cables are the connections of a client, to be cut.
+type cables struct {
+	mu  sync.Mutex
+	all []net.Conn
+}
+
+func (c *cables) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		c.mu.Lock()
+		c.all = append(c.all, conn)
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (c *cables) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
+	c.all = nil
+}
+
+// asLogin is a client that logs in, and what cuts its connections.
+func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL, change ...func(*recipes.Config)) (*recipes.Client, *cables) {
+	t.Helper()
+	wires := &cables{}
+	cfg := recipes.Config{Servers: []string{server.Addr}, SASL: login, Dialer: wires.dial, SessionTimeout: 10 * time.Second, ConnectTimeout: time.Minute}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := recipes.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, wires
+}
+
+// logins is how often a server has let somebody in.
+func logins(server *realzk.Server, who string) int {
+	return strings.Count(server.Log(), "authenticationID="+who)
+}
+
+// A server checks a ticket when a connection is made, and not again. So each of twenty tickets is presented by a connection that
+// is forced, while locks are taken and one is held all the time.
+func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{Lifetime: 3 * time.Second})
+	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
+	login, err := kerberos.New(enrol(k, "ledger"))
+	require.NoError(t, err)
+	c, wires := asLogin(t, server, login)
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	for _, path := range []string{"/held", "/busy"} {
+		_, err = s.Create(t.Context(), path, nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ledger@" + kdc.Realm}})
+		require.NoError(t, err)
+	}
+	held, err := c.Mutex("/held", recipes.WithParams(&kind.MutexParams{})).Lock(t.Context())
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	var cycles, lost atomic.Int64
+	for range 4 {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				l, err := c.Mutex("/busy", recipes.WithParams(&kind.MutexParams{})).Lock(ctx)
+				if err != nil {
+					continue // the connection was cut; what matters is what was granted
+				}
+				if l.Context().Err() != nil {
+					lost.Add(1)
+				}
+				_ = l.Unlock(context.WithoutCancel(ctx))
+				cycles.Add(1)
+			}
+		})
+	}
+	presented := map[time.Time]bool{}
+	last := login.Ends()[0]
+	presented[last] = true
+	for len(presented) <= 20 {
+		eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(last) })
+		before, done := logins(server, "ledger@"), cycles.Load()
+		last = login.Ends()[0]
+		wires.cut()
+		eventually(t, "a login with it", func() bool { return logins(server, "ledger@") > before })
+		eventually(t, "work", func() bool { return cycles.Load() > done })
+		presented[last] = true
+	}
+	require.NoError(t, context.Cause(held.Context()), "no lease was lost")
+	require.Zero(t, lost.Load())
+	stop()
+	workers.Wait()
+	require.NoError(t, held.Unlock(t.Context()))
+	now, err := c.Session(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, s.ID(), now.ID(), "in one session")
+	t.Logf("%d tickets, %d logins, %d locks", len(presented), logins(server, "ledger@"), cycles.Load())
+}
+
+// Tickets are renewed ahead, so a connection that breaks while no KDC answers finds one.
+func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{Lifetime: 20 * time.Second})
+	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
+	login, err := kerberos.New(enrol(k, "ledger"))
+	require.NoError(t, err)
+	c, wires := asLogin(t, server, login)
+	first := login.Ends()[0]
+	eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(first) })
+	k.Stop()
+	wires.cut()
+	eventually(t, "a login", func() bool { return logins(server, "ledger@") == 2 })
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	_, err = s.Exists(t.Context(), "/")
+	require.NoError(t, err)
+}
+
+// A key that is replaced at the KDC and in the file serves from the next connection on, and the old one until then.
+func TestAKeytabIsReadAgain(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{})
+	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
+	login, err := kerberos.New(enrol(k, "ledger"))
+	require.NoError(t, err)
+	c, wires := asLogin(t, server, login)
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	before := login.Ends()[0]
+	k.Rekey("ledger")
+	wires.cut()
+	eventually(t, "a login with the ticket at hand", func() bool { return logins(server, "ledger@") == 2 })
+	time.Sleep(1100 * time.Millisecond) // the times in tickets are whole seconds
+	k.Keytab("ledger.keytab", "ledger")
+	wires.cut()
+	eventually(t, "a login with another", func() bool { return logins(server, "ledger@") == 3 })
+	require.True(t, login.Ends()[0].After(before), "it was got with the new key")
+	_, err = s.Exists(t.Context(), "/")
+	require.NoError(t, err)
+}
+
+func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
+	t.Parallel()
+	k := kdc.Start(t, kdc.Options{Lifetime: 4 * time.Second})
+	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
+	enrol(k, "ann")
+	enrol(k, "bob")
+	cache := k.Kinit("tickets", k.Dir+"/ann.keytab", "ann", "-r", "1h", "-l", "4s")
+	login, err := kerberos.New(kerberos.Config{CCache: "FILE:" + cache, Krb5Conf: k.Conf, ServerPrincipal: "zookeeper/localhost"})
+	require.NoError(t, err)
+	require.Equal(t, "ann@"+kdc.Realm, login.Identity())
+	c, wires := asLogin(t, server, login)
+	first := login.Ends()[0]
+	eventually(t, "tickets beyond those of kinit", func() bool { return login.Ends()[0].After(first.Add(4 * time.Second)) })
+	wires.cut()
+	eventually(t, "a login with one", func() bool { return logins(server, "ann@") == 2 })
+	// Whoever runs kinit for somebody else makes the next connection theirs.
+	k.Kinit("tickets", k.Dir+"/bob.keytab", "bob")
+	wires.cut()
+	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") == 1 })
+	require.Equal(t, "bob@"+kdc.Realm, login.Identity())
+	require.Contains(t, c.Identities(), kind.ACL{Scheme: "sasl", ID: "bob@" + kdc.Realm})
+}
