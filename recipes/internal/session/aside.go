@@ -30,12 +30,12 @@ func (s *Session) At() Server { return s.hosts.current() }
 
 // Aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
 func (s *Session) Aside(ctx context.Context, t Server, say []byte, hear func(io.Reader) error) error {
-	conn, shown, err := s.open(ctx, t)
+	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		return err
 	}
 	defer hangUp(conn)
-	if err = ownFault(shown, talk(ctx, conn, say, hear)); err != nil {
+	if err = ownFault(ours, talk(ctx, conn, say, hear)); err != nil {
 		s.log.write(slog.LevelDebug, "check", "server", t.Name, "cause", err)
 	}
 	return err

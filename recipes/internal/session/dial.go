@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -25,8 +24,12 @@ func (s *Session) stayConnected() {
 		if l := s.connect(t, pass); l != nil {
 			began := time.Now()
 			l.serve()
-			if time.Since(began) >= settled {
-				s.hosts.restart()
+			if time.Since(began) < settled {
+				continue
+			}
+			s.hosts.restart()
+			if !s.wait(s.client.jitter(s.respite())) {
+				return
 			}
 		}
 	}
@@ -41,23 +44,23 @@ func (s *Session) connect(t Server, pass int) *link {
 	ctx, cancel := context.WithTimeout(s.live, s.budget(pass))
 	defer cancel()
 	s.hosts.trying(t, "still connecting")
-	conn, shown, err := s.open(ctx, t)
+	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		s.blame(t, explain(err))
 		return nil
 	}
 	s.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
-	l, err := s.handshake(ctx, conn, t)
+	l, err := s.handshake(ctx, conn, t, ours)
 	if err != nil {
 		hangUp(conn)
-		s.blame(t, explainSilence(ownFault(shown, err)))
+		s.blame(t, explainSilence(ownFault(ours, err)))
 		return nil
 	}
 	return l
 }
 
 // handshake asks a server for the session: a new one at first, then always the same.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server) (*link, error) {
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, ours shown) (*link, error) {
 	s.mu.Lock()
 	say := connectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
@@ -71,6 +74,7 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server) (*link
 		return nil, err
 	}
 	l := newLink(s, conn, t, asked, time.Duration(answer.timeout)*time.Millisecond)
+	l.shown = ours
 	return l, s.granted(answer, l)
 }
 
@@ -108,10 +112,15 @@ func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most, _ := s.hurry(); most > 0 {
 		most = min(s.Timeout()/32<<min(pass-1, 6), most)
-		d = most/2 + rand.N(most/2+1)
+		d = most/2 + s.client.jitter(most/2)
 	} else {
-		d = time.Second + rand.N(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6)+1)
+		d = time.Second + s.client.jitter(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6))
 	}
+	return s.wait(d)
+}
+
+// wait waits for d. It returns false when the session ends meanwhile.
+func (s *Session) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -208,7 +217,7 @@ func explainSilence(err error) string {
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
+		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum, or at a limit of connections?)"
 	}
 	return explain(err)
 }

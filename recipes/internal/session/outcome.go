@@ -41,7 +41,7 @@ var unnamed = map[int32]struct {
 	jute.CodeNotReadOnly:             {OutcomeDefinite, ErrServer, "it is in read-only mode"},
 	jute.CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
 	jute.CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
-	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, "the servers require SASL, which this library does not speak"},
+	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, "the servers admit only connections with an identity of certain schemes, and ours has none of them (sessionRequireClientSASLAuth, enforce.auth.schemes)"},
 	jute.CodeQuotaExceeded:           {OutcomeDefinite, ErrQuotaExceeded, ""},
 	jute.CodeThrottled:               {OutcomeDefinite, ErrThrottled, ""},
 }

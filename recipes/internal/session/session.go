@@ -304,6 +304,11 @@ func (s *Session) refused(code int32) {
 		s.lose(errExpired)
 		return
 	}
+	if code == jute.CodeSASLRequired {
+		_, err := answer(code)
+		s.lose(fmt.Errorf("%w; connected as %s", err, s.Whoami()))
+		return
+	}
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))
 }
 
