@@ -11,6 +11,7 @@ import (
 type change struct {
 	path string
 	typ  int32
+	zxid int64
 	acl  []ACL    // of the node at path: clients that cannot read it get no event
 	ends *session // instead of a node's change: the end of a session, for a server that lags
 }
@@ -61,7 +62,7 @@ func (t *txn) commit() {
 // changed notes a trigger together with the node's ACL, which decides who gets the
 // event: when the watches fire, a deleted node no longer has one.
 func (t *txn) changed(path string, typ int32, n *node) {
-	t.changes = append(t.changes, change{path: path, typ: typ, acl: n.acl})
+	t.changes = append(t.changes, change{path: path, typ: typ, zxid: t.zxid, acl: n.acl})
 }
 
 // write applies one write operation. The Stat is that of the node after it.
