@@ -62,15 +62,16 @@ type Plan struct {
 
 // prior is what the transactions need of the record that was read.
 type prior struct {
-	Key     string                     // of the sums, "" if the stack has none yet
-	Record  Stamp                      // as it was read
-	Tallies []tally                    // of what was read, see Lists
-	Noted   kind.List                  // who may use the stack, by the record
-	Leaving kind.List                  // see frame.leaving
-	Parts   []FormerPart               // of the record, to be deleted
-	Lost    bool                       // the record is damaged, or gone although there are nodes of the stack
-	Away    []string                   // what the record names and cannot be understood, to be kept
-	Extra   map[string]json.RawMessage // unknown fields of the record, to be kept
+	Key      string                     // of the sums, "" if the stack has none yet
+	Record   Stamp                      // as it was read
+	Tallies  []tally                    // of what was read, see Lists
+	Noted    kind.List                  // who may use the stack, by the record
+	Leaving  kind.List                  // see frame.leaving
+	Parts    []FormerPart               // of the record, to be deleted
+	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
+	Unmarked bool                       // see Plan.Unmarked
+	Away     []string                   // what the record names and cannot be understood, to be kept
+	Extra    map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.
