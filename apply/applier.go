@@ -73,6 +73,9 @@ func (r *Run) lockFirst() error {
 		return err
 	}
 	s, err := r.client.Session(r.ctx)
+	if err == nil {
+		err = Recognize(r.ctx, s, r.desired.Root, r.desired.EnsembleID)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // Checkup is what [CheckUp] found.
 type Checkup struct {
-	Locks   []inspect.Condition // what is not, or may not be, as it should be; and who we are, if the stack declares who may use it
+	Locks   []inspect.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
 	Checked int                 // the number of locks checked
 	Cut     bool                // there are more
 }
@@ -27,9 +27,30 @@ type Checkup struct {
 // that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
 // as one of them. It writes nothing. most bounds how many locks it checks one by one.
 func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
-	if declared.Intent.Access != nil {
-		return checkDeclared(ctx, c, declared)
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
 	}
+	if err := Recognize(ctx, s, declared.Root, declared.EnsembleID); err != nil {
+		return nil, err
+	}
+	id, err := checkID(ctx, s, declared)
+	if err != nil {
+		return nil, err
+	}
+	check := checkOpen
+	if declared.Intent.Access != nil {
+		check = checkDeclared
+	}
+	out, err := check(ctx, c, declared, most)
+	if err == nil {
+		out.Locks = append(id, out.Locks...)
+	}
+	return out, err
+}
+
+// checkOpen checks a stack that does not declare who may use it.
+func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
 	var paths []string
 	for _, n := range declared.Nodes {
 		if !n.Kind().Container {
@@ -80,7 +101,7 @@ func (k *Checkup) mayVanish(path string, p *kind.Payload) {
 
 // checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
 // everywhere.
-func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) (*Checkup, error) {
+func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Checkup, error) {
 	who, admin := standing(c, declared.Intent.Access)
 	out := &Checkup{Locks: []inspect.Condition{who}}
 	if who.Verdict == inspect.VerdictFails {

@@ -26,7 +26,12 @@ const readTries = 5
 //
 // Edits by hand during the read may or may not be seen; the apply verifies again what
 // a plan relied on.
+//
+// If desired pins the id of the ensemble, an ensemble with another one is a [*WrongEnsembleError], and nothing else is read.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	if err := Recognize(ctx, s, desired.Root, desired.EnsembleID); err != nil {
+		return nil, err
+	}
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
 		// A follower may not have seen yet what the last apply committed, which would look as if

@@ -153,6 +153,9 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		r.s = r.held.s
 		err = r.verify(ctx)
 	}
+	if err == nil {
+		r.identify(ctx)
+	}
 	return &locked{job: r, lease: r.held.lease}, err
 }
 

@@ -34,7 +34,10 @@ func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl, conten
 		var ops []any
 		for _, path := range missing {
 			r := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
-			if path == plan.LockPath(p.Root, p.Stack) {
+			switch path {
+			case plan.ScaffoldPath(p.Root):
+				r.Data = plan.MarkOf(newID() + newID())
+			case plan.LockPath(p.Root, p.Stack):
 				if r.Data, err = plan.LockPayload(p.Stack, contenders); err != nil {
 					return nil, err
 				}

@@ -93,7 +93,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 		}
 	}
 	for _, on := range out {
-		on.Tree.Intent.Access = on.access
+		on.Tree.Intent.Access, on.Tree.EnsembleID = on.access, on.id
 	}
 	for _, on := range out {
 		for _, other := range out {

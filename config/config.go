@@ -56,7 +56,9 @@ type Config struct {
 // Ensemble is one ZooKeeper ensemble and what is declared on it.
 type Ensemble struct {
 	Name    string
-	Servers []string // "host:port"
+	Servers []string // "host:port", or "dns-srv://name"
+	// AuthName is presented with the scheme ensemble; "" when not declared.
+	AuthName string
 	// Root is the absolute path every declared node is below; "/" by default.
 	Root string
 	// SessionTimeout and ConnectTimeout are zero when not declared.
@@ -71,6 +73,7 @@ type Ensemble struct {
 	DeclRange hcl.Range
 
 	access *plan.Access // nil when the block says neither admins nor readers
+	id     string       // the one that is pinned, for the tree
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

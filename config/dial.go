@@ -40,6 +40,9 @@ func (e *Ensemble) ClientConfig(with recipes.Config) (recipes.Config, error) {
 	if len(e.Auth) > 0 {
 		with.Auth = e.Auth
 	}
+	if e.AuthName != "" {
+		with.Auth = append([]recipes.Auth{{Scheme: "ensemble", Credentials: recipes.Secret(e.AuthName)}}, with.Auth...)
+	}
 	var err error
 	if with.SASL, err = e.sasl(with); err != nil || e.TLS == nil {
 		return with, err

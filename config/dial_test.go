@@ -74,3 +74,30 @@ func TestAClientIsConfiguredByTheEnsembleFirst(t *testing.T) {
 	_, err = (&config.Ensemble{Name: "main"}).ClientConfig(recipes.Config{})
 	require.ErrorContains(t, err, "ZOOKEEPER_SERVERS")
 }
+
+// Which ensemble it is, and what leads to it.
+func TestAnEnsembleSaysWhichItIs(t *testing.T) {
+	load := func(args string) (*config.Ensemble, hcl.Diagnostics) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree { stack = \"s\" }\nensemble \"main\" {\n"+args+"\n}\n"), 0o600))
+		c, diags := config.Load(dir, config.Options{})
+		if diags.HasErrors() {
+			return nil, diags
+		}
+		return c.Ensembles[0], nil
+	}
+	const id = "0123456789abcdef0123456789abcdef"
+	e, diags := load("servers = [\"dns-srv://_zookeeper._tcp.example.com\", \"[::1]:2181\"]\nid = \"" + id + "\"\nauth_name = \"prod\"")
+	require.Empty(t, diags)
+	require.Equal(t, id, e.Tree.EnsembleID)
+	cfg, err := e.ClientConfig(recipes.Config{Auth: []recipes.Auth{{Scheme: "digest", Credentials: "a:b"}}})
+	require.NoError(t, err)
+	require.Equal(t, []recipes.Auth{{Scheme: "ensemble", Credentials: "prod"}, {Scheme: "digest", Credentials: "a:b"}}, cfg.Auth)
+
+	_, diags = load(`id = "prod"`)
+	require.ErrorContains(t, diags, "32 hexadecimal digits")
+	for _, server := range []string{"dns-srv://", "dns-srv://a:1", "dns-srv://a/b"} {
+		_, diags = load(`servers = ["` + server + `"]`)
+		require.ErrorContains(t, diags, "dns-srv://_zookeeper._tcp.example.com", server)
+	}
+}

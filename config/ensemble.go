@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -25,6 +26,13 @@ func (s scope) evaluateEnsemble() {
 			root = "/" // or every node below would be reported as well
 		}
 		e.Root = root
+	}
+	e.AuthName, _ = s.text(b.arg("auth_name"))
+	if id, ok := s.text(b.arg("id")); ok {
+		if !plan.IsEnsembleID(id) {
+			s.wrong(b.arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
+		}
+		e.id = id
 	}
 	e.SessionTimeout = s.duration(b.arg("session_timeout"), 100*time.Millisecond, time.Hour)
 	e.ConnectTimeout = s.duration(b.arg("connect_timeout"), time.Millisecond, time.Hour)
@@ -129,6 +137,12 @@ func (s scope) evaluateServers(a *attribute, e *Ensemble) {
 }
 
 func checkServer(server string) error {
+	if name, ok := strings.CutPrefix(server, "dns-srv://"); ok {
+		if name == "" || strings.ContainsAny(name, ",/: ") {
+			return fmt.Errorf(`write the name of SRV records behind dns-srv://, as in "dns-srv://_zookeeper._tcp.example.com"`)
+		}
+		return nil
+	}
 	host, port, err := net.SplitHostPort(server)
 	switch {
 	case strings.Contains(server, ",") || strings.ContainsAny(server, " /"):

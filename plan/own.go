@@ -34,6 +34,7 @@ type frame struct{ *sides }
 
 // plan runs when it is known which tombstones stay. audit checks the lists that it plans.
 func (d *frame) plan() {
+	d.p.prior.Unmarked = d.unmarked()
 	d.ownLists()
 	d.tellStanding()
 	d.audit()

@@ -63,17 +63,18 @@ type Plan struct {
 
 // prior is what the transactions need of the record that was read.
 type prior struct {
-	Key     string                     // of the sums, "" if the stack has none yet
-	Record  Stamp                      // as it was read
-	Tallies []tally                    // of what was read, see Lists
-	Noted   kind.List                  // the set of the root, by the record
-	Next    kind.List                  // the one that was to take its place
-	Named   kind.List                  // the administrators that the stack names
-	Leaving kind.List                  // see sides.leaving
-	Parts   []FormerPart               // of the record, to be deleted
-	Lost    bool                       // the record is damaged, or gone although there are nodes of the stack
-	Away    []string                   // what the record names and cannot be understood, to be kept
-	Extra   map[string]json.RawMessage // unknown fields of the record, to be kept
+	Key      string                     // of the sums, "" if the stack has none yet
+	Record   Stamp                      // as it was read
+	Tallies  []tally                    // of what was read, see Lists
+	Noted    kind.List                  // the set of the root, by the record
+	Next     kind.List                  // the one that was to take its place
+	Named    kind.List                  // the administrators that the stack names
+	Leaving  kind.List                  // see sides.leaving
+	Parts    []FormerPart               // of the record, to be deleted
+	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
+	Unmarked bool                       // see Plan.Unmarked
+	Away     []string                   // what the record names and cannot be understood, to be kept
+	Extra    map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.

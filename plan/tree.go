@@ -18,6 +18,8 @@ type Tree struct {
 
 	// Intent is what is declared besides the nodes; desired trees only.
 	Intent Intent
+	// EnsembleID is the id that the ensemble has to have; "" if any will do. Desired trees only.
+	EnsembleID string
 
 	// The rest is set on current trees only.
 

@@ -19,7 +19,9 @@ type Config struct {
 	// An IPv6 address with a port needs brackets. Without them it has no port, and one whose last group could be
 	// a port ("::1:2181", "fd00::7:5") is refused. Names are kept and resolved again on every pass over the list;
 	// while a name does not resolve, the addresses that it had last are tried. A chroot suffix ("host:2181/app")
-	// is refused: write the prefix into the lock paths.
+	// is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com" stands for the servers of the SRV
+	// records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are tried first. With TLS they have to be in
+	// the domain of that name, or TLS.ServerName says what their certificates are for: name servers' answers can be forged.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
@@ -135,6 +137,12 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	}
 	return e.s, nil
 }
+
+// SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a server
+// that the new list still names, nothing happens. Otherwise it leaves that server, when the requests under way are answered or after
+// a twelfth of the session timeout, and connects to one of the list, as after any disconnect: leases are kept, unless
+// Config.LoseOnSuspect is set. An error says what is wrong with the list; the old one remains in force then.
+func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
@@ -24,7 +25,27 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 		return nil, err
 	}
 	cfg.ReadOnly = readOnly
-	return a.dialClient(ctx, cfg)
+	return a.dialTo(ctx, e, cfg)
+}
+
+// dialTo dials, and refuses an ensemble that has another id than the configuration says, before anything else is read there.
+func (a *app) dialTo(ctx context.Context, e *config.Ensemble, cfg recipes.Config) (*recipes.Client, error) {
+	client, err := a.dialClient(ctx, cfg)
+	if err != nil || e.Tree == nil || e.Tree.EnsembleID == "" {
+		return client, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, sessionWithin(e))
+	defer cancel()
+	s, err := client.Session(bounded)
+	if err == nil {
+		err = apply.Recognize(bounded, s, e.Root, e.Tree.EnsembleID)
+	}
+	if err != nil {
+		err = denied(bounded, client, err)
+		_ = client.Close() // it holds nothing
+		return nil, err
+	}
+	return client, nil
 }
 
 // maxReply is how long a listing may be for the tool, in bytes: eight times what a plan allows, so that a namespace that others

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,10 +69,31 @@ func doctorCommand(a *app) *cobra.Command {
 // maxLookedAt is how many locks doctor checks.
 const maxLookedAt = 5000
 
+// serversOf are the servers of an ensemble one by one. For SRV records, they are those that the records name now.
+func serversOf(ctx context.Context, e *config.Ensemble) (out []string) {
+	for _, server := range e.Servers {
+		name, ok := strings.CutPrefix(server, "dns-srv://")
+		if !ok {
+			out = append(out, server)
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, sessionWithin(e))
+		_, records, _ := net.DefaultResolver.LookupSRV(bounded, "", "", name)
+		cancel()
+		for _, r := range records {
+			out = append(out, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
+		}
+		if len(records) == 0 { // the look at it says why
+			out = append(out, server)
+		}
+	}
+	return out
+}
+
 // checkUp looks at one ensemble.
 func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, error) {
 	of := view.CheckupOf{Ensemble: e.Name, Root: e.Root}
-	for _, server := range e.Servers {
+	for _, server := range serversOf(ctx, e) {
 		one := *e
 		one.Servers = []string{server}
 		conditions, err := a.checkServer(ctx, &one)

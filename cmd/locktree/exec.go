@@ -232,7 +232,7 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 	x.lost = make(chan struct{})
 	x.lose = sync.OnceFunc(func() { close(x.lost) })
 	cfg.ID, cfg.Observer = x.id, x.Observe
-	return x.dialClient(ctx, cfg)
+	return x.dialTo(ctx, e, cfg)
 }
 
 // environment tells the command about its lock.

@@ -146,7 +146,7 @@ func fileContent(name string) []byte {
 // keyOf identifies what a client and a scanner are made of.
 func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %v %v\n", e.Servers, e.SessionTimeout, e.ConnectTimeout)
+	fmt.Fprintf(h, "%q %q %q %v %v\n", e.Servers, e.AuthName, e.Tree.EnsembleID, e.SessionTimeout, e.ConnectTimeout)
 	for _, a := range e.Auth {
 		fmt.Fprintf(h, "%q %q\n", a.Scheme, string(a.Credentials))
 	}

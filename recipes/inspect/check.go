@@ -35,15 +35,15 @@ func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"
 
 // Condition is one of the conditions that the guarantees of package recipes depend on, as Check found it.
 type Condition struct {
-	Name    string // "session timeout", "stale servers", "clock", "server version", "replica", "access /locks/a"
+	Name    string // "session timeout", "stale servers", "clock", "server version", "replica", "certificates", "access /locks/a"
 	Verdict Verdict
 	What    string // what was found
 	Why     string // what depends on it
 	Next    string // what to do; "" when it holds
 }
 
-// Check checks the conditions under which no two processes believe that they hold the same lock, and whether this
-// client can use the locks at paths. It asks the server that this client is connected to, with the words conf, srvr and mntr
+// Check checks the conditions under which no two processes believe that they hold the same lock, when the certificates of this
+// connection expire, and whether this client can use the locks at paths. It asks the server that this client is connected to, with the words conf, srvr and mntr
 // where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
 // reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
@@ -75,11 +75,15 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
 	}
 	standalone := strings.Contains(srvr, "standalone")
-	return []Condition{
+	found := []Condition{
 		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
 		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
 		checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
 	}
+	if s.TLS() {
+		found = append(found, CheckCertificates(s.Certificates(), time.Now()))
+	}
+	return found
 }
 
 // checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
@@ -130,29 +134,48 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion warns of servers before 3.9.4. A follower that synchronises with its leader may lose committed writes before 3.9.3
-// (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646), whose cure was never brought to 3.8, and in 3.9.3, which has a fault of its own
-// (ZOOKEEPER-4925). A standalone server has no leader.
+// checkVersion judges a server by the faults that can lose a committed write, which a lock is. A follower that synchronises with its
+// leader may lose some before 3.9.3 (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646); the cure was never brought to 3.8 or earlier. 3.9.3
+// has a fault of its own, from that cure: a follower may keep its log of committed transactions with a hole, and lead with it
+// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
-	k := Condition{Name: "server version", Why: "before 3.9.4, a follower that synchronises with its leader can lose committed writes (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646; in 3.9.3 ZOOKEEPER-4925), and a lock is such a write"}
-	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
-	if m == nil { // then nobody knows whether it is standalone, either
+	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
+	v := versionOf(srvr)
+	if v == nil { // then nobody knows whether it is standalone, either
 		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
-	var v []int
+	k.What = fmt.Sprintf("it is %d.%d.%d", v[0], v[1], v[2])
+	switch {
+	case standalone:
+		k.What += ", standalone"
+	case slices.Compare(v, []int{3, 9, 4}) >= 0:
+	case slices.Compare(v, []int{3, 9, 3}) == 0:
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later"
+		k.What += ", whose followers can miss committed writes and then lead (ZOOKEEPER-4925, of 3.9.3 alone)"
+	default:
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later"
+		k.What += ", whose followers can lose committed writes when they synchronise with the leader (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646; cured in 3.9.3)"
+		if slices.Compare(v, []int{3, 9}) < 0 {
+			k.Next += fmt.Sprintf("; no release of %d.%d has the cure", v[0], v[1])
+		}
+	}
+	return k
+}
+
+var versionText = regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`)
+
+// versionOf is the version in the answer to srvr; nil if it does not say one.
+func versionOf(srvr string) (v []int) {
+	m := versionText.FindStringSubmatch(srvr)
+	if m == nil {
+		return nil
+	}
 	for _, digits := range m[1:] {
 		n, _ := strconv.Atoi(digits) // only digits matched; a number that overflows is a later version
 		v = append(v, n)
 	}
-	k.What = "it is " + strings.Join(m[1:], ".")
-	switch {
-	case standalone:
-		k.What += ", standalone"
-	case slices.Compare(v, []int{3, 9, 4}) < 0:
-		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; no release of 3.8 has the cure"
-	}
-	return k
+	return v
 }
 
 // checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after

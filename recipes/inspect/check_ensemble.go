@@ -91,7 +91,7 @@ func (snap *Snapshot) checkConnections() Condition {
 	return k
 }
 
-// checkZxid says when the leader will run out of transaction ids, of which an epoch has 2^32. The rate at which they are used
+// checkZxid says when the leader will run out of transaction ids of its epoch. The rate at which they are used
 // follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func (snap *Snapshot) checkZxid() Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
@@ -99,18 +99,21 @@ func (snap *Snapshot) checkZxid() Condition {
 		k.What = "a ClickHouse Keeper counts them in 63 bits, without epochs"
 		return k
 	}
-	used := snap.Zxid & 0xffffffff
-	left := float64(1<<32 - used)
-	k.What = fmt.Sprintf("%.0f%% of this epoch's are used", float64(used)/(1<<32)*100)
+	ids, sure := snap.layout()
+	if !sure { // what is said is the worse of the two
+		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "
+	}
+	left := (1 - ids.used(snap.Zxid)) * ids.ids()
+	k.What += fmt.Sprintf("%.0f%% of this epoch's are used", ids.used(snap.Zxid)*100)
 	var first *Contender
 	for _, in := range snap.Locks {
 		for c := range in.contenders {
-			if int64(c.Token)>>32 == snap.Zxid>>32 && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
+			if ids.epoch(int64(c.Token)) == ids.epoch(snap.Zxid) && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
 				first = c
 			}
 		}
 	}
-	soon := left < 1<<32/10
+	soon := left < ids.ids()/10
 	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
 		k.What += "; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch"
 	} else {
@@ -122,8 +125,41 @@ func (snap *Snapshot) checkZxid() Condition {
 	if soon {
 		k.Verdict, k.Next = VerdictUnsure, "restart the leader at a quiet hour, which begins a new epoch, and find out who writes so much"
 	}
+	if soon && !sure {
+		k.Next = "see whether the servers set zookeeper.wideCounterZxidEnabled; if not, " + k.Next
+	}
 	return k
 }
+
+// layout is how a transaction id is divided: how many of its 64 bits count within an epoch.
+type layout uint
+
+const (
+	narrow layout = 32 // of every release so far
+	wide   layout = 40 // of a coming one, if zookeeper.wideCounterZxidEnabled is set (ZOOKEEPER-2789)
+)
+
+// layout returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the first id
+// of the wide one is 2^40: a smaller one is narrow. A larger one may be either, the narrow one in an epoch from 256 on; then narrow
+// is returned, in which the ids last less long.
+func (snap *Snapshot) layout() (l layout, known bool) {
+	for _, at := range snap.Servers {
+		if v := versionOf("version: " + at.Version); v != nil && slices.Compare(v, []int{3, 10}) < 0 {
+			return narrow, true
+		}
+	}
+	return narrow, snap.Zxid < 1<<wide
+}
+
+// EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them.
+func (snap *Snapshot) EpochUsed() (ratio float64, known bool) {
+	l, known := snap.layout()
+	return l.used(snap.Zxid), known
+}
+
+func (l layout) ids() float64            { return float64(int64(1) << l) }
+func (l layout) used(zxid int64) float64 { return float64(zxid&(1<<l-1)) / l.ids() }
+func (l layout) epoch(zxid int64) int64  { return zxid >> l }
 
 func days(seconds float64) string {
 	if n := seconds / (24 * 60 * 60); n < 1000 {

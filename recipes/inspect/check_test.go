@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,13 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	for version, want := range map[string]Verdict{"3.8.0-11+deb": VerdictUnsure, "3.8.6": VerdictUnsure, "3.9.3": VerdictUnsure, "3.9.4": VerdictHolds, "3.10.0": VerdictHolds, "4.0.0": VerdictHolds, "?": VerdictUnsure} {
 		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on", false).Verdict, version)
 	}
+	for version, what := range map[string]string{
+		"3.8.6": "ZOOKEEPER-4643", "3.9.2": "ZOOKEEPER-4643", "3.9.3": "ZOOKEEPER-4925, of 3.9.3 alone", "3.5.9": "cured in 3.9.3",
+	} {
+		require.Contains(t, checkVersion("Zookeeper version: "+version+", built on", false).What, what, version)
+	}
+	require.Contains(t, checkVersion("Zookeeper version: 3.8.6, built on", false).Next, "no release of 3.8 has the cure")
+	require.NotContains(t, checkVersion("Zookeeper version: 3.9.1, built on", false).Next, "no release")
 	// It was unsure, with "a standalone server is not affected" as what to do.
 	alone := checkVersion("Zookeeper version: 3.8.0-11+deb, built on", true)
 	require.Equal(t, VerdictHolds, alone.Verdict)
@@ -34,4 +42,48 @@ func TestCheckFindsAServerWhoseDataDiffersFromTheLeaders(t *testing.T) {
 	require.Equal(t, VerdictFails, k.Verdict)
 	require.Contains(t, k.What, "after 12 transactions")
 	require.Contains(t, k.Next, "delete version-2")
+}
+
+// Nobody was told before a certificate had expired.
+func TestCertificatesAreAFindingTwoWeeksBeforeTheyExpire(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	in := func(d time.Duration, ours bool) Certificate {
+		return Certificate{Ours: ours, Subject: "CN=x", Expires: now.Add(d)}
+	}
+	const day = 24 * time.Hour
+	k := CheckCertificates([]Certificate{in(90*day, true), in(15*day, false)}, now)
+	require.Equal(t, VerdictHolds, k.Verdict)
+	require.Equal(t, "the first: CN=x (the server's) expires on 2026-12-09T12:00:00Z, in 15.0 days", k.What)
+	k = CheckCertificates([]Certificate{in(13*day, true), in(90*day, false)}, now)
+	require.Equal(t, VerdictUnsure, k.Verdict)
+	require.Equal(t, "CN=x (ours) expires on 2026-12-07T12:00:00Z, in 13.0 days", k.What)
+	k = CheckCertificates([]Certificate{in(13*day, true), in(-day, true)}, now)
+	require.Equal(t, VerdictFails, k.Verdict)
+	require.Contains(t, k.What, "expired on 2026-11-23T12:00:00Z")
+	require.Equal(t, VerdictUnsure, CheckCertificates(nil, now).Verdict)
+}
+
+// Ids of the layout of a coming release were read as those of this one: half of an epoch that lasts for decades seemed to be used.
+func TestTransactionIDsOfTheWideLayoutAreNotForecastAsNarrowOnes(t *testing.T) {
+	at := func(version string, zxid int64) *Snapshot {
+		return &Snapshot{At: time.Now(), Zxid: zxid, Servers: []Server{{Version: version}}}
+	}
+	const wideID = 5<<40 | 0xf0000000
+	for name, c := range map[string]struct {
+		snap  *Snapshot
+		known bool
+	}{
+		"3.9":          {at("3.9.5", 300<<32|0xf0000000), true},
+		"3.10, narrow": {at("3.10.0", 200<<32|0xf0000000), true},
+		"3.10, either": {at("3.10.0", wideID), false},
+		"not said":     {at("", wideID), false},
+		"a mixed one":  {&Snapshot{Zxid: wideID, Servers: []Server{{Version: "3.10.0"}, {Version: "3.9.5"}}}, true},
+	} {
+		used, known := c.snap.EpochUsed()
+		require.Equal(t, c.known, known, name)
+		require.InDelta(t, 0.9375, used, 0.001, name)
+		k := c.snap.checkZxid()
+		require.Equal(t, !c.known, strings.HasPrefix(k.What, "if the servers count with 32 bits"), name)
+		require.Equal(t, !c.known, strings.Contains(k.Next, "wideCounterZxidEnabled"), name)
+	}
 }

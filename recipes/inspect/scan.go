@@ -26,13 +26,15 @@ type Snapshot struct {
 	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*Session
 	Servers  []Server
-	Unasked  []Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
-	Waits    *Waits    // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
-	Unread   []Unread  // what could not be read, by path
-	Cut      bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
-	Pending  int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
-	servers  session.ServerKind
-	Cost     struct {
+	// Certificates are those of the connection; none if it is not encrypted. See [CheckCertificates].
+	Certificates []Certificate
+	Unasked      []Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
+	Waits        *Waits    // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
+	Unread       []Unread  // what could not be read, by path
+	Cut          bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
+	Pending      int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
+	servers      session.ServerKind
+	Cost         struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
 		WordBytes int64 // the length of the answers to them
@@ -182,7 +184,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.sortEntries()
 	snap.Dump, snap.Servers, snap.Unasked, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.unasked, told.sessions, s.leavesOut()
 	snap.Cost.Reads, snap.Cost.Words, snap.Cost.WordBytes = int(r.reads.Load())+told.reads, told.asked, told.bytes
-	snap.Pending = r.pending
+	snap.Pending, snap.Certificates = r.pending, live.Certificates()
 	s.show(snap)
 	for _, at := range snap.Servers {
 		snap.Zxid = max(snap.Zxid, at.Zxid)

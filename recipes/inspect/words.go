@@ -21,6 +21,7 @@ import (
 type Server struct {
 	Name        string   // as configured, or as the ensemble's configuration has it; a name may resolve to several servers
 	Here        bool     // our session is connected to it
+	Version     string   // such as "3.9.4"; "" if it does not say
 	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
 	Zxid        int64    // the newest transaction it knows; 0 if it does not say
 	Connections int      // of clients, as cons lists them; -1 if it does not
@@ -382,6 +383,10 @@ func (s *Server) failed(word string, err error) {
 func (s *Server) describe(r io.Reader) (connections int, err error) {
 	err = eachLine(r, func(line string) {
 		switch key, value, _ := strings.Cut(line, ": "); key {
+		case "Zookeeper version":
+			if v := versionOf("version: " + value); v != nil {
+				s.Version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+			}
 		case "Mode":
 			s.Mode = Visible(value)
 		case "Zxid":

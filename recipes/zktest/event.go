@@ -39,10 +39,16 @@ func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	return i
 }
 
+// noZxid is that of an event of which it is not said which transaction fired it.
+const noZxid = -1
+
 // sendEvent queues a watch event for the client, or applies a fault to it.
-func (c *conn) sendEvent(typ int32, path string) {
+func (c *conn) sendEvent(typ int32, path string, zxid int64) {
 	c.tally(func(n *Counts) { n.WatchEvents++ })
-	frame := eventFrame(typ, path)
+	if !c.s.opts.version.eventsHaveZxids() {
+		zxid = noZxid
+	}
+	frame := eventFrame(typ, path, zxid)
 	r := c.s.eventFault(Event{Session: c.sid.Load(), Type: eventNames[typ], Path: path})
 	switch {
 	case r != nil && r.f.kind == faultDropRequest:

@@ -105,6 +105,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if _, known := opNames[r.op]; !known {
 		return replyFrame(r.xid, s.zxid, jute.CodeUnimplemented).frame(), true
 	}
+	if r.op == jute.OpCheck && s.opts.version.decodesFirst() {
+		return replyFrame(r.xid, -1, jute.CodeUnimplemented).frame(), true
+	}
 	body := newEncoder()
 	code := c.dispatch(r, body)
 	if isWrite(r.op) || r.op == jute.OpSync {
@@ -120,8 +123,14 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	return e.frame(), false
 }
 
-// auth answers zxid 0, and a failure ends the connection.
+// auth answers zxid 0, and a failure ends the connection. So does the name of another ensemble, without an answer.
 func (c *conn) auth(r *request) ([]byte, bool) {
+	if name := c.s.opts.ensembleName; r.scheme == "ensemble" && name != "" {
+		if string(r.auth) != name {
+			return nil, true
+		}
+		return replyFrame(r.xid, 0, jute.CodeOK).frame(), false
+	}
 	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.scheme, r.auth)
 	if !ok {
 		return replyFrame(r.xid, 0, jute.CodeAuthFailed).frame(), true
@@ -139,7 +148,7 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	case (write || r.op == jute.OpSync) && s.readOnly:
 		return jute.CodeNotReadOnly
 	case r.bad:
-		if write && r.op != jute.OpReconfig {
+		if write && r.op != jute.OpReconfig && (r.op == jute.OpMulti || !s.opts.version.decodesFirst()) {
 			s.zxid++ // the failure is a transaction too
 		}
 		return jute.CodeMarshallingError
@@ -195,7 +204,7 @@ func (c *conn) multi(r *request, e *encoder) Code {
 	results := newEncoder()
 	for i := range r.ops {
 		op := &r.ops[i]
-		code := multiType(op)
+		code := c.s.multiType(op)
 		var path string
 		var stat Stat
 		if code == jute.CodeOK {
@@ -219,19 +228,23 @@ func (c *conn) multi(r *request, e *encoder) Code {
 }
 
 // multiType settles what a create inside a multi makes. There the flags decide, and
-// not the operation code as outside: a create2 is answered like a create.
-func multiType(op *request) Code {
+// not the operation code as outside: before 3.9, a create2 is answered like a create.
+func (s *Server) multiType(op *request) Code {
 	switch op.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		wasTTL := op.op == jute.OpCreateTTL
-		mode, _ := parseMode(op.flags)
+		mode, known := parseMode(op.flags)
 		switch {
+		case !known && s.opts.version.decodesFirst():
+			return jute.CodeMarshallingError
 		case mode.ttl && !wasTTL:
 			return jute.CodeMarshallingError // the server fails on the missing ttl
 		case mode.ttl:
 			op.op = jute.OpCreateTTL
 		case mode.container:
 			op.op, op.ttl = jute.OpCreateContainer, -1
+		case (op.op == jute.OpCreate2 || op.op == jute.OpCreateContainer) && s.opts.version.create2HasStat():
+			op.op, op.ttl = jute.OpCreate2, -1
 		default:
 			op.op, op.ttl = jute.OpCreate, -1
 		}
@@ -248,7 +261,7 @@ func encodeResult(e *encoder, op int32, path string, stat Stat) {
 	case jute.OpCreate:
 		e.multiHeader(jute.OpCreate, false, 0)
 		e.string(path)
-	case jute.OpCreateContainer, jute.OpCreateTTL:
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		e.multiHeader(jute.OpCreate2, false, 0)
 		e.string(path)
 		e.stat(stat)

@@ -135,10 +135,9 @@ func replyFrame(xid int32, zxid int64, code Code) *encoder {
 	return e
 }
 
-// eventFrame is a watch event as the server pushes it, with no request's xid and no
-// zxid.
-func eventFrame(typ int32, path string) []byte {
-	e := replyFrame(jute.XidEvent, -1, jute.CodeOK)
+// eventFrame is a watch event as the server pushes it, with no request's xid.
+func eventFrame(typ int32, path string, zxid int64) []byte {
+	e := replyFrame(jute.XidEvent, zxid, jute.CodeOK)
 	e.Int32(typ)
 	e.Int32(stateSyncConnected)
 	e.string(path)

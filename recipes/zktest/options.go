@@ -23,13 +23,15 @@ type options struct {
 	features      []KeeperFeature // of a Keeper
 	saslPassword  func(user string) string
 	saslRequired  bool
+	version       version
+	ensembleName  string
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.
 const defaultMaxFrame = 0xfffff
 
 func defaults() options {
-	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute}
+	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute, version: asBuiltByDebian}
 }
 
 // WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least.
@@ -48,6 +50,10 @@ func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 // WithSuperDigest sets the digest identity that may do everything, in the form
 // of [DigestID]. By default there is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
+
+// WithEnsembleName makes the server know the scheme ensemble, and answer to this name only (zookeeper.ensembleAuthName). Without it the
+// scheme is unknown, as it is to a stock ZooKeeper.
+func WithEnsembleName(name string) Option { return func(o *options) { o.ensembleName = name } }
 
 // WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it
 // the answer to their creation is Unimplemented, as in ZooKeeper.

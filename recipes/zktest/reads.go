@@ -52,16 +52,18 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 	return n, jute.CodeOK
 }
 
-// exists needs no permission, as in every server before 3.8.4 and 3.9.2
-// (ZOOKEEPER-2590), and is the only read that sets a watch on a missing node.
+// exists needs no permission before 3.8.4 and 3.9.2, and is the only read that sets a watch on a missing node.
 func (c *conn) exists(r *request, e *encoder) Code {
 	if strings.IndexByte(r.path, 0) >= 0 {
 		return jute.CodeBadArguments
 	}
+	n := c.v.tree().get(r.path)
+	if n != nil && c.s.opts.version.existsNeedsRead() && !allowed(n.acl, permRead, c.ids) {
+		return CodeNoAuth
+	}
 	if r.watch {
 		c.v.watches.data.add(r.path, c, oneShot)
 	}
-	n := c.v.tree().get(r.path)
 	if n == nil {
 		return CodeNoNode
 	}

@@ -11,6 +11,7 @@ import (
 type change struct {
 	path string
 	typ  int32
+	zxid int64
 	acl  []ACL    // of the node at path: clients that cannot read it get no event
 	ends *session // instead of a node's change: the end of a session, for a server that lags
 }
@@ -61,7 +62,7 @@ func (t *txn) commit() {
 // changed notes a trigger together with the node's ACL, which decides who gets the
 // event: when the watches fire, a deleted node no longer has one.
 func (t *txn) changed(path string, typ int32, n *node) {
-	c := change{path: path, typ: typ}
+	c := change{path: path, typ: typ, zxid: t.zxid}
 	if t.s.opts.brand == zooKeeper { // a Keeper tells whoever watches
 		c.acl = n.acl
 	}

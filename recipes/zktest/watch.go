@@ -142,7 +142,7 @@ func (w *watchSet) fire(c change) {
 func (w *watchSet) send(conns []*conn, c change) {
 	for _, x := range conns {
 		if allowed(c.acl, permRead, x.ids) {
-			x.sendEvent(c.typ, c.path)
+			x.sendEvent(c.typ, c.path, c.zxid)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (w *watchSet) rearm(t *tree, c *conn, r *request) {
 	}
 	for _, p := range r.watches[1] {
 		if t.get(p) != nil {
-			c.sendEvent(eventCreated, p)
+			c.sendEvent(eventCreated, p, noZxid)
 		} else {
 			w.data.add(p, c, oneShot)
 		}
@@ -179,9 +179,9 @@ func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, se
 	n := t.get(path)
 	switch {
 	case n == nil:
-		c.sendEvent(eventDeleted, path)
+		c.sendEvent(eventDeleted, path, noZxid)
 	case typ == eventDataChanged && n.mzxid > seen, typ == eventChildrenChanged && n.pzxid > seen:
-		c.sendEvent(typ, path)
+		c.sendEvent(typ, path, noZxid)
 	default:
 		table.add(path, c, oneShot)
 	}

@@ -29,9 +29,6 @@ var words = map[string]func(*Server, *strings.Builder){
 	"dirs": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil, "obsr": nil, "orst": nil, "stmk": nil, "sysp": nil,
 }
 
-// serverVersion is the version that the words report; clients' parsers need the date.
-const serverVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
-
 // knownWord distinguishes a word from the length of a connect request. It includes
 // words without an answer here: ZooKeeper knows them, and does not wait for a frame of
 // that length.
@@ -82,7 +79,7 @@ func (s *Server) wordSrvr(b *strings.Builder) { s.statWord(b, false) }
 func (s *Server) wordStat(b *strings.Builder) { s.statWord(b, true) }
 
 func (s *Server) statWord(b *strings.Builder, clients bool) {
-	fmt.Fprintf(b, "Zookeeper version: %s\n", serverVersion)
+	fmt.Fprintf(b, "Zookeeper version: %s\n", s.opts.version)
 	if s.readOnly {
 		b.WriteString("READ-ONLY mode; serving only read-only clients\n")
 	}
@@ -116,7 +113,7 @@ func (s *Server) wordMntr(b *strings.Builder) {
 		key   string
 		value any
 	}{
-		{"version", serverVersion}, {"server_state", s.mode()}, {"ephemerals_count", ephemerals},
+		{"version", s.opts.version}, {"server_state", s.mode()}, {"ephemerals_count", ephemerals},
 		{"num_alive_connections", len(s.conns)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.outstanding()},
 		{"znode_count", s.znodes()}, {"global_sessions", len(s.sessions)}, {"packets_sent", s.packetsOut},
 		{"packets_received", s.packetsIn}, {"watch_count", s.views[0].watches.data.count() + s.views[0].watches.child.count()},
@@ -223,7 +220,7 @@ func (s *Server) wordSrst(b *strings.Builder) {
 
 // wordEnvi writes a Java program's keys, empty except for the server's version, which clients look for.
 func (s *Server) wordEnvi(b *strings.Builder) {
-	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\nhost.name=localhost\n", serverVersion)
+	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\nhost.name=localhost\n", s.opts.version)
 	for _, key := range []string{
 		"java.version", "java.vendor", "java.home", "java.class.path", "java.library.path", "java.io.tmpdir", "java.compiler",
 		"os.name", "os.arch", "os.version", "user.name", "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",

@@ -3,6 +3,7 @@ package seam
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -10,7 +11,11 @@ import (
 type Seams struct {
 	Slept   func() time.Duration                                     // how long the machine has been suspended
 	Resolve func(ctx context.Context, host string) ([]string, error) // looks names of servers up, also for a Dialer that is given
-	Preempt func()                                                   // runs where the scheduler may stop a goroutine that is about to hand a request over
+	// Services looks up SRV records.
+	Services func(ctx context.Context, name string) ([]*net.SRV, error)
+	// Jitter returns a time up to most, at random unless a test wants a certain one.
+	Jitter  func(most time.Duration) time.Duration
+	Preempt func() // runs where the scheduler may stop a goroutine that is about to hand a request over
 }
 
 type key struct{}

@@ -34,12 +34,12 @@ func (s *Session) Aside(ctx context.Context, t Server, say []byte, hear func(io.
 }
 
 func (s *Session) aside(ctx context.Context, t Server, say []byte, hear func(io.ReadWriter) error) error {
-	conn, shown, err := s.open(ctx, t)
+	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		return err
 	}
 	defer hangUp(conn)
-	if err = ownFault(shown, talk(ctx, conn, say, hear)); err != nil {
+	if err = ownFault(ours, talk(ctx, conn, say, hear)); err != nil {
 		s.log.write(slog.LevelDebug, "check", "server", t.Name, "cause", err)
 	}
 	return err

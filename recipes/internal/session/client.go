@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // Config is how a Client reaches ZooKeeper; recipes.Config says more of each field. Only Servers is required.
 type Config struct {
-	Servers        []string      // "host" or "host:port"; port 2181 when absent
+	Servers        []string      // "host" or "host:port", port 2181 when absent; or "dns-srv://name"
 	SessionTimeout time.Duration // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
 	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
 	Auth           []Auth        // presented on every connection
@@ -47,14 +48,15 @@ type Auth struct {
 // many goroutines. Obtain it from Dial; Close it.
 type Client struct {
 	cfg     Config
-	servers []string
+	servers *roster
 	book    *addressBook
 	log     *journal
 	joined  chan struct{}   // closed when Close is done
 	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
 	end     context.CancelFunc
-	slept   func() time.Duration // tests say here how long the machine has been suspended
-	preempt func()               // tests hook in here: the scheduler may stop a goroutine that is about to write a request
+	slept   func() time.Duration                   // tests say here how long the machine has been suspended
+	preempt func()                                 // tests hook in here: the scheduler may stop a goroutine that is about to write a request
+	jitter  func(most time.Duration) time.Duration // a random time up to most
 	tls     tlsSource
 
 	mu      sync.Mutex
@@ -123,8 +125,17 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: servers, log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt}
-	c.book = &addressBook{resolve: test.Resolve, log: c.log, known: map[string]resolved{}}
+	c := &Client{servers: newRoster(servers), log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt, jitter: test.Jitter}
+	if c.jitter == nil {
+		c.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
+	}
+	c.book = &addressBook{resolve: test.Resolve, services: test.Services, log: c.log, known: map[string]resolved{}}
+	if c.book.services == nil {
+		c.book.services = func(ctx context.Context, name string) ([]*net.SRV, error) {
+			_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+			return records, err
+		}
+	}
 	if cfg.Dialer == nil {
 		cfg.Dialer, c.book.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
@@ -150,7 +161,7 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	s.lose(ErrUnreachable)
 	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {
-	case errors.Is(err, ErrAuth):
+	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble):
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
@@ -171,6 +182,9 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	// One at a time: this way a refusal can name the identity that was refused.
 	for _, a := range c.cfg.Auth {
 		if _, err := s.run(ctx, a.op()); err != nil {
+			if a.Scheme == schemeEnsemble && ctx.Err() == nil {
+				return otherEnsemble(err, string(a.Credentials))
+			}
 			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
 				return fmt.Errorf("%w: scheme %q: no such provider on the servers, or credentials it does not accept", ErrAuth, a.Scheme)
 			}
@@ -178,6 +192,17 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 		}
 	}
 	return nil
+}
+
+// errOtherEnsemble: a server did not confirm the name of its ensemble.
+var errOtherEnsemble = errors.New("another ensemble, or one without a name")
+
+// otherEnsemble says what it means that a server did not confirm a name.
+func otherEnsemble(err error, name string) error {
+	if errors.Is(err, ErrAuth) || errors.Is(err, ErrLost) || errors.Is(err, zk.ErrAuthFailed) {
+		return fmt.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
+	}
+	return fmt.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
 }
 
 // Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends; the error
@@ -211,6 +236,20 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
 	}
+}
+
+// SetServers replaces Config.Servers, for the present session and for those to come. A session that is connected to a server that
+// the new list does not name leaves it: see link.retire. An error means that the list is wrong, and nothing has changed.
+func (c *Client) SetServers(servers []string) error {
+	names, err := parseServers(servers)
+	if err != nil {
+		return err
+	}
+	c.servers.names.Store(&names)
+	if s := c.Newest(); s != nil {
+		s.wake() // one that is being dialled finds the new list at its first look at the clock
+	}
+	return nil
 }
 
 // Newest returns the session dialled last, even if it is lost.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -31,8 +30,12 @@ func (s *Session) stayConnected() {
 				s.lose(fmt.Errorf("%w (%s)", errUnresumed, s.hosts.report()))
 				return
 			}
-			if time.Since(began) >= settled {
-				s.hosts.restart()
+			if time.Since(began) < settled {
+				continue
+			}
+			s.hosts.restart()
+			if !s.wait(s.client.jitter(s.respite())) {
+				return
 			}
 		}
 	}
@@ -53,16 +56,16 @@ func (s *Session) connect(t Server, pass int) *link {
 		s.loginFailed(err)
 		return nil
 	}
-	conn, shown, err := s.open(ctx, t)
+	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		s.blame(t, explain(err))
 		return nil
 	}
 	s.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
-	l, err := s.handshake(ctx, conn, t, login)
+	l, err := s.handshake(ctx, conn, t, ours, login)
 	if err != nil {
 		hangUp(conn)
-		s.blame(t, explainSilence(ownFault(shown, err)))
+		s.blame(t, explainSilence(ownFault(ours, err)))
 		s.loginFailed(err)
 		return nil
 	}
@@ -70,7 +73,7 @@ func (s *Session) connect(t Server, pass int) *link {
 }
 
 // handshake asks a server for the session, a new one at first, then always the same, and logs in.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, login *login) (*link, error) {
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, ours shown, login *login) (*link, error) {
 	s.mu.Lock()
 	say := connectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
@@ -86,6 +89,7 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, login 
 		return nil, login.explain(err)
 	}
 	l := newLink(s, conn, t, asked, time.Duration(answer.timeout)*time.Millisecond)
+	l.shown = ours
 	return l, s.granted(answer, l)
 }
 
@@ -123,10 +127,15 @@ func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most, _ := s.hurry(); most > 0 {
 		most = min(s.Timeout()/32<<min(pass-1, 6), most)
-		d = most/2 + rand.N(most/2+1)
+		d = most/2 + s.client.jitter(most/2)
 	} else {
-		d = time.Second + rand.N(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6)+1)
+		d = time.Second + s.client.jitter(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6))
 	}
+	return s.wait(d)
+}
+
+// wait waits for d. It returns false when the session ends meanwhile.
+func (s *Session) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -229,7 +238,7 @@ func explainSilence(err error) string {
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
+		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum, or at a limit of connections?)"
 	}
 	return explain(err)
 }

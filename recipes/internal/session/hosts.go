@@ -13,37 +13,55 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Server is one address of the ensemble.
 type Server struct {
-	Name string // as in Config.Servers, against which certificates are verified
-	Addr string // host:port, to dial: a name may stand for several
-	Told bool   // not from Config.Servers: somebody else said that it is there, so it gets no client certificate
+	Name  string // as in Config.Servers, against which certificates are verified
+	Addr  string // host:port, to dial: a name may stand for several; "" if it is not known which servers Name stands for
+	Entry string // the entry of Config.Servers that stands for Name, if that is another one: see service
+	Told  bool   // not from Config.Servers: somebody else said that it is there, so it gets no client certificate
 }
+
+// of reports whether the server belongs to a list.
+func (t Server) of(names []string) bool { return slices.Contains(names, cmp.Or(t.Entry, t.Name)) }
 
 // hosts are the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
 // others when one of them does not resolve.
 type hosts struct {
-	names []string
-	book  *addressBook
-	live  context.Context // ends when the session must not connect again
-	pass  int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
+	roster *roster
+	book   *addressBook
+	live   context.Context // ends when the session must not connect again
+	pass   int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
 
 	mu      sync.Mutex
+	names   []string // the list of the present pass
 	targets []Server
 	at      int               // the present one
 	causes  map[string]string // why the last attempt at each name failed
 	trials  map[string]string // how far the last attempt at each has come
 }
 
+// roster is the list of servers of a Client, each once. It is replaced, and not changed.
+type roster struct{ names atomic.Pointer[[]string] }
+
+func newRoster(names []string) *roster {
+	r := new(roster)
+	r.names.Store(&names)
+	return r
+}
+
+func (r *roster) list() []string { return *r.names.Load() }
+
 // addressBook resolves names for a Client. When that fails the addresses that a name had last are still the best we have: name
 // servers may be behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is
 // ready. The log says when a name begins to fail, and when it resolves again.
 type addressBook struct {
-	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
-	log     *journal
+	resolve  func(ctx context.Context, host string) ([]string, error)   // nil: names are dialled as they are
+	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up what service says
+	log      *journal
 
 	mu    sync.Mutex
 	known map[string]resolved
@@ -51,8 +69,14 @@ type addressBook struct {
 
 // resolved is what the name servers say of a name.
 type resolved struct {
-	addresses []string // as they said last
-	err       error    // why the last lookup failed; nil if it did not
+	addresses []address // as they said last
+	err       error     // why the last lookup failed; nil if it did not
+}
+
+// address is what a name stands for.
+type address struct {
+	at   string // an address, or host:port of a service
+	rank uint16 // the lower, the earlier it is tried
 }
 
 // parseServers splits, checks and completes Config.Servers.
@@ -78,11 +102,17 @@ func parseServers(servers []string) ([]string, error) {
 }
 
 func parseServer(s string) (string, error) {
+	if name, ok := service(s); ok {
+		if name == "" || strings.ContainsAny(name, "/: ") {
+			return "", fmt.Errorf("recipes: server %q: want the name of SRV records, as in dns-srv://_zookeeper._tcp.example.com", s)
+		}
+		return s, nil
+	}
 	switch {
 	case s == "":
 		return "", errors.New("recipes: Config.Servers has an empty name: want host or host:port")
 	case strings.Contains(s, "://"):
-		return "", fmt.Errorf("recipes: server %q: want host:port without a scheme", s)
+		return "", fmt.Errorf("recipes: server %q: want host:port without a scheme, or dns-srv:// and the name of SRV records", s)
 	case strings.Contains(s, "/"):
 		host, root, _ := strings.Cut(s, "/")
 		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
@@ -107,6 +137,10 @@ func parseServer(s string) (string, error) {
 	return s, nil
 }
 
+// service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
+// Java clients since 3.10 (ZOOKEEPER-4956).
+func service(entry string) (name string, ok bool) { return strings.CutPrefix(entry, "dns-srv://") }
+
 // ambiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the address
 // 0:0:0:0:0:0:1:2181, where nobody listens.
 func ambiguous(s string) error {
@@ -129,21 +163,24 @@ func ambiguous(s string) error {
 	return fmt.Errorf("recipes: server %q: the port of an IPv6 address needs brackets around the address: write [%s]:%s%s", s, host, port, hint)
 }
 
-func newHosts(live context.Context, names []string, book *addressBook) *hosts {
-	return &hosts{names: names, book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
+func newHosts(live context.Context, roster *roster, book *addressBook) *hosts {
+	return &hosts{roster: roster, names: roster.list(), book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
 // next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
-// pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed.
-// Only stayConnected calls it, so nothing else changes targets and at.
+// pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed. A new
+// list begins a new count of passes. Only stayConnected calls it, so nothing else changes names, targets and at.
 func (h *hosts) next(most time.Duration) (t Server, pass int, first bool) {
-	targets, at := h.targets, h.at+1
+	names, targets, at := h.roster.list(), h.targets, h.at+1
+	if !slices.Equal(names, h.names) {
+		h.pass = -1
+	}
 	if h.pass < 0 || at == len(targets) {
 		var last Server
 		if len(targets) > 0 {
 			last = targets[h.at]
 		}
-		targets, at = h.lookup(cmp.Or(most, time.Second)), 0
+		targets, at = h.lookup(names, cmp.Or(most, time.Second)), 0
 		if i := slices.Index(targets, last); i >= 0 {
 			targets = append(slices.Delete(targets, i, i+1), last)
 		}
@@ -151,76 +188,129 @@ func (h *hosts) next(most time.Duration) (t Server, pass int, first bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.targets, h.at = targets, at
+	h.names, h.targets, h.at = names, targets, at
 	return targets[at], h.pass, at == 0
 }
 
 // restart begins a new count of passes, because the last connection lasted.
 func (h *hosts) restart() { h.pass = -1 }
 
-// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
-func (h *hosts) lookup(most time.Duration) []Server {
-	found := make([][]Server, len(h.names))
+// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
+// SRV records, those with a lower priority come first; their weights are not looked at.
+func (h *hosts) lookup(names []string, most time.Duration) (all []Server) {
+	type ranked struct {
+		Server
+		rank uint16
+	}
+	found := make([][]ranked, len(names))
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
-	for i, name := range h.names {
-		found[i] = []Server{{Name: name, Addr: name}} // written before the goroutine below begins, which may overwrite it
-		host, port, err := net.SplitHostPort(name)
-		if _, noIP := netip.ParseAddr(host); h.book.resolve == nil || err != nil || noIP == nil {
-			continue
-		}
+	for i, entry := range names {
 		wg.Go(func() {
-			// A name that has never resolved stays as it is: dialling it reports the resolver's error as the cause.
-			if ips := h.book.addresses(ctx, host); len(ips) > 0 {
-				found[i] = found[i][:0]
-				for _, ip := range ips {
-					found[i] = append(found[i], Server{Name: name, Addr: net.JoinHostPort(ip, port)})
+			name, isService := service(entry)
+			if !isService {
+				for _, addr := range h.addresses(ctx, entry) {
+					found[i] = append(found[i], ranked{Server{Name: entry, Addr: addr}, 0})
 				}
+				return
+			}
+			for _, s := range h.book.look(ctx, name, h.book.lookService) {
+				for _, addr := range h.addresses(ctx, s.at) {
+					found[i] = append(found[i], ranked{Server{Name: s.at, Addr: addr, Entry: entry}, s.rank})
+				}
+			}
+			if found[i] == nil { // an attempt at it reports why
+				found[i] = []ranked{{Server{Name: entry}, 0}}
 			}
 		})
 	}
 	wg.Wait()
-	var all []Server
-	for _, t := range found {
-		all = append(all, t...)
+	flat := slices.Concat(found...)
+	rand.Shuffle(len(flat), func(i, j int) { flat[i], flat[j] = flat[j], flat[i] })
+	slices.SortStableFunc(flat, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	for _, t := range flat {
+		all = append(all, t.Server)
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// addresses returns those of a name; nil if it has never resolved.
-func (b *addressBook) addresses(ctx context.Context, host string) []string {
+// addresses are what to dial for host:port.
+func (h *hosts) addresses(ctx context.Context, name string) (all []string) {
+	host, port, err := net.SplitHostPort(name)
+	if _, noIP := netip.ParseAddr(host); h.book.resolve == nil || err != nil || noIP == nil {
+		return []string{name}
+	}
+	for _, ip := range h.book.look(ctx, host, h.book.lookHost) {
+		all = append(all, net.JoinHostPort(ip.at, port))
+	}
+	if all == nil { // a name that has never resolved stays as it is: dialling it reports the resolver's error as the cause
+		all = []string{name}
+	}
+	return all
+}
+
+func (b *addressBook) lookHost(ctx context.Context, host string) (all []address, err error) {
 	ips, err := b.resolve(ctx, host)
+	for _, ip := range ips {
+		all = append(all, address{at: ip})
+	}
+	return all, err
+}
+
+func (b *addressBook) lookService(ctx context.Context, name string) (all []address, err error) {
+	records, err := b.services(ctx, name)
+	for _, r := range records { // with an error, those that make sense
+		if host := strings.TrimSuffix(r.Target, "."); host != "" { // a service that is not there has the target "."
+			all = append(all, address{net.JoinHostPort(host, strconv.Itoa(int(r.Port))), r.Priority})
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case err == nil:
+		err = errors.New("there are no SRV records of that name")
+	}
+	return nil, err
+}
+
+// look asks the name servers for what a name stands for; nil if it has never stood for anything.
+func (b *addressBook) look(ctx context.Context, name string, ask func(ctx context.Context, name string) ([]address, error)) []address {
+	found, err := ask(ctx, name)
 	b.mu.Lock()
-	before := b.known[host]
+	before := b.known[name]
 	if errors.Is(ctx.Err(), context.Canceled) { // the session has ended: that says nothing of the name
 		b.mu.Unlock()
 		return before.addresses
 	}
 	if err != nil {
-		ips = before.addresses
+		found = before.addresses
 	}
-	b.known[host] = resolved{ips, err}
+	b.known[name] = resolved{found, err}
 	b.mu.Unlock()
+	var at []string
+	for _, a := range found {
+		at = append(at, a.at)
+	}
 	switch {
 	case len(before.addresses) == 0: // if it still does not resolve, the report says why
 	case err != nil && before.err == nil:
-		b.log.write(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", host, "addresses", ips, "cause", err)
+		b.log.write(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", name, "addresses", at, "cause", err)
 	case err == nil && before.err != nil:
-		b.log.write(slog.LevelInfo, "a name resolves again", "name", host, "addresses", ips)
+		b.log.write(slog.LevelInfo, "a name resolves again", "name", name, "addresses", at)
 	}
-	return ips
+	return found
 }
 
-// failure says why a name whose last addresses are tried does not resolve; "" for others.
-func (b *addressBook) failure(host string) string {
+// failure says why a name does not resolve, and whether its last addresses are tried; "" if it does.
+func (b *addressBook) failure(name string) (why string, tried bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.known[host]; known.err != nil && len(known.addresses) > 0 {
-		return explain(known.err)
+	known := b.known[name]
+	if known.err == nil {
+		return "", false
 	}
-	return ""
+	return explain(known.err), len(known.addresses) > 0
 }
 
 // current is the server that next returned last.
@@ -274,12 +364,30 @@ func (h *hosts) trying(t Server, stage string) {
 func (h *hosts) report() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	parts := make([]string, len(h.names))
-	for i, name := range h.names {
-		parts[i] = name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
-		host, _, _ := net.SplitHostPort(name)
-		if why := h.book.failure(host); why != "" {
-			parts[i] += " (" + why + "; tried at its last addresses)"
+	var parts []string
+	say := func(name, looked string) {
+		part := name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
+		if why, tried := h.book.failure(looked); tried {
+			part += " (" + why + "; tried at its last addresses)"
+		}
+		parts = append(parts, part)
+	}
+	for _, entry := range h.names {
+		name, isService := service(entry)
+		if !isService {
+			host, _, _ := net.SplitHostPort(entry)
+			say(entry, host)
+			continue
+		}
+		said := map[string]bool{}
+		for _, t := range h.targets {
+			if t.Entry == entry && !said[t.Name] {
+				said[t.Name] = true
+				say(t.Name, name)
+			}
+		}
+		if len(said) == 0 {
+			say(entry, "")
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -45,7 +45,7 @@ func bookOf(resolve func(context.Context, string) ([]string, error), log *journa
 }
 
 func hostsOf(names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
-	return newHosts(context.Background(), names, bookOf(resolve, newJournal(nil)))
+	return newHosts(context.Background(), newRoster(names), bookOf(resolve, newJournal(nil)))
 }
 
 func TestEachAddressIsTriedOnceAPass(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			<-ctx.Done()
 			return nil, fails
 		}, log)
-		h := newHosts(t.Context(), []string{"pod:2181"}, book)
+		h := newHosts(t.Context(), newRoster([]string{"pod:2181"}), book)
 		h.next(0)
 		require.NotContains(t, h.report(), "last addresses")
 		for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 			require.Equal(t, c.want, server.Addr, c.err)
 			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
 		}
-		server, _, _ := newHosts(t.Context(), []string{"pod:2181"}, book).next(0)
+		server, _, _ := newHosts(t.Context(), newRoster([]string{"pod:2181"}), book).next(0)
 		require.Equal(t, "10.0.0.1:2181", server.Addr, "the next session of the client knows them too")
 		require.Contains(t, h.report(), "(lookup pod: no such host; tried at its last addresses)")
 		fails = nil
@@ -168,7 +168,7 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	require.NoError(t, err)
 	defer c.end()
 	s := newSession(c)
-	s.hosts = hostsOf(c.servers, nil)
+	s.hosts = hostsOf(c.servers.list(), nil)
 	s.hosts.next(0)
 	require.Equal(t, time.Second, s.budget(0), "Dial waits")
 	s.id.Store(7)

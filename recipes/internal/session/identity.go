@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +48,12 @@ func digestID(credentials string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection.
+// schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName). Those
+// of another name end the connection without an answer, so that the client tries another server.
+const schemeEnsemble = "ensemble"
+
+// checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection. The name of
+// the ensemble comes first: a password is not for another one.
 func checkAuth(auth []Auth) ([]Auth, error) {
 	var kept []Auth
 	seen := map[Auth]bool{}
@@ -66,7 +72,9 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 			kept = append(kept, a)
 		}
 	}
-	return kept, nil
+	isName := func(a Auth) bool { return a.Scheme == schemeEnsemble }
+	names := slices.DeleteFunc(slices.Clone(kept), func(a Auth) bool { return !isName(a) })
+	return append(names, slices.DeleteFunc(kept, isName)...), nil
 }
 
 // Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
@@ -95,7 +103,7 @@ func (s *Session) Whoami() string {
 		}
 	}
 	for _, a := range s.client.cfg.Auth {
-		if a.Scheme != "digest" {
+		if a.Scheme != "digest" && a.Scheme != schemeEnsemble {
 			names = append(names, "somebody of scheme "+a.Scheme)
 		}
 	}

@@ -20,6 +20,7 @@ type link struct {
 	conn    net.Conn
 	raw     *rawWriter
 	target  Server
+	shown   shown // to it
 	asked   stamp // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
@@ -32,7 +33,7 @@ type link struct {
 	calls   callQueue // submitted, not answered, in the order in which servers answer them
 	turned  time.Time // when the first of calls became that, if others were before it
 	pinger  *time.Timer
-	goodbye *time.Timer // bounds the wait for the answer to closeSession, once that is submitted
+	goodbye *time.Timer // bounds the wait for the answer to closeSession, or to all requests of a link that retires
 	pings   []stamp     // written, not answered, oldest first: servers answer them in order
 	touches []stamp     // send times of some of the frames written, oldest first; see touch
 	outbox  []byte      // frames to be written
@@ -45,8 +46,9 @@ type link struct {
 type linkState int
 
 const (
-	linkOpen    linkState = iota // the session is on it
-	linkLeaving                  // the session is over: nothing but closeSession is submitted any more
+	linkOpen     linkState = iota // the session is on it
+	linkRetiring                  // the session goes to another server: nothing is submitted any more
+	linkLeaving                   // the session is over: nothing but closeSession is submitted any more
 	linkDead
 )
 
@@ -79,6 +81,33 @@ func (l *link) fail(cause error) {
 	l.s.lost(l)
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
 		l.s.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
+	}
+}
+
+var errRetired = errors.New("the server is not in the list any more")
+
+// retire ends the link because its server is not in the list of servers any more. Requests under way are answered first, as their
+// outcomes would be unknown otherwise; that may take a twelfth of the timeout, and no longer than settled. Others wait for the next link from now on, as
+// at any end of one.
+func (l *link) retire() {
+	l.mu.Lock()
+	if l.state != linkOpen {
+		l.mu.Unlock()
+		return
+	}
+	l.state = linkRetiring
+	idle := l.calls.first == nil
+	if !idle {
+		l.s.running.Add(1)
+		l.goodbye = time.AfterFunc(min(l.timeout/12, settled), func() {
+			defer l.s.running.Done()
+			l.fail(errRetired)
+		})
+	}
+	l.mu.Unlock()
+	l.s.lost(l)
+	if idle {
+		l.fail(errRetired)
 	}
 }
 

@@ -128,6 +128,7 @@ func (l *link) reply(body []byte) error {
 	if l.calls.pop(); l.calls.first != nil {
 		l.turned = time.Now()
 	}
+	retired := l.state == linkRetiring && l.calls.first == nil
 	l.mu.Unlock()
 	if c.op == jute.OpRemoveWatches && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
 		l.s.keepsWatches.Store(true)
@@ -152,6 +153,9 @@ func (l *link) reply(body []byte) error {
 	}
 	c.reply = r
 	l.s.finish(c, nil)
+	if retired {
+		return errRetired
+	}
 	return nil
 }
 

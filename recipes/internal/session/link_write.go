@@ -13,7 +13,7 @@ import (
 func (l *link) submit(frames []byte, calls []*call) bool {
 	now := l.s.clock.now()
 	l.mu.Lock()
-	if l.state == linkDead || l.state == linkLeaving && calls[0].op != jute.OpCloseSession {
+	if l.state == linkDead || l.state != linkOpen && calls[0].op != jute.OpCloseSession {
 		l.mu.Unlock()
 		return false
 	}

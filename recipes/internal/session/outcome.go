@@ -41,9 +41,10 @@ var unnamed = map[int32]struct {
 	jute.CodeNotReadOnly:             {OutcomeDefinite, ErrServer, "it is in read-only mode"},
 	jute.CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
 	jute.CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
-	jute.CodeSASLRequired:            {OutcomeDefinite, ErrAuth, `it serves nobody who has not logged in by SASL; set Config.SASL (in a configuration, an auth block "kerberos" or "sasl")`},
-	jute.CodeQuotaExceeded:           {OutcomeDefinite, ErrQuotaExceeded, ""},
-	jute.CodeThrottled:               {OutcomeDefinite, ErrThrottled, ""},
+	jute.CodeSASLRequired: {OutcomeDefinite, ErrAuth, "the servers admit only connections with an identity of certain schemes, and ours has none of them (sessionRequireClientSASLAuth, enforce.auth.schemes); " +
+		`to log in by SASL, set Config.SASL (in a configuration, an auth block "kerberos" or "sasl")`},
+	jute.CodeQuotaExceeded: {OutcomeDefinite, ErrQuotaExceeded, ""},
+	jute.CodeThrottled:     {OutcomeDefinite, ErrThrottled, ""},
 }
 
 // errRolledBack is the result of a transaction's operations that failed only because another one did.

@@ -265,9 +265,13 @@ func (s *Session) look() (next time.Time) {
 		s.running.Go(func() { s.beat(beat) })
 	}
 	next = s.nextLook(now)
+	l := s.link
 	s.mu.Unlock()
-	if dead != nil {
+	switch {
+	case dead != nil:
 		dead.fail(errSilent)
+	case l != nil && !l.target.of(s.hosts.roster.list()):
+		l.retire()
 	}
 	return next
 }
@@ -316,6 +320,24 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	default:
 		return s.timeout / 12, held
 	}
+}
+
+// respite is the longest time by which the first attempt after a connection has ended may be put off, so that the clients of a server
+// that ends all its connections do not come back in one moment: a twelfth of the timeout, but never beyond a moment at which the
+// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up at silentAt. Had it
+// committed nothing more, the next heartbeat, due T/6 after the last commit, would be the first to fail. What was derived of either
+// moment holds as it did: a session that holds nothing has its 5T/24 from the one, a lease its T/3 and its ten passes from the other
+// (see hurry). So no lease ends because of the jitter, whose end it does not move (P4); a session lives as long as it did, and so
+// does a place in a queue (P5); and a grant is proven on the next connection as after any other end of one (P1).
+func (s *Session) respite() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.read()
+	until := s.silentAt()
+	if beat := s.proof.sent.after(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
+		until = beat
+	}
+	return max(0, min(s.timeout/12, until.Sub(now)))
 }
 
 // beatAt is when the next heartbeat is due: T/6 after the last commit; at once while the session is suspect. mu is held.

@@ -312,7 +312,7 @@ func (s *Session) refused(code int32) {
 	}
 	if code == jute.CodeSASLRequired {
 		_, err := answer(code)
-		s.lose(err)
+		s.lose(fmt.Errorf("%w; connected as %s", err, s.Whoami()))
 		return
 	}
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -46,9 +47,15 @@ func (s *tlsSource) next() (*tls.Config, error) {
 	return config, nil
 }
 
-// open makes one connection: dialling and TLS within ctx. It returns the certificate that we have shown to the server, if any.
-func (s *Session) open(ctx context.Context, t Server) (net.Conn, *x509.Certificate, error) {
+// shown are the certificates that a server has been shown on a connection: ours, and those between it and an authority.
+type shown []*x509.Certificate
+
+// open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.
+func (s *Session) open(ctx context.Context, t Server) (net.Conn, shown, error) {
 	config, err := s.client.tls.next()
+	if err == nil {
+		err = s.servable(t, config)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,21 +71,100 @@ func (s *Session) open(ctx context.Context, t Server) (net.Conn, *x509.Certifica
 	if t.Told {
 		config.Certificates, config.GetClientCertificate = nil, nil
 	}
-	var shown *x509.Certificate
+	var ours shown
 	choose := chooser(config)
 	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		ours, err := choose(asked)
-		if err == nil && len(ours.Certificate) > 0 {
-			shown, _ = x509.ParseCertificate(ours.Certificate[0]) // nil if it is none: the server will say so
+		chosen, err := choose(asked)
+		if err == nil {
+			ours = shownBy(chosen)
 		}
-		return ours, err
+		return chosen, err
 	}
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, nil, ownFault(shown, fmt.Errorf("TLS handshake: %w", err))
+		return nil, nil, ownFault(ours, fmt.Errorf("TLS handshake: %w", err))
 	}
-	return secure, shown, nil
+	return secure, ours, nil
+}
+
+// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Nobody signs their answers, so
+// whoever can forge them could name a server of his own, for which he has a certificate. It has to be in the domain that the operator named.
+func (s *Session) servable(t Server, config *tls.Config) error {
+	name, ok := service(t.Entry)
+	switch {
+	case t.Addr == "":
+		name, _ = service(t.Name)
+		why, _ := s.hosts.book.failure(name)
+		return errors.New(why)
+	case !ok || config == nil || config.ServerName != "" || config.InsecureSkipVerify:
+		return nil
+	}
+	domain := name
+	for strings.HasPrefix(domain, "_") {
+		_, domain, _ = strings.Cut(domain, ".")
+	}
+	host, _, _ := net.SplitHostPort(t.Name)
+	if host = strings.ToLower(host); host == strings.ToLower(domain) || strings.HasSuffix(host, "."+strings.ToLower(domain)) {
+		return nil
+	}
+	return fmt.Errorf("the SRV records of %s name it, which is not in %s: as name servers can be forged, say which name the servers' certificates have (server_name, tls.Config.ServerName)", name, domain)
+}
+
+// shownBy reads a chain up to the first certificate that is none: of that the server will say so.
+func shownBy(chosen *tls.Certificate) (all shown) {
+	for _, der := range chosen.Certificate {
+		one, err := x509.ParseCertificate(der)
+		if err != nil {
+			break
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Certificate is one that an encrypted connection depends on.
+type Certificate struct {
+	Ours    bool // it is our client certificate, or between that and an authority; otherwise the server's, or of who signed that
+	Subject string
+	Expires time.Time // no connection that depends on it is made from then on
+}
+
+// Certificates are those that the present connection depends on, as they were when it was made. There are none if there is no
+// connection, if it is not encrypted, or if the server's certificate was not verified and it did not ask for ours.
+func (s *Session) Certificates() (all []Certificate) {
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	for _, c := range l.shown {
+		all = append(all, Certificate{true, c.Subject.String(), c.NotAfter})
+	}
+	if secure, ok := l.conn.(*tls.Conn); ok {
+		for _, c := range lastingChain(secure.ConnectionState().VerifiedChains) {
+			all = append(all, Certificate{false, c.Subject.String(), c.NotAfter})
+		}
+	}
+	return all
+}
+
+// lastingChain is the chain that holds for longest: one is enough.
+func lastingChain(chains [][]*x509.Certificate) (best []*x509.Certificate) {
+	var until time.Time
+	for _, chain := range chains {
+		end := chain[0].NotAfter
+		for _, c := range chain {
+			if c.NotAfter.Before(end) {
+				end = c.NotAfter
+			}
+		}
+		if end.After(until) {
+			best, until = chain, end
+		}
+	}
+	return best
 }
 
 // chooser chooses our certificate, as package tls does.
@@ -104,11 +190,11 @@ type expiredError struct {
 }
 
 // ownFault returns err as an expiredError if it is one.
-func ownFault(shown *x509.Certificate, err error) error {
-	if err == nil || shown == nil || timedOut(err) || time.Now().Before(shown.NotAfter) {
+func ownFault(ours shown, err error) error {
+	if err == nil || len(ours) == 0 || timedOut(err) || time.Now().Before(ours[0].NotAfter) {
 		return err
 	}
-	return &expiredError{shown, err}
+	return &expiredError{ours[0], err}
 }
 
 func (e *expiredError) Error() string {

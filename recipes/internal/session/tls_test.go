@@ -353,3 +353,25 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 func reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
 	return hostile.Authority(t).Reissue(t, subject)
 }
+
+// What doctor and the page know of certificates is what the handshake showed: also of one that a program chooses when asked.
+func TestASessionKnowsTheCertificatesOfItsConnection(t *testing.T) {
+	a := hostile.Authority(t)
+	server, leaf := a.Issue(t, "zk1")
+	client, ours := a.Issue(t, "app")
+	srv := zktest.Start(t)
+	secure := hostile.Listen(t, terminate(srv, &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: a.Pool, ClientAuth: tls.RequireAndVerifyClientCert}))
+	c, err := Dial(t.Context(), Config{Servers: []string{"zk1"}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience,
+		TLS: &tls.Config{RootCAs: a.Pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil }},
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, secure)
+		}})
+	require.NoError(t, err)
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Certificate{
+		{true, ours.Subject.String(), ours.NotAfter}, {false, leaf.Subject.String(), leaf.NotAfter}, {false, a.Cert.Subject.String(), a.Cert.NotAfter},
+	}, s.Certificates())
+	hostile.Closed(t, c)
+	require.Empty(t, s.Certificates())
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // golden is what Apache ZooKeeper 3.8.0 (Debian 3.8.0-11+deb12u2) answered to
@@ -14,11 +16,17 @@ import (
 var golden string
 
 // Scripted plays the suite's written scenarios and its handshakes against the
-// server and compares every reply and event with what ZooKeeper answered. The
+// server and compares every reply and event with what ZooKeeper answered; for a
+// server of another release, with what zktest answers as that. The
 // server must be a new one, with extended types and quota enforcement on.
 func Scripted(t *testing.T, dial Dial) {
 	t.Helper()
 	want := parseGolden(golden)
+	if other := as(t, dial); other != nil {
+		ref := newReference(append(other, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())...)
+		defer ref.Close()
+		want = parseGolden(formatGolden(record(t, pipe(ref))))
+	}
 	compared := 0
 	for _, part := range record(t, dial) {
 		t.Run(part.name, func(t *testing.T) {

@@ -219,8 +219,8 @@ func (p *player) events(op Op, session int, events []frame) {
 	var lines []string
 	for _, f := range events {
 		typ, state, path := f.body.i32(), f.body.i32(), f.body.str()
-		lines = append(lines, fmt.Sprintf("   s%d event xid=%d zxid=%d code=%d type=%d state=%d %q",
-			session, f.xid, f.zxid, f.code, typ, state, p.rel(path)))
+		lines = append(lines, fmt.Sprintf("   s%d event xid=%d zxid=%s code=%d type=%d state=%d %q",
+			session, f.xid, p.zxid(f.zxid), f.code, typ, state, p.rel(path)))
 	}
 	if op.Op == opClose {
 		slices.Sort(lines)

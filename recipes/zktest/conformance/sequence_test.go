@@ -24,7 +24,7 @@ func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
 		}
 		return nil
 	}})
-	memory := zktest.Start(t)
+	memory := zktest.Start(t, as(t, TCP(real.Addr))...)
 	require.NoError(t, memory.Create("/q", []byte{}))
 	require.NoError(t, memory.SetCreateCount("/q", 1<<31-3))
 	require.NoError(t, memory.Create("/q/x", nil)) // the two transactions that the snapshot stands for besides

@@ -14,7 +14,7 @@ import (
 // to reap containers.
 func Run(t *testing.T, dial Dial) {
 	t.Helper()
-	ref := newReference(zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())
+	ref := newReference(append(as(t, dial), zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())...)
 	defer ref.Close()
 	t.Run("scripted", func(t *testing.T) {
 		Scripted(t, dial)
@@ -24,7 +24,7 @@ func Run(t *testing.T, dial Dial) {
 }
 
 // Random plays randomly generated sequences from three sessions against the
-// server and against a zktest server started with the given options, and fails
+// server and against a zktest server of its release started with the given options, and fails
 // with the shortest sequence it finds that the two answer differently. The
 // number of sequences is rapid's, 100 unless -rapid.checks says otherwise.
 //
@@ -32,7 +32,7 @@ func Run(t *testing.T, dial Dial) {
 // containers: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
-	ref := newReference(reference...)
+	ref := newReference(append(as(t, dial), reference...)...)
 	defer ref.Close()
 	random(t, dial, pipe(ref))
 }

@@ -2,8 +2,9 @@
 
 // Package realzk starts Apache ZooKeeper servers for tests: the oracle beside
 // which zktest, and everything proven on zktest, is checked. It runs the jars of
-// Debian's zookeeper package on loopback ports, in directories of their own,
-// and ends every process it starts by that process's id.
+// Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath),
+// on loopback ports, in directories of their own, and ends every process it starts
+// by that process's id.
 //
 // When Java or ZooKeeper is not installed the test fails, naming the command
 // that installs them. It never skips.
@@ -77,13 +78,6 @@ type Server struct {
 }
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"
-
-// jars are the class path: ZooKeeper's own manifest names the rest, except for
-// what Debian's lacks.
-var jars = []string{
-	"zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar",
-	"netty-transport-native-unix-common.jar",
-}
 
 // Start runs a standalone server until the test ends and returns once it
 // serves.
@@ -203,20 +197,15 @@ func prepare(tb TB, opts Options) *Server {
 	if err != nil {
 		tb.Fatalf("realzk: no java on the PATH, which this test needs; install it with: %s", install)
 	}
-	var classes []string
-	for _, j := range jars {
-		p := filepath.Join("/usr/share/java", j)
-		if _, err := os.Stat(p); err == nil {
-			classes = append(classes, p)
-		}
-	}
-	if len(classes) == 0 || !strings.HasSuffix(classes[0], "/zookeeper.jar") {
-		tb.Fatalf("realzk: /usr/share/java/zookeeper.jar is not there, which this test needs; install it with: %s", install)
+	classes, err := classPath()
+	if err != nil {
+		tb.Fatalf("realzk: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "realzk-")
 	if err != nil {
 		tb.Fatalf("realzk: no directory for the server: %v", err)
 	}
+	classes = append([]string{dir}, classes...) // before the distribution's own: what and where to log
 	s := &Server{Dir: dir, tb: tb, opts: opts}
 	tb.Cleanup(func() {
 		s.Kill() // before the directory goes, which it would write into again
@@ -225,6 +214,9 @@ func prepare(tb TB, opts Options) *Server {
 		}
 		os.RemoveAll(dir)
 	})
+	for name, text := range logging {
+		s.write(name, text)
+	}
 	// A small heap and the first compiler only: these servers live for seconds.
 	heap := opts.HeapMiB
 	if heap == 0 {

@@ -50,6 +50,9 @@ func explain(err error) plan.Explanation {
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
 				"connect_timeout limits how long the command waits, and a tls block or ZOOKEEPER_TLS_ENABLED encrypts the connection.",
 		}
+	case errors.Is(err, recipes.ErrThrottled):
+		return plan.Explanation{Summary: "ZooKeeper sheds requests", Detail: full(Sentence(err)),
+			Next: "The servers are overloaded, or their limits (request_throttle_max_requests, throttled_op_wait_time) are too low. Try again later."}
 	case errors.Is(err, recipes.ErrAuth):
 		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: full(Sentence(err)) + " " + credentialsAre}
 	}

@@ -56,7 +56,9 @@ func scene() *inspect.Snapshot {
 	// Everybody has been there for 90 seconds.
 	locks[2].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: "1m", MaxWait: "5m", Owner: "ledger@example.com", Runbook: "https://wiki.example.com/ledger?a=1&b=2"}
 	locks[3].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxWait: "30s"}
-	snap := &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...),
+	snap := &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007,
+		Certificates: []inspect.Certificate{{Ours: true, Subject: "CN=locktree-page", Expires: noon.Add(9 * 24 * time.Hour)}, {Subject: "CN=zk1", Expires: noon.AddDate(1, 0, 0)}},
+		Dump:         true, Locks: locks, Waits: inspect.WaitsFor(locks...),
 		Sessions: map[int64]*inspect.Session{
 			1: {ID: 1, Address: "10.0.0.1:4000"}, 2: {ID: 2, Address: "10.0.0.2:4000"}, 4: {ID: 4},
 			3: {ID: 3, Away: true, Expires: noon.Add(8 * time.Second)}, 5: {ID: 5, Nodes: 40_000, Bytes: 2 << 20, Address: "10.0.0.9:1"},
@@ -149,7 +151,7 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 	require.Equal(t, []string{
 		"true deadlock /locks/stock", "true leaderless /locks/election", "true longer than declared /locks/ledger", "true waits longer than declared /locks/stock",
 		"true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
-		"false silent holder /python/jobs", "false foreign node /python/jobs",
+		"false silent holder /python/jobs", "false foreign node /python/jobs", "false certificate ",
 	}, got)
 	b.Failed("main", errors.New("no answer\x1b[2J"))
 	require.Equal(t, "stale", b.problems(noon)[0].What)

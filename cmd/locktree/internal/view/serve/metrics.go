@@ -135,8 +135,10 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
 	f.add("locktree_missing_locks", "gauge", "Declared locks that do not exist.", float64(len(snap.Unread)-closed), en...)
 	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
-	f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.",
-		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter
+	if used, known := snap.EpochUsed(); known { // no value, rather than a wrong one
+		f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.", used, en...)
+	}
+	certificateMetrics(f, snap.Certificates, en)
 	f.add("locktree_locks", "gauge", "Locks in the snapshot.", float64(len(snap.Locks)), en...)
 	largest := 0
 	for _, s := range snap.Sessions {
@@ -145,6 +147,22 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_sessions", "gauge", "Client sessions in the snapshot.", float64(len(snap.Sessions)), en...)
 	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the largest session (ZOOKEEPER-4306).", float64(largest), en...)
 	b.lockMetrics(f, e)
+}
+
+// certificateMetrics has the earliest of those with one name: authorities may share theirs.
+func certificateMetrics(f *families, all []inspect.Certificate, en []string) {
+	told := map[string]bool{}
+	for _, c := range slices.SortedFunc(slices.Values(all), func(a, b inspect.Certificate) int { return a.Expires.Compare(b.Expires) }) {
+		whose := "server"
+		if c.Ours {
+			whose = "client"
+		}
+		if name := whose + " " + escapeLabel(c.Subject); !told[name] {
+			told[name] = true
+			f.add("locktree_certificate_expiry_timestamp_seconds", "gauge", "Time at which a certificate expires that the connection to ZooKeeper depends on: the client's, the server's, or of an authority that signed it.",
+				seconds(c.Expires), append(slices.Clip(en), "whose", whose, "subject", c.Subject)...)
+		}
+	}
 }
 
 func (b *Board) lockMetrics(f *families, e *Ensemble) {

@@ -47,6 +47,7 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 			p.locks()
 			p.unread()
 			p.sessions()
+			p.certificates()
 		}
 		p.drift()
 		p.conditions()
@@ -227,6 +228,16 @@ func (p *problemsOf) sessions() {
 		}
 		p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
 			document.Session(s.ID), from, s.Nodes, s.Bytes), "")
+	}
+}
+
+// certificates finds those of the page's own connection that expire soon: of each, doctor tells.
+func (p *problemsOf) certificates() {
+	if len(p.e.Snapshot.Certificates) == 0 {
+		return
+	}
+	if k := inspect.CheckCertificates(p.e.Snapshot.Certificates, p.now); k.Verdict != inspect.VerdictHolds {
+		p.add(k.Verdict == inspect.VerdictFails, "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
 }
 

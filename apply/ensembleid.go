@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
+type WrongEnsembleError struct {
+	Path      string // where the id is
+	Want, Got string // Got is "" if there is none
+	Absent    bool   // there is no such node
+}
+
+func (e *WrongEnsembleError) Explain() plan.Explanation {
+	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: nothingWritten,
+		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
+		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
+	switch {
+	case e.Absent:
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was ever here. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
+	case e.Got == "":
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
+	}
+	return x
+}
+
+func (e *WrongEnsembleError) Error() string { return message(e) }
+
+// Recognize checks that an ensemble has the id that is pinned, of which "" is none. It reads nothing but the id.
+func Recognize(ctx context.Context, s *recipes.Session, root, pinned string) error {
+	if pinned == "" {
+		return nil
+	}
+	path := plan.ScaffoldPath(root)
+	got, there, err := ensembleID(ctx, s, root)
+	if err == nil && !there { // a follower may not have seen it yet
+		if err = s.Sync(ctx, path); err == nil {
+			got, there, err = ensembleID(ctx, s, root)
+		}
+	}
+	switch {
+	case err != nil:
+		return readError(path, err)
+	case got != pinned:
+		return &WrongEnsembleError{Path: path, Want: pinned, Got: got, Absent: !there}
+	}
+	return nil
+}
+
+// ensembleID reads the id, "" if there is none, and whether there is a node for it.
+func ensembleID(ctx context.Context, s *recipes.Session, root string) (id string, there bool, err error) {
+	data, _, err := s.Get(ctx, plan.ScaffoldPath(root))
+	if errors.Is(err, zk.ErrNoNode) {
+		return "", false, nil
+	}
+	return plan.MarkedAs(data), err == nil, err
+}
+
+// identify gives an ensemble an id if an earlier version of locktree has made its nodes. Whoever may not do that leaves it to others,
+// and a write whose outcome is not known is one that the next apply finds, or makes.
+func (r *job) identify(ctx context.Context) {
+	path := plan.ScaffoldPath(r.p.Root)
+	if !r.p.Unmarked() {
+		return
+	}
+	if data, stat, err := r.s.Get(ctx, path); err == nil && len(data) == 0 {
+		_, _ = r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version)
+	}
+}
+
+// checkID says which ensemble this is, if an apply has been here and we may know.
+func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]inspect.Condition, error) {
+	id, _, err := ensembleID(ctx, s, declared.Root)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, nil
+	case err != nil:
+		return nil, readError(plan.ScaffoldPath(declared.Root), err)
+	case id == "": // no apply was here, or one of an earlier version
+		return nil, nil
+	}
+	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",
+		Why: "the same names may lead to other servers"}
+	if declared.EnsembleID == "" {
+		k.What = fmt.Sprintf("it is %s; with id = %q in the ensemble block, every other ensemble is refused", id, id)
+	}
+	return []inspect.Condition{k}, nil
+}

@@ -1,0 +1,72 @@
+package apply_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The same names led to another ensemble, and the stack was planned there anew, as if nothing of it were there.
+func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	want := s.tree(declare("/ledger", kind.Mutex))
+	s.apply(c, want)
+	mark, ok := s.server.Get(plan.ScaffoldPath(s.root))
+	require.True(t, ok)
+	id := plan.MarkedAs(mark.Data)
+	require.True(t, plan.IsEnsembleID(id), "the first apply draws one: %q", mark.Data)
+
+	pinned := *want
+	pinned.EnsembleID = id
+	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	require.NoError(t, err)
+	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
+	again, _ := s.server.Get(plan.ScaffoldPath(s.root))
+	require.Equal(t, mark.Data, again.Data, "and no later one another")
+
+	other := pinned
+	other.EnsembleID = "0123456789abcdef0123456789abcdef"
+	s.server.ResetCounts()
+	_, err = apply.Read(t.Context(), s.session(c), &other)
+	var wrong *apply.WrongEnsembleError
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, id, wrong.Got)
+	_, err = apply.Begin(t.Context(), c, &other, apply.Options{})
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, id)
+	_, err = apply.CheckUp(t.Context(), c, &other, 10)
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, map[string]int{"getData": 3}, s.server.Counts().ByOp, "the id, by each of them")
+
+	empty := inMemory(t) // where no apply has been
+	_, err = apply.Read(t.Context(), empty.session(empty.provisioner()), &pinned)
+	require.ErrorAs(t, err, &wrong)
+	require.True(t, wrong.Absent)
+	require.ErrorContains(t, err, "no apply was ever here")
+}
+
+// Earlier versions of locktree wrote no id.
+func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	want := s.tree(declare("/ledger", kind.Mutex))
+	s.apply(c, want)
+	path := plan.ScaffoldPath(s.root)
+	require.NoError(t, s.server.Set(path, nil))
+	pinned := *want
+	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
+	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	require.ErrorContains(t, err, "an earlier version of locktree made it")
+
+	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
+	mark, _ := s.server.Get(path)
+	require.NotEmpty(t, plan.MarkedAs(mark.Data))
+	found, err := apply.CheckUp(t.Context(), c, want, 10)
+	require.NoError(t, err)
+	require.Contains(t, found.Locks[0].What, plan.MarkedAs(mark.Data))
+}

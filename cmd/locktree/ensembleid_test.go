@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A variable too few, or a name that led elsewhere: the stack was planned on another ensemble, and an apply would have made it there.
+func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
+	srv, other := zktest.Start(t), zktest.Start(t)
+	dir, env := quickstart(t, srv)
+	tool := func(code int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		require.Equal(t, code, run(t.Context(), append([]string{"-chdir=" + dir}, args...), env, strings.NewReader(""), &out, &out), out.String())
+		return out.String()
+	}
+	found := tool(0, "doctor")
+	_, id, ok := strings.Cut(found, "ensemble id: it is ")
+	require.True(t, ok, found)
+	id = id[:32]
+	file := filepath.Join(dir, "locks.locktree.hcl")
+	rewrite(t, file, `ensemble "local" {`, "ensemble \"local\" {\n  id = \""+id+"\"")
+	require.Contains(t, tool(0, "plan"), "No changes")
+	require.Contains(t, tool(0, "doctor"), "it is "+id+", as the ensemble block says")
+
+	for i := range env {
+		env[i] = strings.ReplaceAll(env[i], srv.Addr(), other.Addr())
+	}
+	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"state", "list"}, {"destroy", "-auto-approve"}} {
+		other.ResetCounts()
+		require.Contains(t, tool(exitError, args...), "no apply was ever here", args)
+		n := other.Counts()
+		require.Empty(t, n.ByOp["create"]+n.ByOp["multi"]+n.ByOp["getChildren2"], "%v: %v", args, n.ByOp)
+	}
+	_, there := other.Get("/locks")
+	require.False(t, there)
+}
