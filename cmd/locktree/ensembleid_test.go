@@ -33,7 +33,7 @@ func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
 	for i := range env {
 		env[i] = strings.ReplaceAll(env[i], srv.Addr(), other.Addr())
 	}
-	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"state", "list"}, {"destroy", "-auto-approve"}} {
+	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"show"}, {"destroy", "-auto-approve"}} {
 		other.ResetCounts()
 		require.Contains(t, tool(exitError, args...), "no apply was ever here", args)
 		n := other.Counts()

@@ -122,7 +122,6 @@ var wayCommands = []struct{ command, says string }{
 	{"status", "4 locks, 0 held"},
 	{"status -json", `"/ways`},
 	{"output path", "/pay/m"},
-	{"state list", "namespace.pay.election.e"},
 	{"top -n=1", "4 locks"},
 	{"doctor", "identity"},
 	{"exec namespace.pay.mutex.m -- echo ran", "ran"},
