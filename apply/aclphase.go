@@ -34,8 +34,8 @@ type listing struct {
 // the old and the new administrators (plan.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
-// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right to the
-// last old one it shows the set that admits both, and other stacks that apply meanwhile create for both.
+// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
+// to the last old one it shows the set that admits both, and other stacks that apply meanwhile create for both.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil

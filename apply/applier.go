@@ -98,8 +98,8 @@ func (r *Run) lockFirst() error {
 	return nil
 }
 
-// Context is the one of Begin, and also ends, with the cause, when the lock is lost. Ask for approval under it. It ends with Apply and
-// with Close.
+// Context is the one of Begin, and also ends, with the cause, when the lock is lost. Ask for approval under it. It ends with
+// Apply and with Close.
 func (r *Run) Context() context.Context { return r.ctx }
 
 // Live is what Begin read. It must not be changed.

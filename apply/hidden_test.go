@@ -16,8 +16,8 @@ import (
 
 const nextKey = "provisioner:s3cr3t" // another password of the same user
 
-// A reader is shown no hashes. What its plan says of a list that another stack has changed since is not what an apply goes by: it reads
-// the list again, and lets nobody in who was shut out.
+// A reader is shown no hashes. What its plan says of a list that another stack has changed since is not what an apply goes by: it
+// reads the list again, and lets nobody in who was shut out.
 func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	s := inMemory(t)
 	readers := []string{ciKey}

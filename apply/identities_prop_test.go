@@ -390,8 +390,8 @@ func (l *land) stays(now *charter, left kind.List) {
 	}
 }
 
-// passedOver reports whether the last plan went on without a node, or one around it, that nobody who applied could read or administer,
-// as a tenant may have closed it. It named the node, unless others may create nodes there: then it may be theirs.
+// passedOver reports whether the last plan went on without a node, or one around it, that nobody who applied could read or
+// administer, as a tenant may have closed it. It named the node, unless others may create nodes there: then it may be theirs.
 func (l *land) passedOver(path string) bool {
 	for ; path != l.root; path = kind.ParentPath(path) {
 		if l.closed[path] && (l.told[path] || l.lent[kind.ParentPath(path)]) {

@@ -163,8 +163,8 @@ func (v *idling) lost(why string) error {
 	return &NodeError{Addr: v.node.Addr, Path: v.node.Path, Op: "create", Why: why, Next: planAgain}
 }
 
-// contender notes the last of the children of the lock, or of one of its parts. The lock is in use at least as long as any of them is there;
-// the last contender stays the longest, as a rule.
+// contender notes the last of the children of the lock, or of one of its parts. The lock is in use at least as long as any of
+// them is there; the last contender stays the longest, as a rule.
 func (v *idling) contender(dir string, names []string) {
 	if line, _ := kind.SortContenders(names); len(line) > 0 {
 		names = []string{line[len(line)-1].Name}

@@ -145,8 +145,9 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 // neighbour is another stack on the root.
 const neighbour = "neighbour"
 
-// The set of the root is replaced by one of two stacks, whose apply ends at any write. Then the other one, whose configuration has not
-// followed, is applied, which takes no rights from anybody; the first carries on, or goes back; and the other one follows.
+// The set of the root is replaced by one of two stacks, whose apply ends at any write. Then the other one, whose configuration
+// has not followed, is applied, which takes no rights from anybody; the first carries on, or goes back; and the other one
+// follows.
 func TestAnotherStackAppliesWhereverTheSetIsHalfReplaced(t *testing.T) {
 	effort.Proof(t)
 	const least = 20

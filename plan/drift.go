@@ -23,8 +23,9 @@ type Attribute struct {
 	Found    string `json:"found"`
 }
 
-// drift lists the nodes that differ from what the last apply left. It does not look at the changes: a node may have drifted to what
-// is declared now, or may no longer be declared. A node that is gone, or has lost its mark, is not among them: nothing says what it was.
+// drift lists the nodes that differ from what the last apply left. It does not look at the changes: a node may have drifted to
+// what is declared now, or may no longer be declared. A node that is gone, or has lost its mark, is not among them: nothing says
+// what it was.
 func (d *selection) drift() {
 	for _, have := range d.current.Nodes {
 		if d.ours(have) && d.drifted(have) {

@@ -166,14 +166,14 @@ func (d *frame) wantedOf(f *Framed, have kind.List) kind.List {
 	return nil
 }
 
-// made reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction, so such a
-// node has the czxid of .locktree.
+// made reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction, so
+// such a node has the czxid of .locktree.
 func (d *frame) made(f *Framed) bool {
 	return f.Path != "/" && !f.Data && f.Pin.Czxid == d.framed(ScaffoldPath(d.p.Root)).Pin.Czxid
 }
 
-// joins reports whether entries of others stay in the list of a node: of a root that somebody else created, and of what the tool created
-// above the root, where others may have theirs since. Of a declaration the list is its own.
+// joins reports whether entries of others stay in the list of a node: of a root that somebody else created, and of what the tool
+// created above the root, where others may have theirs since. Of a declaration the list is its own.
 func (d *frame) joins(f *Framed) bool {
 	return under(d.p.Root, f.Path) && d.made(f) || f.Path == d.p.Root && f.Path != "/" && !f.Data && !d.made(f)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A root has one set of administrators and readers for all stacks on it: they create and delete in the same nodes, which in ZooKeeper is
-// a right on the parent. The set is the access list of <root>/.locktree, which the other nodes of the tool follow. A stack names it in its
-// ensemble block, or leaves it out and takes what is there.
+// A root has one set of administrators and readers for all stacks on it: they create and delete in the same nodes, which in
+// ZooKeeper is a right on the parent. The set is the access list of <root>/.locktree, which the other nodes of the tool follow. A
+// stack names it in its ensemble block, or leaves it out and takes what is there.
 //
 // A stack replaces the set if it names another one than before and nobody else has replaced it since, or if no other stack is there.
 // Otherwise the root stays as it is: a text that does not know what another stack has changed must not undo it.
@@ -81,8 +81,9 @@ func AccessOf(list kind.List) *Access {
 	return &Access{Admins: withAdmin(list), Readers: readers}
 }
 
-// shown is a list of one of the tool's nodes with the hashes that the servers hide from us, as the last apply has left them in the data
-// of the apply lock and in the record. That is no proof: another stack may have replaced a password. An apply reads such a list again.
+// shown is a list of one of the tool's nodes with the hashes that the servers hide from us, as the last apply has left them in
+// the data of the apply lock and in the record. That is no proof: another stack may have replaced a password. An apply reads such
+// a list again.
 func (d *sides) shown(list kind.List) kind.List {
 	for _, known := range []kind.List{d.current.Contenders, d.p.prior.Noted, d.p.prior.between()} {
 		list = revealAs(list, known)

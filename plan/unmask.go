@@ -83,8 +83,8 @@ func entriesOf(list kind.List, user string) (out []*kind.ACL) {
 	return out
 }
 
-// unmask completes the current access lists of the stack's nodes if their sums prove them. Those of the tool's own nodes have none, see
-// [sides.shown].
+// unmask completes the current access lists of the stack's nodes if their sums prove them. Those of the tool's own nodes have
+// none, see [sides.shown].
 func (d *sides) unmask() {
 	x := d.current.Index
 	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return n.ACL.Masked() }) {

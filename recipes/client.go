@@ -19,9 +19,10 @@ type Config struct {
 	// An IPv6 address with a port needs brackets. Without them it has no port, and one whose last group could be
 	// a port ("::1:2181", "fd00::7:5") is refused. Names are kept and resolved again on every pass over the list;
 	// while a name does not resolve, the addresses that it had last are tried. A chroot suffix ("host:2181/app")
-	// is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com" stands for the servers of the SRV
-	// records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are tried first. With TLS they have to be in
-	// the domain of that name, or TLS.ServerName says what their certificates are for: name servers' answers can be forged.
+	// is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com" stands for the servers of
+	// the SRV records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are tried first. With
+	// TLS they have to be in the domain of that name, or TLS.ServerName says what their certificates are for: name servers'
+	// answers can be forged.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
@@ -96,8 +97,8 @@ type source = session.SourceFunc
 
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends
 // or Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
-// It fails with ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves nothing behind; cleaning up may take
-// it up to three seconds longer.
+// It fails with ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves
+// nothing behind; cleaning up may take it up to three seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger}
 	if c.log == nil {

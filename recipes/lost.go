@@ -148,8 +148,8 @@ func (st *clientState) clear(s *session.Session, todo []*epoch) {
 	exorcise(s, search(s, unnamed))
 }
 
-// haunt deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
-func (e *epoch) haunt(s *session.Session) error {
+// deleteLate deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
+func (e *epoch) deleteLate(s *session.Session) error {
 	ghosts, _ := e.idle()
 	exorcise(s, search(s, ghosts))
 	e.mu.Lock()
@@ -210,7 +210,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 }
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
-// session timeout it is left to them to expire it. A Keeper's cannot be closed, and is haunted until then.
+// session timeout it is left to them to expire it. A Keeper's cannot be closed: what it created late is deleted until then.
 func (st *clientState) close(s *session.Session, lost *epoch) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
@@ -227,7 +227,7 @@ func (st *clientState) close(s *session.Session, lost *epoch) {
 		case !time.Now().Before(until):
 			return nil
 		case lost.s.Kind() == session.Keeper:
-			return lost.haunt(s)
+			return lost.deleteLate(s)
 		}
 		return s.CloseLost(context.Background(), lost.s)
 	})

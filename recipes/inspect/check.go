@@ -43,9 +43,10 @@ type Condition struct {
 }
 
 // Check checks the conditions under which no two processes believe that they hold the same lock, when the certificates of this
-// connection expire, and whether this client can use the locks at paths. It asks the server that this client is connected to, with the words conf, srvr and mntr
-// where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
-// reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
+// connection expire, and whether this client can use the locks at paths. It asks the server that this client is connected to,
+// with the words conf, srvr and mntr where they are allowed. Where they are not, it opens and closes one session with the
+// shortest possible timeout, which reveals the tick. It writes nothing into the tree. An error means that there was no session,
+// or that ctx ended.
 //
 // No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
 // as this one is.
@@ -134,10 +135,10 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion judges a server by the faults that can lose a committed write, which a lock is. A follower that synchronises with its
-// leader may lose some before 3.9.3 (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646); the cure was never brought to 3.8 or earlier. 3.9.3
-// has a fault of its own, from that cure: a follower may keep its log of committed transactions with a hole, and lead with it
-// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+// checkVersion judges a server by the faults that can lose a committed write, which a lock is. A follower that synchronises with
+// its leader may lose some before 3.9.3 (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646); the cure was never brought to 3.8 or
+// earlier. 3.9.3 has a fault of its own, from that cure: a follower may keep its log of committed transactions with a hole, and
+// lead with it (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := versionOf(srvr)

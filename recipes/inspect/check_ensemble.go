@@ -139,9 +139,9 @@ const (
 	wide   layout = 40 // of a coming one, if zookeeper.wideCounterZxidEnabled is set (ZOOKEEPER-2789)
 )
 
-// layout returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the first id
-// of the wide one is 2^40: a smaller one is narrow. A larger one may be either, the narrow one in an epoch from 256 on; then narrow
-// is returned, in which the ids last less long.
+// layout returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the
+// first id of the wide one is 2^40: a smaller one is narrow. A larger one may be either, the narrow one in an epoch from 256 on;
+// then narrow is returned, in which the ids last less long.
 func (snap *Snapshot) layout() (l layout, known bool) {
 	for _, at := range snap.Servers {
 		if v := versionOf("version: " + at.Version); v != nil && slices.Compare(v, []int{3, 10}) < 0 {

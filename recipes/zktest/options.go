@@ -51,8 +51,8 @@ func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 // of [DigestID]. By default there is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
 
-// WithEnsembleName makes the server know the scheme ensemble, and answer to this name only (zookeeper.ensembleAuthName). Without it the
-// scheme is unknown, as it is to a stock ZooKeeper.
+// WithEnsembleName makes the server know the scheme ensemble, and answer to this name only (zookeeper.ensembleAuthName). Without
+// it the scheme is unknown, as it is to a stock ZooKeeper.
 func WithEnsembleName(name string) Option { return func(o *options) { o.ensembleName = name } }
 
 // WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it

@@ -16,13 +16,14 @@ var asBuiltByDebian = version{3, 8, 0}
 // newest are the patches that are known of each minor release, for a version without one.
 var newest = map[[2]int]int{{3, 8}: 6, {3, 9}: 5}
 
-// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1", as far as it differs from 3.8.0 in what clients
-// see: from 3.9.0 on, events carry the id of the transaction that fired them (ZOOKEEPER-4655), a create2 in a transaction is answered
-// with a Stat (ZOOKEEPER-4026), a write that cannot be decoded is no transaction, and a transaction with an unknown mode of creation cannot, and a check outside of one is not implemented; from 3.9.2 and 3.8.4 on, exists needs
-// READ on a node that exists (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
+// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1", as far as it differs from 3.8.0 in
+// what clients see: from 3.9.0 on, events carry the id of the transaction that fired them (ZOOKEEPER-4655), a create2 in a
+// transaction is answered with a Stat (ZOOKEEPER-4026), a write that cannot be decoded is no transaction, and a transaction with
+// an unknown mode of creation cannot, and a check outside of one is not implemented; from 3.9.2 and 3.8.4 on, exists needs READ
+// on a node that exists (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
 //
-// Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of 3.9.0, stay as in
-// 3.8.0: docs/versions.md.
+// Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
+// 3.9.0, stay as in 3.8.0: docs/versions.md.
 func WithVersion(v string) Option {
 	parsed, err := parseVersion(v)
 	if err != nil {

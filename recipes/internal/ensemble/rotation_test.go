@@ -59,8 +59,8 @@ func (r rotated) read() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// Twenty times the certificate of a client that holds a lock and takes others is replaced, and its connection cut: it presents the new one,
-// and keeps its lease. Servers do not look at it again on a connection that is up.
+// Twenty times the certificate of a client that holds a lock and takes others is replaced, and its connection cut: it presents
+// the new one, and keeps its lease. Servers do not look at it again on a connection that is up.
 func TestTwentyCertificatesUnderLoadCostNoLease(t *testing.T) {
 	effort.Proof(t) // a minute and more: each time it waits up to a twelfth of the timeout, and two handshakes
 	t.Parallel()

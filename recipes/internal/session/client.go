@@ -65,8 +65,9 @@ type Client struct {
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
 
-// Source hands out sessions to package inspect, which package recipes imports. It is a *recipes.Client, which embeds a SourceFunc, or a
-// Client in tests. An interface that inspect could name would need an exported method, and show programs what is below their Session.
+// Source hands out sessions to package inspect, which package recipes imports. It is a *recipes.Client, which embeds a
+// SourceFunc, or a Client in tests. An interface that inspect could name would need an exported method, and show programs what is
+// below their Session.
 type Source interface {
 	handOut(ctx context.Context) (*Session, error)
 }
@@ -299,10 +300,11 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session
-// is closed on the servers, which removes its ephemeral nodes at once, and every goroutine is joined. An error means that the
-// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when the
-// servers do not answer, and up to a session timeout if it is connected and something is held. A second Close waits for the first and returns nil.
+// Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session is
+// closed on the servers, which removes its ephemeral nodes at once, and every goroutine is joined. An error means that the
+// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when the servers
+// do not answer, and up to a session timeout if it is connected and something is held. A second Close waits for the first and
+// returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -453,4 +454,36 @@ func TestADiallingThatFailsAsItsWaiterGivesUpHidesNoCause(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, enough)
 	}
+}
+
+// A ping that followed closeSession met the end of the connection, and Close reported that instead of the answer.
+func TestNoPingFollowsCloseSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		var said bytes.Buffer
+		c, s := open(t, srv, func(cfg *Config) {
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := srv.DialContext(ctx, network, address)
+				return &overheard{conn, &said}, err
+			}
+		})
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		_, err := s.Hold(t.Context(), nil, "/mine") // Close waits for the answer
+		require.NoError(t, err)
+		srv.Inject(func(r zktest.Request) bool { return r.Op == "closeSession" }, zktest.Delay(5*time.Second)) // a ping is due after T/3
+		require.NoError(t, c.Close())
+		last := binary.BigEndian.Uint32(said.Bytes()[said.Len()-4:])
+		require.Equal(t, jute.OpCloseSession, int32(last), "the last word") //nolint:gosec // an operation may be negative
+	})
+}
+
+// overheard is a connection of which somebody hears what the client says.
+type overheard struct {
+	net.Conn
+	said *bytes.Buffer
+}
+
+func (o *overheard) Write(b []byte) (int, error) {
+	o.said.Write(b)
+	return o.Conn.Write(b)
 }

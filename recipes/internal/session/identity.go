@@ -48,12 +48,12 @@ func digestID(credentials string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName). Those
-// of another name end the connection without an answer, so that the client tries another server.
+// schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName).
+// Those of another name end the connection without an answer, so that the client tries another server.
 const schemeEnsemble = "ensemble"
 
-// checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection. The name of
-// the ensemble comes first: a password is not for another one.
+// checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection. The
+// name of the ensemble comes first: a password is not for another one.
 func checkAuth(auth []Auth) ([]Auth, error) {
 	var kept []Auth
 	seen := map[Auth]bool{}
@@ -65,7 +65,7 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
 			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
 		case a.Scheme == "sasl":
-			return nil, fmt.Errorf("%w: scheme sasl takes no credentials in Config.Auth; set Config.SASL", ErrAuth)
+			return nil, fmt.Errorf("%w: scheme sasl takes no credentials; log in by SASL instead: in Go, by the field SASL, in a configuration by an auth block \"sasl\" or \"kerberos\"", ErrAuth)
 		}
 		if !seen[a] {
 			seen[a] = true
@@ -78,8 +78,8 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 }
 
 // Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
-// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
-// out.
+// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an
+// ACL will not lock us out.
 func (s *Session) Identities() []Identity {
 	certificate := s.client.tls.last.Load()
 	if s.Kind() == Keeper { // to which a certificate is no identity

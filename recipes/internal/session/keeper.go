@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/jute"
@@ -64,7 +63,7 @@ func (s *Session) calmDown(live context.Context) {
 	if s.Kind() != Keeper || s.lasted >= settled {
 		return
 	}
-	timer := time.NewTimer(settled/2 + rand.N(settled/2))
+	timer := time.NewTimer(settled/2 + s.client.jitter(settled/2))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

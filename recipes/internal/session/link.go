@@ -87,8 +87,8 @@ func (l *link) fail(cause error) {
 var errRetired = errors.New("the server is not in the list any more")
 
 // retire ends the link because its server is not in the list of servers any more. Requests under way are answered first, as their
-// outcomes would be unknown otherwise; that may take a twelfth of the timeout, and no longer than settled. Others wait for the next link from now on, as
-// at any end of one.
+// outcomes would be unknown otherwise; that may take a twelfth of the timeout, and no longer than settled. Others wait for the next
+// link from now on, as at any end of one.
 func (l *link) retire() {
 	l.mu.Lock()
 	if l.state != linkOpen {

@@ -62,11 +62,12 @@ func (l *link) number(c *call, frame []byte) int {
 	return 4 + int(binary.BigEndian.Uint32(frame))
 }
 
-// ping sends a ping, every third of the timeout.
+// ping sends a ping, every third of the timeout, and none behind closeSession: the server answers that and hangs up, and a ping that
+// meets the end of the connection would hide the answer.
 func (l *link) ping() {
 	now := l.s.clock.now()
 	l.mu.Lock()
-	if l.state == linkDead {
+	if l.state == linkDead || l.state == linkLeaving {
 		l.mu.Unlock()
 		l.s.running.Done()
 		return

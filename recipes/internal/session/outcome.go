@@ -42,7 +42,7 @@ var unnamed = map[int32]struct {
 	jute.CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
 	jute.CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
 	jute.CodeSASLRequired: {OutcomeDefinite, ErrAuth, "the servers admit only connections with an identity of certain schemes, and ours has none of them (sessionRequireClientSASLAuth, enforce.auth.schemes); " +
-		`to log in by SASL, set Config.SASL (in a configuration, an auth block "kerberos" or "sasl")`},
+		`to log in by SASL, in Go set the field SASL, in a configuration an auth block "sasl" or "kerberos"`},
 	jute.CodeQuotaExceeded: {OutcomeDefinite, ErrQuotaExceeded, ""},
 	jute.CodeThrottled:     {OutcomeDefinite, ErrThrottled, ""},
 }

@@ -72,8 +72,9 @@ func (c *crowd) most(span time.Duration) (most int) {
 	return most
 }
 
-// A restarted server, or one told to shed its clients (ZOOKEEPER-5015), had all of them back in one moment. Holders, who wait no longer
-// than until their next heartbeat is due, come back within T/12, at most 40 % of them in any T/60; in steady state, nobody dials at all.
+// A restarted server, or one told to shed its clients (ZOOKEEPER-5015), had all of them back in one moment. Holders, who wait no
+// longer than until their next heartbeat is due, come back within T/12, at most 40 % of them in any T/60; in steady state, nobody
+// dials at all.
 func TestAThousandClientsComeBackOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second

@@ -88,8 +88,9 @@ func (s *Session) open(ctx context.Context, t Server) (net.Conn, shown, error) {
 	return secure, ours, nil
 }
 
-// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Nobody signs their answers, so
-// whoever can forge them could name a server of his own, for which he has a certificate. It has to be in the domain that the operator named.
+// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Nobody signs their
+// answers, so whoever can forge them could name a server of his own, for which he has a certificate. It has to be in the domain
+// that the operator named.
 func (s *Session) servable(t Server, config *tls.Config) error {
 	name, ok := service(t.Entry)
 	switch {
