@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -79,6 +80,7 @@ func logins(server *realzk.Server, who string) int {
 // A server checks a ticket when a connection is made, and not again. So each of twenty tickets is presented by a connection that
 // is forced, while locks are taken and one is held all the time.
 func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	k := kdc.Start(t, kdc.Options{Lifetime: 3 * time.Second})
 	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
@@ -178,6 +180,7 @@ func TestAKeytabIsReadAgain(t *testing.T) {
 }
 
 func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
+	effort.Proof(t, effort.Unraced) // tickets of seconds, which a loaded machine outlasts
 	t.Parallel()
 	k := kdc.Start(t, kdc.Options{Lifetime: 4 * time.Second})
 	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -36,6 +37,7 @@ func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
 
 // The one logs in with a ticket of Kerberos, the other by DIGEST-MD5 under the same name.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALoginWithATicket(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	k := kdc.Start(t, kdc.Options{})
 	k.Add("zookeeper/localhost")
