@@ -41,8 +41,8 @@ func NewRoot(under string) string {
 	return strings.TrimSuffix(under, "/") + "/locktree-compat-" + strings.ToLower(rand.Text()[:12])
 }
 
-// Examine asks a server the checks, which it compares with what zktest answers: as ZooKeeper, or as a ClickHouse Keeper with the same
-// features. It creates a node at root, which must not exist, and everything else below it, and deletes all that at the end, also if
+// Examine asks a server the checks, which it compares with what zktest answers: as ZooKeeper of the release that the server names, or
+// as a ClickHouse Keeper with the same features. It creates a node at root, which must not exist, and everything else below it, and deletes all that at the end, also if
 // ctx ends. An error means that the server could not be examined, or that something is left.
 func Examine(ctx context.Context, dial Dial, root string) (*Examination, error) {
 	x := &Examination{Kind: "Apache ZooKeeper"}
@@ -52,20 +52,20 @@ func Examine(ctx context.Context, dial Dial, root string) (*Examination, error) 
 		return nil, err
 	}
 	defer func() { h.end() }()
-	var features []zktest.Option
+	answer, _ := Word(dial, "srvr") // it may be forbidden
+	x.Version, _, _ = strings.Cut(answer, "\n")
+	like, _ := release(answer)
 	if bytes.Equal(h.s.passwd, make([]byte, 16)) {
 		x.Kind, x.Keeper = "ClickHouse Keeper", true
 		if x.Flags, err = h.read("/keeper/feature_flags"); err != nil {
 			return nil, err
 		}
-		features = append(features, zktest.WithKeeper(featuresOf(x.Flags)...))
+		like = []zktest.Option{zktest.WithKeeper(featuresOf(x.Flags)...)}
 	}
-	answer, _ := Word(dial, "srvr") // it may be forbidden
-	x.Version, _, _ = strings.Cut(answer, "\n")
 	if err := h.do(create(0, root, 0)); err != nil {
 		return nil, fmt.Errorf("create %s: %w", root, err)
 	}
-	ref := newReference(features...)
+	ref := newReference(like...)
 	defer ref.Close()
 	for i, check := range checks() {
 		if ctx.Err() != nil {

@@ -5,7 +5,6 @@ package conformance
 import (
 	"flag"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,8 +20,8 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 	s := realzk.Start(t, realzk.Options{Config: map[string]string{
 		"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
 	}})
-	if v := versionOf(t, TCP(s.Addr)); !strings.HasPrefix(v, goldenVersion) {
-		require.False(t, *update, "golden answers are those of %sx, and this is %s", goldenVersion, v)
+	if len(as(t, TCP(s.Addr))) > 0 {
+		require.False(t, *update, "golden answers are those of %sx, and this is another release", goldenVersion)
 		Scripted(t, TCP(s.Addr))
 		return
 	}

@@ -105,7 +105,7 @@ func (c *loggingIn) frame() ([]byte, error) {
 // know whoever that is by the same name.
 func RandomLoggedIn(t *testing.T, dial Dial, start, startReference func() (Step, error), reference ...zktest.Option) {
 	t.Helper()
-	ref := newReference(reference...)
+	ref := newReference(append(as(t, dial), reference...)...)
 	defer ref.Close()
 	random(t, LoggedIn(dial, start), LoggedIn(pipe(ref), startReference))
 }

@@ -50,3 +50,17 @@ func random(t *testing.T, dial, reference Dial) {
 	})
 	t.Logf("%d replies and events compared in %d random sequences", compared, played)
 }
+
+// as makes a reference of the server's release.
+func as(t *testing.T, dial Dial) []zktest.Option {
+	t.Helper()
+	answer, err := Word(dial, "srvr")
+	if err != nil {
+		t.Fatalf("srvr: %v", err)
+	}
+	opts, known := release(answer)
+	if !known {
+		t.Fatalf("the server does not say its version: %q", answer)
+	}
+	return opts
+}
