@@ -69,12 +69,12 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 
 // lockFirst takes the apply lock, if there is one.
 func (r *Run) lockFirst() error {
-	if err := r.mayBegin(r.ctx, r.desired); err != nil {
-		return err
-	}
 	s, err := r.client.Session(r.ctx)
 	if err == nil {
 		err = Recognize(r.ctx, s, r.desired.Root, r.desired.EnsembleID)
+	}
+	if err == nil {
+		err = r.mayBegin(r.ctx, r.desired)
 	}
 	if err != nil {
 		return err
@@ -203,8 +203,8 @@ func (x *Applier) mayApply(p *plan.Plan) error {
 	return x.among(p.Set, p.SetOf(), p.Root)
 }
 
-// mayBegin refuses a connection before anything is read that is neither among the administrators that the stack names, nor among
-// those of the root: which of the two counts, the plan says.
+// mayBegin refuses a connection before anything of the stack is read that is neither among the administrators that the stack
+// names, nor among those of the root: which of the two counts, the plan says.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, plan.ScaffoldPath(desired.Root)
 	var refused error
