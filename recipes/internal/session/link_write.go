@@ -62,12 +62,11 @@ func (l *link) number(c *call, frame []byte) int {
 	return 4 + int(binary.BigEndian.Uint32(frame))
 }
 
-// ping sends a ping, every third of the timeout, and none behind closeSession: the server answers that and hangs up, and a ping that
-// meets the end of the connection would hide the answer.
+// ping sends a ping, every third of the timeout.
 func (l *link) ping() {
 	now := l.s.clock.now()
 	l.mu.Lock()
-	if l.state == linkDead || l.state == linkLeaving {
+	if l.state == linkDead {
 		l.mu.Unlock()
 		l.s.running.Done()
 		return
@@ -114,11 +113,19 @@ func (l *link) flush(out []byte) {
 	}
 	for ; out != nil; out = l.take(out) {
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
-		if _, err := l.conn.Write(out); err != nil {
+		if _, err := l.conn.Write(out); err != nil && (timedOut(err) || !l.leaving()) {
 			l.fail(err)
 		}
 		_ = l.conn.SetWriteDeadline(time.Time{})
 	}
+}
+
+// leaving reports whether closeSession is all that counts any more. A ping behind it may meet the end of the connection, which hides
+// no answer: whoever reads finds that, or the end.
+func (l *link) leaving() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == linkLeaving
 }
 
 // take empties the outbox and returns its content, or nil if there is none, and then writing has ended. written, taken before

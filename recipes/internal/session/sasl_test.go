@@ -95,7 +95,7 @@ func TestALoginThatIsRefusedSaysWhatToLookAt(t *testing.T) {
 		"a wrong one, on insistence": {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, DigestMD5("ann", constant("wrong")), []string{"code -124", "check the password of ann"}},
 		"an unknown user":            {[]zktest.Option{zktest.WithSASL(users)}, DigestMD5("bob", constant("right")), []string{"code -115", "has that user"}},
 		"a server without SASL":      {nil, DigestMD5("ann", constant("right")), []string{"no JAAS section Server"}},
-		"no login at all":            {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, nil, []string{"code -124", "set Config.SASL", `auth block "kerberos" or "sasl"`}},
+		"no login at all":            {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, nil, []string{"code -124", "in Go set the field SASL", `auth block "sasl" or "kerberos"`}},
 		"an empty password":          {[]zktest.Option{zktest.WithSASL(users)}, DigestMD5("ann", constant("")), []string{"the password of ann is empty"}},
 		"a password that cannot be read": {nil, DigestMD5("ann", func() (Secret, error) { return "", errors.New("no such file") }),
 			[]string{"the password of ann: no such file"}},
