@@ -25,7 +25,7 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
 	switch {
 	case e.Absent:
-		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was ever here. Nothing else was read.", e.Want, e.Path)
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
 		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
 	case e.Got == "":
 		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)

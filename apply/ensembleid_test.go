@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,7 +48,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	_, err = apply.Read(t.Context(), empty.session(empty.provisioner()), &pinned)
 	require.ErrorAs(t, err, &wrong)
 	require.True(t, wrong.Absent)
-	require.ErrorContains(t, err, "no apply was ever here")
+	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
 }
 
 // Earlier versions of locktree wrote no id.
@@ -69,4 +70,22 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	found, err := apply.CheckUp(t.Context(), c, want, 10)
 	require.NoError(t, err)
 	require.Contains(t, found.Locks[0].What, plan.MarkedAs(mark.Data))
+}
+
+// The list of .locktree is the set of the root, so the plan pins the node into which the id is written.
+func TestAnEnsembleOfAdministratorsGetsAnIDToo(t *testing.T) {
+	s := inMemory(t)
+	access := may([]string{oldKey}, []string{ciKey})
+	c := s.as(oldKey)
+	s.apply(c, s.administered(access))
+	path := plan.ScaffoldPath(s.root)
+	for _, keys := range [][]string{{oldKey}, {oldKey, newKey}} { // something else, and administrators that are replaced
+		require.NoError(t, s.server.Set(path, nil))
+		tree := s.administered(may(keys, []string{ciKey}))
+		set("description", strings.Join(keys, " "))(tree.Nodes[1])
+		s.apply(c, tree)
+		mark, _ := s.server.Get(path)
+		require.NotEmpty(t, plan.MarkedAs(mark.Data))
+		require.False(t, s.plan(c, tree).HasChanges())
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/conformance"
 )
 
 // comparing runs compat with an answer to its question.
@@ -78,4 +80,24 @@ func TestCompatSaysWhatItCannotReachOrCreate(t *testing.T) {
 	code, _, said := comparing(t, "", "-under=nowhere", "-auto-approve", "127.0.0.1:1")
 	require.Equal(t, exitError, code)
 	require.Contains(t, said, "Not a path")
+}
+
+// A server chooses what it answers, and the report is read on a terminal.
+func TestAReportOfCompatDoesNotObeyTheServer(t *testing.T) {
+	const escape = "\x1b]0;gone\a"
+	var report strings.Builder
+	require.False(t, reportOn(&report, "zk1", &conformance.Examination{Version: escape, Results: []conformance.Result{
+		{Check: conformance.Check{Name: "a", Needs: "locks"}, Difference: "the server said\n" + escape},
+		{Check: conformance.Check{Name: "b", Needs: "locks"}, Err: errors.New(escape)},
+	}}))
+	require.NotContains(t, report.String(), "\x1b")
+	require.Equal(t, 3, strings.Count(report.String(), `\x1b]0;gone\a`))
+	require.Contains(t, report.String(), "the server said\n", "line by line")
+}
+
+// What is served by 3.9 is compared with that: the zxids of its events are no difference.
+func TestCompatComparesWithTheReleaseOfTheServer(t *testing.T) {
+	code, out, _ := comparing(t, "", "-auto-approve", zktest.Start(t, zktest.WithVersion("3.9")).Addr())
+	require.Zero(t, code, out)
+	require.Contains(t, out, "Zookeeper version: 3.9")
 }
