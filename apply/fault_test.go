@@ -245,13 +245,17 @@ func writes(op string) bool {
 // anywhere in between. The next apply converges in one run.
 func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
 	effort.Proof(t)
+	crashAtEveryWrite(t)
+}
+
+func crashAtEveryWrite(t *testing.T, opts ...zktest.Option) {
 	for _, first := range []bool{true, false} {
 		for name, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.DropReply} {
 			points := 0
 			for k := 1; ; k++ {
 				struck := false
 				t.Run(fmt.Sprintf("first %t, %s write %d", first, name, k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { struck = crashAt(inMemory(t), k, fault, first) })
+					synctest.Test(t, func(t *testing.T) { struck = crashAt(inMemory(t, opts...), k, fault, first) })
 				})
 				if !struck {
 					break

@@ -84,22 +84,7 @@ func TestSchemesThatAKeeperDropsAreAPlanError(t *testing.T) {
 
 // On a Keeper every lost reply is a lost session, and the apply lock with it.
 func TestCrashAtEveryWriteOfAnApplyOnAKeeperConvergesInOneRun(t *testing.T) {
-	for _, first := range []bool{true, false} {
-		for name, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.DropReply} {
-			points := 0
-			for k := 1; ; k++ {
-				struck := false
-				t.Run(fmt.Sprintf("first %t, %s write %d", first, name, k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { struck = crashAt(inKeeper(t), k, fault, first) })
-				})
-				if !struck {
-					break
-				}
-				points++
-			}
-			require.GreaterOrEqual(t, points, map[bool]int{true: 3, false: 8}[first], "the writes were not all met")
-		}
-	}
+	crashAtEveryWrite(t, zktest.WithKeeper())
 }
 
 func TestCrashAtEveryWriteOfEveryKindOfApplyOnAKeeper(t *testing.T) {
