@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -154,11 +153,11 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 		ks, err := m.Contenders(t.Context(), s, 10_000)
 		require.NoError(t, err)
 		rule := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
-		before := runtime.NumGoroutine()
+		before := l.goroutines()
 		gone := c.Remove(s, ks...)
 		time.Sleep(10 * time.Second)
 		require.Positive(t, rule.Hits())
-		require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
+		require.LessOrEqual(t, l.goroutines(), before+5)
 		require.NoError(t, c.Close())
 		gone.Wait() // every one is answered when the session is over
 	})

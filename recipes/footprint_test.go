@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -32,12 +31,12 @@ func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
 					if i == 0 { // what the session has in any case
 						time.Sleep(time.Second)
 						l.settle()
-						before = runtime.NumGoroutine()
+						before = l.goroutines()
 					}
 				}
 				time.Sleep(time.Second)
 				l.settle()
-				require.Less(t, runtime.NumGoroutine()-before, locks/2, "goroutines more for %d locks", locks)
+				require.Less(t, l.goroutines()-before, locks/2, "goroutines more for %d locks", locks)
 				for _, x := range leases { // and yet each node is watched
 					require.NoError(t, l.srv.Delete(x.Node()))
 					<-x.Context().Done()

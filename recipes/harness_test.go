@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -152,4 +153,15 @@ func (l *lab) queue(dir string) []string {
 		paths[i] = kind.JoinPath(dir, c.Name)
 	}
 	return paths
+}
+
+// goroutines counts those of this bubble. runtime.NumGoroutine counts others, too: one that runs finalizers, or has just returned.
+func (l *lab) goroutines() int {
+	l.t.Helper()
+	buf := make([]byte, 16<<20)
+	stacks := string(buf[:runtime.Stack(buf, true)])
+	header, _, _ := strings.Cut(stacks, "\n") // of this goroutine
+	_, bubble, ok := strings.Cut(header, "synctest bubble ")
+	require.True(l.t, ok, header)
+	return strings.Count(stacks, "synctest bubble "+bubble)
 }

@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -199,7 +198,7 @@ func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.
 		require.NoError(t, err)
 		l.unlock(before)
 		l.settle()
-		goroutines := runtime.NumGoroutine()
+		goroutines := l.goroutines()
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		shed := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
@@ -210,10 +209,7 @@ func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.
 		shed.Remove()
 		require.Error(t, (<-exchanged).err)
 		l.settle()
-		for i := 0; i < 1000 && runtime.NumGoroutine() > goroutines; i++ {
-			runtime.Gosched() // a goroutine that has returned is counted for a moment longer
-		}
-		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+		require.LessOrEqual(t, l.goroutines(), goroutines)
 	})
 }
 
