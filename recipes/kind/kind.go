@@ -3,8 +3,8 @@ package kind
 import "slices"
 
 // Kind describes one recipe type. Values are the package-level variables
-// [Namespace], [Mutex], [RWLock], [Semaphore] and [Election]; compare them by
-// pointer.
+// [Namespace], [Mutex], [RWLock], [Semaphore], [Election] and [Keyed]; compare them
+// by pointer.
 type Kind struct {
 	// Name is the block type in the configuration and "type" in the payload.
 	Name string
@@ -19,6 +19,8 @@ type Kind struct {
 	Kept bool
 	// Queues are the queues of contenders; the first one decides who holds.
 	Queues []Queue
+	// Key returns the parameters of the lock of each key, for a family; nil for other kinds. A family has no queue of its own.
+	Key func(p Params) Params
 	// New returns parameters with their defaults.
 	New func() Params
 	// Permits returns how many contenders may hold at the same time. Each is one
@@ -68,7 +70,7 @@ const AnyChange = -1
 var (
 	kinds   []*Kind
 	markers []marker
-	_       = register(Namespace, Mutex, RWLock, Semaphore, Election)
+	_       = register(Namespace, Mutex, RWLock, Semaphore, Election, Keyed)
 )
 
 // register makes kinds known. A further kind calls it in an init of its own file,

@@ -194,13 +194,18 @@ func applyDefaults[P Params](p P) P {
 	return p
 }
 
-// Validate checks every parameter against its declaration and returns all errors,
+// Validate checks every parameter against its declaration, and then what no parameter can say alone. It returns all errors,
 // each a [*ParamError], joined; nil when there are none.
 func Validate(p Params) error {
 	var errs []error
 	for _, f := range p.Fields() {
 		if err := f.check(f.Get()); err != nil {
 			errs = append(errs, &ParamError{Name: f.Name, Err: err})
+		}
+	}
+	if p, several := p.(interface{ check() error }); several && len(errs) == 0 {
+		if err := p.check(); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -152,8 +152,13 @@ func (p *Payload) Moves() Owner {
 	return Owner{Stack: p.Owner.Stack, Addr: p.MovedAs}
 }
 
-// Children returns the names of the child nodes that are created with the node (see [Kind]).
-func (p *Payload) Children() []string { return p.Params.Kind().Children }
+// Children returns the names of the child nodes that are created with the node (see [Kind]), with the directories of a family.
+func (p *Payload) Children() []string {
+	if family, ok := p.Params.(*KeyedParams); ok {
+		return family.children()
+	}
+	return p.Params.Kind().Children
+}
 
 func stateOr(s State) State {
 	// One string for all nodes: the decoder makes a copy for each, which matters with a hundred thousand.

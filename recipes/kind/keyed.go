@@ -1,0 +1,176 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"unicode/utf8"
+)
+
+// Keyed is the kind of a family of locks, one for each key. Only the family's node is declared. The node of a key is
+// [KeyedParams.Path]: a client makes it when it locks the key, and the last client that uses the key deletes it.
+var Keyed = &Kind{
+	Name: "keyed",
+	Doc:  "A family of locks, one for each key. The node of a key exists only while somebody uses the key.",
+	Key:  func(p Params) Params { return p.(*KeyedParams).key() },
+	New:  func() Params { return applyDefaults(&KeyedParams{Of: Mutex.Name}) },
+}
+
+// KeyedParams are the parameters of a family.
+type KeyedParams struct {
+	Common
+	// Of is the kind of each lock, by name: mutex, rwlock or semaphore.
+	Of string
+	// Permits is how many permits each semaphore has; 0 for the other kinds.
+	Permits int
+	// Preference is that of each read-write lock; "" for the other kinds, and for their default.
+	Preference string
+	// Fanout is how many directories the nodes of keys are spread over; "" means none, and they are children of the family's node.
+	Fanout string
+	// Foreign is "true" if other programs may make nodes of keys, with access lists of their own.
+	Foreign string
+}
+
+// Kind implements [Params].
+func (*KeyedParams) Kind() *Kind { return Keyed }
+
+// Fields implements [Params].
+func (p *KeyedParams) Fields() []Field { return bind(keyedTable, p) }
+
+// The clients of one key must agree on its node and on who excludes whom, so these cannot be changed in place: a client with the
+// former declaration would use another node.
+var keyedTable = append(func() []parameter {
+	table := commonTable(WireCurator, WireKazoo)
+	for i, f := range table {
+		if f.Name == "max_waiters" {
+			table[i].Doc = "How many contenders may wait for one key; 0 means no limit. Enforced by this library only."
+		}
+	}
+	return table
+}(),
+	stringField("kind", func(p *KeyedParams) *string { return &p.Of }, "", "What the lock of each key is: mutex, rwlock or semaphore.",
+		Mutex.Name, RWLock.Name, Semaphore.Name).required().replaces(),
+	intField("permits", func(p *KeyedParams) *int { return &p.Permits }, 0, 0, 1_000_000,
+		"How many permits the semaphore of each key has; only, and always, with kind = \"semaphore\"."),
+	stringField("preference", func(p *KeyedParams) *string { return &p.Preference }, "",
+		"Who goes first when readers and writers of a key compete: fair or writer; only with kind = \"rwlock\".", "", preferFair, preferWriter),
+	stringField("fanout", func(p *KeyedParams) *string { return &p.Fanout }, "",
+		"How many directories the nodes of keys are spread over, for more than ten thousand keys in use at once: 16 or 256; none if it is left out.", "", "16", "256").replaces(),
+	stringField("foreign", func(p *KeyedParams) *string { return &p.Foreign }, "false",
+		"Whether other programs may make nodes of keys, with access lists of their own: true or false.", "false", "true"),
+)
+
+// check finds what no parameter can say alone.
+func (p *KeyedParams) check() error {
+	switch {
+	case p.Of == Semaphore.Name && p.Permits == 0:
+		return &ParamError{"permits", errors.New(`is required with kind = "semaphore"`)}
+	case p.Of == Semaphore.Name && p.Wire == WireKazoo:
+		return &ParamError{"wire", fmt.Errorf("%q is not allowed for semaphores: %s", WireKazoo, noKazooSemaphore)}
+	case p.Of != Semaphore.Name && p.Permits != 0:
+		return &ParamError{"permits", fmt.Errorf(`a %s has none: remove it, or set kind = "semaphore"`, p.Of)}
+	case p.Of != RWLock.Name && p.Preference != "":
+		return &ParamError{"preference", fmt.Errorf(`a %s has none: remove it, or set kind = "rwlock"`, p.Of)}
+	}
+	return nil
+}
+
+// key returns the parameters of the lock of each key.
+func (p *KeyedParams) key() Params {
+	switch p.Of {
+	case RWLock.Name:
+		return &RWLockParams{Common: p.Common, Preference: p.Preference}
+	case Semaphore.Name:
+		return &SemaphoreParams{Common: p.Common, Permits: p.Permits}
+	}
+	return &MutexParams{Common: p.Common}
+}
+
+// children are the directories of Fanout: "0" to "f", or "00" to "ff".
+func (p *KeyedParams) children() (all []string) {
+	switch p.Fanout {
+	case "16":
+		for i := range 16 {
+			all = append(all, fmt.Sprintf("%x", i))
+		}
+	case "256":
+		for i := range 256 {
+			all = append(all, fmt.Sprintf("%02x", i))
+		}
+	}
+	return all
+}
+
+// MaxKey bounds a key, in bytes.
+const MaxKey = 512
+
+// Path is the node of a key in the family at path. An error says what is wrong with the key.
+//
+// The directory of a family with Fanout is the CRC-32 (IEEE) of the key's UTF-8 bytes modulo Fanout, in hexadecimal with as many
+// digits as the last of them has.
+func (p *KeyedParams) Path(path, key string) (string, error) {
+	switch {
+	case len(key) > MaxKey:
+		return "", fmt.Errorf("the key is %d bytes long: at most %d are allowed", len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return "", fmt.Errorf("the key %q is not valid UTF-8", key)
+	}
+	sum := crc32.ChecksumIEEE([]byte(key))
+	switch p.Fanout {
+	case "16":
+		path += fmt.Sprintf("/%x", sum%16)
+	case "256":
+		path += fmt.Sprintf("/%02x", sum%256)
+	}
+	return path + "/" + KeyName(key), nil
+}
+
+// KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each byte
+// of "%", "/" and of characters that ZooKeeper refuses, and for the first byte of a key that means something else as a name: ".",
+// "..", what looks like a contender ("lock-0000000001"), and the children of a semaphore ("locks", "leases"). The empty key is "%".
+func KeyName(key string) string {
+	if key == "" {
+		return "%"
+	}
+	_, taken := ParseContender(key)
+	taken = taken || key == "." || key == ".." || key == "locks" || key == "leases"
+	var b strings.Builder
+	for i, r := range key {
+		if taken && i == 0 || r == '%' || illegalRune(r) != "" {
+			for _, c := range []byte(string(r)) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// ParseKeyName is the inverse of [KeyName]. It reports false for a name that stands for no key.
+func ParseKeyName(name string) (key string, ok bool) {
+	if name == "%" {
+		return "", true
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c == '%' {
+			if i+2 >= len(name) {
+				return "", false
+			}
+			hi, lo := unhex(name[i+1]), unhex(name[i+2])
+			if hi < 0 || lo < 0 {
+				return "", false
+			}
+			c = byte(hi<<4 | lo)
+			i += 2
+		}
+		b.WriteByte(c)
+	}
+	key = b.String()
+	return key, utf8.ValidString(key) && len(key) <= MaxKey && KeyName(key) == name
+}
+
+func unhex(c byte) int { return strings.IndexByte("0123456789ABCDEF", c) }
