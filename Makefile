@@ -1,9 +1,11 @@
-# `make demo` shows what locktree does, `make test` tests it in eight to ten minutes, and `make prove` adds what takes longer.
+# `make demo` shows what locktree does, `make test` tests it in six to eight minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
-MODULES = . recipes/prom recipes/otel examples/monitoring cmd/locktree/internal/view/serve/browser
+MODULES = . recipes/prom recipes/otel
+# And those whose tests need other services, or a browser.
+SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser
 
 .PHONY: demo test prove check setup services build fuzz bench compare screenshots readme clean
 
@@ -13,14 +15,14 @@ demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in on
 test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
 	@GO='$(GO)' .ci/tests everyday
 
-prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, other lock services, the suites of other clients
-	@$(MAKE) --no-print-directory check MODULES=examples/compare
+prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the runbooks, the page in a browser, other lock services, the suites of other clients
+	@$(MAKE) --no-print-directory check MODULES='$(SERVICES)'
 	@GO='$(GO)' .ci/tests proofs
 
-setup: ## ZooKeeper, its clients, Prometheus and a browser from Debian when missing (root), or what to install
+setup: ## ZooKeeper, its clients and a Kerberos center from Debian when missing (root), or what to install
 	@.ci/setup
 
-services: ## what setup does, and the other lock services of examples/compare
+services: ## what setup does, Prometheus, a browser, and the other lock services of examples/compare
 	@.ci/setup services
 
 check: ## formatting, vet, staticcheck, module file
@@ -43,7 +45,7 @@ bench: setup ## figures, printed and never asserted; those of large trees, each 
 compare: services ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
 
-screenshots: setup ## those of the page in docs/operating.md, made anew; look at them
+screenshots: services ## those of the page in docs/operating.md, made anew; look at them
 	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
 
 readme: ## rewrite the generated blocks of README.md and docs from the examples and the command

@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -123,6 +124,7 @@ func digestAuth(user, password string) recipes.Auth {
 }
 
 func TestRunbookRotatePassword(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) { rotate(t, start(), guardedAccess) })
 	// The stack of an earlier version: its nodes are the first applier's, who declares itself with the rotation.
@@ -216,6 +218,7 @@ func (w *work) stop() {
 }
 
 func TestRunbookCIAccess(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		addr := start()
@@ -232,6 +235,7 @@ func TestRunbookCIAccess(t *testing.T) {
 // The stack that is taken over is one whose administrators were declared, and one of an earlier version, whose nodes
 // are the first applier's. It is done with the superuser, and with the old password.
 func TestRunbookTakeOverStack(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	const super = "super-c0ff"
 	for name, access := range map[string]string{
@@ -312,6 +316,7 @@ func takeOver(t *testing.T, r *runbook, access, super string, addrs ...string) {
 }
 
 func TestRunbookTwoTeams(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		const search = "search-5d5d"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -88,6 +89,7 @@ func dial(t *testing.T, addr, id string, timeout time.Duration, auth ...recipes.
 }
 
 func TestRunbookRestoreBackup(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	t.Run("in memory", func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -175,6 +177,7 @@ func putBack(t *testing.T, srv *zktest.Server, all map[string][]byte) {
 }
 
 func TestRunbookMigrateEnsemble(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		from, to := start(), start()

@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -162,6 +163,7 @@ const waysPage = "../../docs/authentication.md"
 // Every command and every recipe, by each way in, on Apache ZooKeeper; with SASL on servers that serve nobody else. The table of the
 // page is what was run.
 func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	ways := waysIn(t)
 	cells := map[string][]string{}

@@ -11,16 +11,19 @@ import (
 
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 func TestARealEnsembleCutsWhatAMovedSessionLeftBehind(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{})
 	conformance.Moved(t, conformance.TCP(servers[0].Addr), conformance.TCP(servers[1].Addr))
 }
 
 func TestARealServerWithoutAQuorumServesReaders(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 2, realzk.Options{
 		Config:     map[string]string{"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -34,6 +35,7 @@ func TestTheRealServerAndRequestsOfDeadConnections(t *testing.T) {
 }
 
 func TestARealEnsembleAndRequestsOfDeadConnections(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{Debug: true})
 	followers := slices.DeleteFunc(servers, func(s *realzk.Server) bool { return strings.Contains(s.Word("srvr"), "Mode: leader") })
