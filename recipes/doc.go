@@ -49,7 +49,8 @@
 //
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client
 // take a lock again and again; their price is a token that they share. [WithID] names the holder. Config.Observer receives what
-// happens; packages prom and otel make metrics and traces of it. [Client.Session] is for operations of your own.
+// happens: [LogEvents] logs it, packages prom and otel make metrics and traces of it, and [Observers] is several. [Detach] lets work
+// outlive the lease that it was started under. [Client.Session] is for operations of your own.
 //
 // # A lock that moves
 //

@@ -37,6 +37,9 @@ const (
 const (
 	EventSessionLost = session.EventLost      // Cause is ErrClosed when its Client was closed
 	EventHeartbeat   = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
+
+	sessionSuspected = session.EventSuspected
+	sessionCleared   = session.EventCleared
 )
 
 // Event is what Config.Observer receives.
