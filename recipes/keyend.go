@@ -44,19 +44,25 @@ func (r *removal) batch() *session.Batch {
 	all := paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
-		if r.whole && !n.rival {
+		if r.takes(n) {
 			all = append(all, n.existing()...)
 		}
 	}
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
-		if !r.whole || n.rival {
+		if !r.takes(n) {
 			for _, dir := range n.dirs {
 				r.looks[i] = append(r.looks[i], b.Exists(dir))
 			}
 		}
 	}
 	return b
+}
+
+// takes reports whether the node goes in the transaction that deletes the contenders: nobody else was seen, and all of it is known to
+// exist.
+func (r *removal) takes(n *keyNode) bool {
+	return r.whole && !n.rival && !slices.Contains(n.made[:n.need], false)
 }
 
 // finish waits until the contenders are gone, and with them the nodes that nobody is left in.
