@@ -96,11 +96,12 @@ func (r *removal) finish(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes nodes that nobody was in. It is no error that somebody has come, or was faster.
+// remove deletes nodes that nobody was in. It is no error that somebody has come. Of a NoNode the servers' collector may be the cause,
+// which has taken one of several: then look again.
 func remove(ctx context.Context, s *session.Session, paths []string) error {
 	b := s.Batch()
 	b.Delete(paths...)
-	if err := b.Do(ctx); !refused(err) {
+	if err := b.Do(ctx); isNoNode(err) || !refused(err) {
 		return err
 	}
 	return nil
@@ -133,7 +134,8 @@ func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 
 // sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
 func (n *keyNode) sweep(ctx context.Context, s *session.Session) error {
-	return retry(ctx, s, unanswered, func() error {
+	again := func(err error) bool { return unanswered(err) || isNoNode(err) }
+	return retry(ctx, s, again, func() error {
 		b := s.Batch()
 		looks := make([]*session.Reply, len(n.dirs))
 		for i, dir := range n.dirs {
