@@ -51,9 +51,7 @@ func (r *removal) batch() *session.Batch {
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
 		if !r.takes(n) {
-			for _, dir := range n.dirs {
-				r.looks[i] = append(r.looks[i], b.Exists(dir))
-			}
+			r.looks[i] = n.look(b)
 		}
 	}
 	return b
@@ -112,6 +110,15 @@ func refused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
 }
 
+// look asks for the stat of each node, children first: what the servers' collector takes meanwhile is not taken for somebody.
+func (n *keyNode) look(b *session.Batch) []*session.Reply {
+	looks := make([]*session.Reply, len(n.dirs))
+	for i, dir := range slices.Backward(n.dirs) {
+		looks[i] = b.Exists(dir)
+	}
+	return looks
+}
+
 // left are the nodes to be deleted if nobody is in them, children first; nil if somebody is, or nothing is there.
 func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
 	children := 0
@@ -137,10 +144,7 @@ func (n *keyNode) sweep(ctx context.Context, s *session.Session) error {
 	again := func(err error) bool { return unanswered(err) || isNoNode(err) }
 	return retry(ctx, s, again, func() error {
 		b := s.Batch()
-		looks := make([]*session.Reply, len(n.dirs))
-		for i, dir := range n.dirs {
-			looks[i] = b.Exists(dir)
-		}
+		looks := n.look(b)
 		if err := b.Send(ctx); err != nil {
 			return err
 		}
