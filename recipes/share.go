@@ -69,7 +69,7 @@ func (t *terms) share(ctx context.Context) (*holding, error) {
 	st.mu.Lock()
 	h := t.e.readers[t.q.path]
 	st.mu.Unlock()
-	if h == nil {
+	if h == nil || h.finished() {
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
