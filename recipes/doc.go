@@ -48,7 +48,8 @@
 // # Streams of locks
 //
 // A program that takes one lock after another gives each back with [Lease.Release], which ends the lease and waits for no answer. The
-// next Lock goes out behind the delete: one round trip for each lock.
+// next Lock goes out behind the delete: one round trip for each lock. [Mutex.LockFrom] does both in one transaction, which is one commit
+// instead of two. It is not for holding one lock while the next one is taken: there is no moment at which both are held.
 //
 // # Options
 //

@@ -85,7 +85,7 @@ func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 
 // Without the wait its create may go out on the next connection, and it waits, or is refused, because of its own client's node.
 func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply} {
+	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.client("a").Mutex(l.mutex())
