@@ -51,7 +51,9 @@ func (w *simWorld) once(worker int, st simStep) {
 	}
 	g := w.granted(worker, st, l, called)
 	g = w.use(worker, st, place, g)
-	w.give(worker, st, g)
+	if g = w.goesOn(worker, st, g); g != nil {
+		w.give(worker, st, g)
+	}
 }
 
 // ask calls the recipe.
@@ -248,6 +250,14 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		unlock = g.lease.Unlock
 	}
 	called, start := w.now(), time.Now()
+	if st.release == "unlock" && w.plan.clients[worker%len(w.clients)].releases {
+		g.lease.Release()
+		if took := time.Since(start); took > 0 {
+			w.violated("worker %d: Release took %v", worker, took)
+		}
+		w.left(worker, g, called)
+		return
+	}
 	err := unlock(ctx)
 	if late := time.Since(start) - limit; late > 0 {
 		w.violated("worker %d: Unlock returned %v late: %v", worker, late, err)
