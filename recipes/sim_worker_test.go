@@ -68,7 +68,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	recipe, path := w.target(st)
 	switch recipe {
 	case "rwlock":
-		m := c.RWMutex(path, opts...)
+		m := c.RWMutex(path, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
