@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,7 @@ func scenes() []scene {
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
 		}},
+		{"stream", func(l *lab) { l.mutexes(3) }, []string{"/m0", "/m1", "/m2"}, playStream},
 		{ofAllKinds, func(l *lab) {
 			l.mutex()
 			l.rwlock()
@@ -303,3 +305,34 @@ func playWatched(s *stage) {
 	cancel()
 	<-over
 }
+
+// playStream goes from lock to lock, of which a rival wants each: by a release that nobody waits for, and by exchanges for locks that
+// are free and that are not.
+func playStream(s *stage) {
+	var ours, theirs [3]*recipes.Mutex
+	for i := range ours {
+		path := "/m" + strconv.Itoa(i)
+		ours[i], theirs[i] = s.victim.Mutex(path), s.rival.Mutex(path)
+	}
+	from := func(m *recipes.Mutex, x *recipes.Lease) taking {
+		return func(ctx context.Context) (*recipes.Lease, error) { return m.LockFrom(ctx, x) }
+	}
+	s.take("acquire", ours[0].Lock).Release()
+	x := s.take("acquire behind a release", ours[1].Lock)
+	x = s.take("exchange", from(ours[0], x))
+	s.elsewhere()
+	s.give("rival's release of what was exchanged", s.take("rival's acquire of that", theirs[1].Lock))
+	y := s.take("rival's acquire", theirs[2].Lock)
+	next := s.queue(from(ours[2], x))
+	s.give("rival's release", y)
+	z := next("grant after an exchange and a wait")
+	require.Error(s.t, x.Context().Err(), s.where)
+	s.elsewhere()
+	s.give("rival's release of what was exchanged", s.take("rival's acquire of that", theirs[0].Lock))
+	z.Release()
+	s.elsewhere()
+	s.take("acquire behind its own release", ours[2].Lock).Release()
+}
+
+// elsewhere forgets what was granted: what comes is of other locks.
+func (s *stage) elsewhere() { s.last, s.leases = 0, nil }

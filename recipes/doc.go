@@ -45,6 +45,12 @@
 // clients before these can know. In that time, up to a sixth of the session timeout if the network works, two processes may hold
 // leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
 //
+// # Streams of locks
+//
+// A program that takes one lock after another gives each back with [Lease.Release], which ends the lease and waits for no answer. The
+// next Lock goes out behind the delete: one round trip for each lock. [Mutex.LockFrom] does both in one transaction, which is one commit
+// instead of two. It is not for holding one lock while the next one is taken: there is no moment at which both are held.
+//
 // # Options
 //
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client

@@ -191,15 +191,17 @@ func (h *holding) end(cause error) {
 	}
 }
 
-// leave is Unlock for l; the last of the leases gives the lock back.
-func (h *holding) leave(ctx context.Context, l *Lease) error {
+// leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
+// loss of the holding, if it was lost.
+func (h *holding) leave(l *Lease) (last bool, why error) {
 	if h.passOn(l) {
-		return nil
+		return false, nil
 	}
 	h.mu.Lock()
 	h.leases--
 	l.g.leases--
-	left, why := h.leases, h.why
+	left := h.leases
+	why = h.why
 	if left > 0 && why == nil && l.g.leases == 0 {
 		l.g.tell(EventReleased, h.czxid, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
@@ -208,25 +210,21 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.workEnded()
 	if left > 0 {
 		l.end(releasedError(h.path))
-		return why
+		return false, why
 	}
 	if h.finish(releasedError(h.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return h.why
+		return false, h.why
 	}
-	return h.giveBack(ctx)
+	return true, nil
 }
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-	var heir caller
-	waits := false // a set has no heir
-	if h.members == nil && len(h.tickets) > 0 {
-		heir, waits = h.q.c.state.heir(h.tickets[0])
-	}
-	if !waits || h.e.s.State() == session.StateLost {
+	heir, waits := h.heir()
+	if !waits {
 		h.leaving()
 		if deleteAll(ctx, h.ks) == nil {
 			h.close(ticket{})
@@ -257,6 +255,40 @@ func (h *holding) giveBack(ctx context.Context) error {
 		done <- err
 	})
 	return awaitRelease(ctx, done, h.ks)
+}
+
+// letGo is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
+// lanes of a session bound how many are under way, and ctx the wait for room there.
+//
+// The tickets are passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
+// of the next place is served behind the delete of this one. But it may go out on the next connection, when the delete was lost with the
+// one before: then this client would wait, or be refused, because of its own node.
+func (h *holding) letGo() {
+	ctx, cancel := context.WithTimeout(context.Background(), h.e.s.Timeout()/6)
+	defer cancel()
+	h.drop()
+	st := &h.q.c.state
+	heir, waits := h.heir()
+	if !waits || h.e.s.State() != session.StateActive {
+		h.leaving()
+		h.q.c.leaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
+		return
+	}
+	p := h.pass(ctx, heir)
+	st.spawn(func() {
+		if !p.passed(context.Background()) {
+			_ = p.undo(context.Background())
+		}
+		h.close(p.next)
+	})
+}
+
+// heir is the goroutine of this client that waits for the place, if one does and the place can be made for it. A set has none.
+func (h *holding) heir() (heir caller, waits bool) {
+	if h.members != nil || len(h.tickets) == 0 || h.e.s.State() == session.StateLost {
+		return caller{}, false
+	}
+	return h.q.c.state.heir(h.tickets[0])
 }
 
 // leaving says that our tickets are about to be free.

@@ -1,7 +1,10 @@
 package recipes
 
 import (
+	"cmp"
+	"container/list"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -17,6 +20,41 @@ import (
 // fires for any reason, or the list shows a rival, the place is given up at once; if it is in use, by the next Unlock. In case
 // a server forgets the watch, the queue is listed again after each session timeout: a rival waits no longer for that than any
 // waiter (see next).
+//
+// The place of readers is kept in the same way, but other readers are no rivals. So the queue is listed again when it changes, at most
+// once in a moment: readers of many clients that come and go must not have each of them list all the time. While nobody but readers is
+// known to queue, a reader joins without a listing.
+
+// maxKept bounds how many places a client keeps that nobody uses: each has a watch at the servers, and a node that others wait behind.
+const maxKept = 1000
+
+// keptPlaces are those that nobody uses, the one first that was used least recently. clientState.mu guards them.
+type keptPlaces struct {
+	order list.List // of *holding
+	at    map[*holding]*list.Element
+}
+
+// add adds a place, and returns those that are too many for limit, or maxKept if that is 0.
+func (all *keptPlaces) add(h *holding, limit int) (out []*holding) {
+	if all.at == nil {
+		all.at = map[*holding]*list.Element{}
+	}
+	all.at[h] = all.order.PushBack(h)
+	for all.order.Len() > cmp.Or(limit, maxKept) {
+		last := all.order.Front().Value.(*holding)
+		all.remove(last)
+		out = append(out, last)
+	}
+	return out
+}
+
+// remove takes out a place that is used, or over.
+func (all *keptPlaces) remove(h *holding) {
+	if e, there := all.at[h]; there {
+		all.order.Remove(e)
+		delete(all.at, h)
+	}
+}
 
 // retention is the additional state of a holding that may be kept. The holding's mu guards it, so its methods are called with mu held.
 type retention struct {
@@ -51,13 +89,35 @@ func (k *retention) end() []*session.Watch {
 // listen begins to watch for what ends a retention.
 func (h *holding) listen() {
 	h.listens(h.d.w.Beside(h.asked))
-	h.q.c.state.spawn(func() {
-		children, w, err := childrenCalledPersistent(context.Background(), h.e.s, h.ks[0].dir, h.asked)
-		h.others(children, err)
-		if err == nil {
-			h.listens(w)
-		}
-	})
+	h.q.c.state.spawn(h.listenQueue)
+}
+
+// listenQueue lists the queue, and watches it.
+func (h *holding) listenQueue() {
+	h.mu.Lock()
+	ended := !h.state.watched()
+	h.keep.listed = time.Now()
+	h.mu.Unlock()
+	if ended {
+		return
+	}
+	children, w, err := childrenCalledPersistent(context.Background(), h.e.s, h.ks[0].dir, h.changed)
+	h.others(children, err)
+	if err == nil {
+		h.listens(w)
+	}
+}
+
+// changed is called when the watch on the queue fires.
+func (h *holding) changed() {
+	if !h.q.shared {
+		h.asked()
+		return
+	}
+	h.mu.Lock()
+	wait := time.Until(h.keep.listed.Add(moment))
+	h.mu.Unlock()
+	h.e.after(max(0, wait), h.listenQueue)
 }
 
 // unheard reports whether the queue was last listed a session timeout ago, and counts it as listed now.
@@ -76,7 +136,9 @@ func (h *holding) listenAgain() {
 
 // others checks whether a list of the queue shows anybody else.
 func (h *holding) others(children []string, err error) {
-	if line, _ := kind.SortContenders(children); err != nil || len(line) != 1 {
+	line, _ := kind.SortContenders(children)
+	rivals := func(k kind.Contender) bool { return !h.q.shared || !k.Shared }
+	if err != nil || len(line) == 0 || len(line) > 1 && slices.ContainsFunc(line, rivals) {
 		h.asked()
 	}
 }
@@ -90,7 +152,8 @@ func (h *holding) listens(w *session.Watch) {
 	h.mu.Lock()
 	ended := !h.state.watched()
 	if !ended {
-		h.keep.watches = append(h.keep.watches, w)
+		fired := func(w *session.Watch) bool { return w.Event() != 0 }
+		h.keep.watches = append(slices.DeleteFunc(h.keep.watches, fired), w)
 	}
 	h.mu.Unlock()
 	if ended {
@@ -123,22 +186,29 @@ func (h *holding) expire() {
 	}
 }
 
-// surrender gives up a place that is kept and not in use.
+// surrender gives up a place that is kept and not in use. What is kept is taken into use under the same mutex as it is found.
 func (h *holding) surrender() {
-	if len(h.tickets) == 0 {
-		return
-	}
 	st := &h.q.c.state
 	st.mu.Lock()
-	s := st.local[h.tickets[0]]
-	kept := s != nil && s.kept == h
-	if kept {
-		s.kept, s.state = nil, leaves
+	kept := h.idle()
+	if kept && len(h.tickets) > 0 {
+		s := st.local[h.tickets[0]]
+		if kept = s != nil && s.kept == h; kept {
+			s.kept, s.state = nil, leaves
+		}
 	}
+	h.e.readers.forget(h)
 	st.mu.Unlock()
 	if kept {
 		h.quit()
 	}
+}
+
+// idle reports whether nobody uses the place.
+func (h *holding) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == kept
 }
 
 // quit releases a place that nobody uses and nobody can take into use any more. A lost one is lose's.
@@ -148,18 +218,26 @@ func (h *holding) quit() {
 	}
 }
 
-// resume takes a kept place into use for a caller of the handle q; the queue's mutex is held. It checks the time itself, because in
-// a process that was suspended the timer is late.
+// resume takes a kept place into use for a caller of the handle q, or has it join the readers there; the queue's mutex is held. It
+// checks the time itself, because in a process that was suspended the timer is late.
 func (h *holding) resume(q *queue) bool {
-	if q == nil || q.opts.retention == 0 || !h.fits(q) || !h.e.s.Sure() {
+	if q == nil || q.opts.retention == 0 || h.keep == nil || !h.fits(q) || !h.e.s.Sure() {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state != kept || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) || !h.state.to(held) {
+	switch {
+	case !h.free() || h.keep.asked:
+		return false
+	case h.state == kept:
+		if !time.Now().Before(h.keep.over) || !h.state.to(held) {
+			return false
+		}
+		h.q.c.state.kept.remove(h)
+	case !h.q.shared || h.state != held || h.leases == 0:
 		return false
 	}
-	h.leases = 1
+	h.leases++
 	h.passed++
 	return true
 }

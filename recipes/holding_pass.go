@@ -5,33 +5,44 @@ package recipes
 // [WithRetention]). It is decided and done in one step, under the queue's mutex and the holding's, so whatever ends the place
 // ends it for exactly one of the two.
 func (h *holding) passOn(l *Lease) bool {
-	if h.members != nil || len(h.tickets) == 0 {
+	if h.members != nil || len(h.tickets) == 0 && h.keep == nil {
 		return false
 	}
 	st := &h.q.c.state
 	st.mu.Lock()
-	s := st.local[h.tickets[0]]
-	var heir caller
-	switch {
-	case s == nil:
-	case len(s.waiters) > 0 && h.fits(s.waiters[0].q) && h.release(l, s.waiters[0].q):
-		heir, s.state = s.next(), holds
-	case len(s.waiters) == 0 && h.keep != nil && h.fits(l.g.q) && h.release(l, nil):
-		s.kept = h
+	heir, passed := caller{}, true
+	var tooMany []*holding
+	switch s := st.turn(h); {
+	case s != nil && len(s.waiters) > 0:
+		if passed = h.fits(s.waiters[0].q) && h.release(l, s.waiters[0].q); passed {
+			heir, s.state = s.next(), holds
+		}
+	case h.keep != nil && (s != nil || h.e.readers[h.path] == h) && h.fits(l.g.q) && h.release(l, nil):
+		if tooMany = st.kept.add(h, st.maxKept); s != nil {
+			s.kept = h
+		}
 	default:
-		s = nil
+		passed = false
 	}
-	if s != nil {
+	if passed {
 		l.end(releasedError(h.path)) // before the next holder begins, which can take a kept place as soon as mu is free
 	}
 	st.mu.Unlock()
-	if s == nil {
-		return false
-	}
 	if heir.pass != nil {
 		heir.pass <- ticket{shared: h}
 	}
-	return true
+	for _, other := range tooMany {
+		other.surrender()
+	}
+	return passed
+}
+
+// turn is the local queue whose ticket h has; nil where readers have none.
+func (st *clientState) turn(h *holding) *localQueue {
+	if len(h.tickets) == 0 {
+		return nil
+	}
+	return st.local[h.tickets[0]]
 }
 
 // fits reports whether a caller of this handle may take the place over as it is. The node must name its holder, so the ID has to

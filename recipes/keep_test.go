@@ -333,12 +333,12 @@ func TestANodeSaysForHowLongItMayBeKept(t *testing.T) {
 	})
 }
 
-func TestOnlyAMutexIsKeptAndNumbersMakeSense(t *testing.T) {
+func TestOnlyMutexesAndReadersAreKeptAndNumbersMakeSense(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c, keep := l.client("a"), recipes.WithRetention(time.Second)
 		for _, take := range []func(context.Context) (*recipes.Lease, error){
-			c.RWMutex("/rw", keep).Lock, c.RWMutex("/rw", keep).RLock,
+			c.RWMutex("/rw", recipes.WithRetention(-time.Second)).RLock,
 			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s", keep).Acquire(ctx, 1) },
 			c.Mutex("/m", recipes.WithRetention(-time.Second)).Lock,
 		} {
@@ -348,6 +348,6 @@ func TestOnlyAMutexIsKeptAndNumbersMakeSense(t *testing.T) {
 		_, err := c.Mutex("/m", recipes.WithLocalHandoff(-1)).Lock(t.Context())
 		require.ErrorContains(t, err, "WithLocalHandoff(-1): the number must not be negative")
 		_, err = c.Election("/e", keep).Campaign(t.Context())
-		require.ErrorContains(t, err, "WithRetention is for a mutex: leave it out")
+		require.ErrorContains(t, err, "WithRetention is for a mutex, and for readers: leave it out")
 	})
 }

@@ -270,7 +270,45 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if l.release() {
 		return nil
 	}
-	return afterGrant(l.h.leave(ctx, l))
+	last, err := l.h.leave(l)
+	if last {
+		err = l.h.giveBack(ctx)
+	}
+	return afterGrant(err)
+}
+
+// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends what deletes its node, and returns.
+// It is for programs that take one lock after another. What the client asks for next goes out behind that request, on the same
+// connection, so each lock costs one round trip, and the servers commit the delete and the next create together.
+//
+// Not guaranteed: that the lock is free when Release returns. Others are granted it when the servers have deleted the node, half a
+// round trip later if the connection holds; use Unlock to know that they can be. The client goes on deleting as behind
+// ErrReleasePending, so there is no error that a caller could act on. If the lease was lost before, the cause of its Context is
+// ErrLost. A program that ends calls [Client.Close], which frees whatever is left.
+//
+// The next call of this client that takes the same lock alone waits until the node is gone. Permits, readers, and writers that
+// follow readers of their client do not wait for that: they are served behind the delete. If the connection is cut
+// at that moment, they may find their client's own old node ahead of them until it is deleted, and a Try is refused because of it.
+//
+// Of one client, 256 deletes are under way at most, those of Unlock included. Release waits while there are as many, but for no more
+// than a sixth of the session timeout. If it cannot send the request by then, or there is no connection, that is left to
+// the background too. Until a node is known to be gone it counts towards the limit of the session (512 KiB of paths).
+//
+// WithLocalHandoff, WithRetention, WithReentrancy, second calls, and a nil Lease: as for Unlock.
+func (l *Lease) Release() {
+	if l == nil {
+		return
+	}
+	if now := l.turnedInto(); now != nil {
+		now.Release()
+		return
+	}
+	if l.release() {
+		return
+	}
+	if last, _ := l.h.leave(l); last {
+		l.h.letGo()
+	}
 }
 
 // outlived is ctx, without the end that the release of l would bring it.

@@ -61,10 +61,16 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // Lock through a handle with this option costs no request. Goroutines of this client that wait for the lock take it
 // over in the same way, any number of them and without [WithLocalHandoff], while no other client queues.
 //
+// Of a read-write lock it keeps the place that the client's readers share. Until a writer queues, RLock costs no request, whether or
+// not others of the client read (where the declaration prefers writers it looks for them first, one round trip). Readers of other
+// clients are not in the way; the queue is listed again when they come and go, at most ten times a second. Where they do so all the time
+// a writer waits up to 100 ms longer for that. Writers are not kept.
+//
 // To everybody else a kept lock is held: another client's TryLock is refused, although its next one may find the lock
 // free; "locktree status" shows how long it may be kept; destroy finds it in use. While nobody uses it, the client gives it up at
 // once, before d has passed, when
-//   - a client of any library queues; its wait grows by one event to this client and the delete that this client sends;
+//   - a client of any library queues (for readers: to write); its wait grows by one event to this client and the delete that this
+//     client sends;
 //   - the declaration changes: the lock is drained, moved, or gets other parameters;
 //   - somebody revokes it ([Client.Revoke]), or a caller of this client wants it through a handle without this option, with
 //     another ID, or as a member of a MultiLock;
@@ -80,12 +86,12 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // own.
 //
 // Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
-// contenders of the session take half of the limit (512 KiB of paths). A retention costs two requests, one more for each
+// contenders of the session take half of the limit (512 KiB of paths). A client keeps 1,000 locks at most; the one that was used
+// least recently goes first. A retention costs two requests, one more for each
 // session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
 // with any lock.
 //
-// Only a mutex is kept; other kinds refuse this option. Readers share a contender already, and a kept writer would
-// block the readers of its own client. A kept permit would be missing for callers that wait for several. A leadership
+// Other kinds refuse this option, and a kept writer would block the readers of its own client. A kept permit would be missing for callers that wait for several. A leadership
 // that is kept has no leader.
 func WithRetention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
@@ -124,8 +130,8 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	switch {
 	case o.retention < 0:
 		return o, fmt.Errorf("WithRetention(%v): the time must not be negative", o.retention)
-	case o.retention > 0 && k != kind.Mutex:
-		return o, errors.New("WithRetention is for a mutex: leave it out")
+	case o.retention > 0 && k != kind.Mutex && k != kind.RWLock:
+		return o, errors.New("WithRetention is for a mutex, and for readers: leave it out")
 	case o.maxWait < 0:
 		return o, fmt.Errorf("WithMaxWait(%v): the time must not be negative", o.maxWait)
 	case o.maxRelease < 0:

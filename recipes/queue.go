@@ -28,7 +28,9 @@ type queue struct {
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
 	q := &queue{c: c, kind: k, path: path, key: leaseKey{c, path}, shared: shared}
-	q.opts, q.wrong = collect(opts, k)
+	if q.opts, q.wrong = collect(opts, k); k == kind.RWLock && !shared {
+		q.opts.retention = 0 // of a read-write lock the readers' place is kept
+	}
 	if path == "/" {
 		q.wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}

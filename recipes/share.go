@@ -39,12 +39,21 @@ func (e *epoch) reads(h *holding) {
 	}
 }
 
-// unshare forgets h, which is over. Another may be in its place already.
+// unshare forgets h, which is over.
 func (e *epoch) unshare(h *holding) {
 	e.c.state.mu.Lock()
 	defer e.c.state.mu.Unlock()
-	if e.readers[h.path] == h {
-		delete(e.readers, h.path)
+	e.readers.forget(h)
+	e.c.state.kept.remove(h)
+}
+
+// readers are holdings that readers may join, by lock. clientState.mu guards them.
+type readers map[string]*holding
+
+// forget takes h out, which nobody is to join any more. Another may be in its place already.
+func (all readers) forget(h *holding) {
+	if all[h.path] == h {
+		delete(all, h.path)
 	}
 }
 
@@ -68,8 +77,16 @@ func (t *terms) share(ctx context.Context) (*holding, error) {
 	st := &t.q.c.state
 	st.mu.Lock()
 	h := t.e.readers[t.q.path]
+	joined := h != nil && h.resume(t.q)
 	st.mu.Unlock()
-	if h == nil {
+	switch {
+	case joined:
+		t.a.tenure = h.acquired(t.q, t.a.call, time.Since(t.a.start))
+		return h, nil
+	case h == nil || h.finished():
+		return nil, nil
+	case h.idle(): // and not for this caller
+		h.surrender()
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own

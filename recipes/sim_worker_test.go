@@ -51,7 +51,9 @@ func (w *simWorld) once(worker int, st simStep) {
 	}
 	g := w.granted(worker, st, l, called)
 	g = w.use(worker, st, place, g)
-	w.give(worker, st, g)
+	if g = w.goesOn(worker, st, g); g != nil {
+		w.give(worker, st, g)
+	}
 }
 
 // ask calls the recipe.
@@ -66,7 +68,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	recipe, at := w.target(st)
 	switch recipe {
 	case "rwlock":
-		m := w.rwmutex(c, at, st, opts...)
+		m := w.rwmutex(c, at, st, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
@@ -247,6 +249,14 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		unlock = g.lease.Unlock
 	}
 	called, start := w.now(), time.Now()
+	if st.release == "unlock" && w.plan.clients[worker%len(w.clients)].releases {
+		g.lease.Release()
+		if took := time.Since(start); took > 0 {
+			w.violated("worker %d: Release took %v", worker, took)
+		}
+		w.left(worker, g, called)
+		return
+	}
 	err := unlock(ctx)
 	if late := time.Since(start) - limit; late > 0 {
 		w.violated("worker %d: Unlock returned %v late: %v", worker, late, err)

@@ -55,6 +55,7 @@ type simStats struct {
 	stopped                                int // leases that a stopping Keeper ended
 	window                                 int // for how long one of these was believed, in hundredths of a session timeout
 	late                                   int // requests with which a thread of a server stood still
+	exchanged                              int // leases, for those of other locks
 	moved, movedInUse                      int // locks; those that somebody held or waited for when the move began
 }
 

@@ -1,0 +1,391 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// stream is handles of one client on n mutexes, whose declarations it knows.
+func (l *lab) stream(c *recipes.Client, n int) []*recipes.Mutex {
+	l.t.Helper()
+	all := make([]*recipes.Mutex, n)
+	for i, path := range l.mutexes(n) {
+		all[i] = c.Mutex(path)
+		l.warmDeclaration(all[i])
+	}
+	return all
+}
+
+// emptied requires that nothing of a stream is left, there or here.
+func (l *lab) emptied(all []*recipes.Mutex) {
+	l.t.Helper()
+	l.settle()
+	for _, m := range all {
+		require.Empty(l.t, l.children(m.Path()))
+	}
+	require.Empty(l.t, all[0].Client().Leftovers())
+}
+
+func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
+	const locks = 50
+	for name, c := range map[string]struct {
+		give  func(*lab, *recipes.Lease)
+		trips int
+	}{
+		"Release": {func(_ *lab, x *recipes.Lease) { x.Release() }, locks},
+		"Unlock":  {func(l *lab, x *recipes.Lease) { l.unlock(x) }, 2 * locks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				all := l.stream(l.client("a"), locks)
+				got := l.cost(func() {
+					for _, m := range all {
+						x, err := m.Lock(t.Context())
+						require.NoError(t, err)
+						c.give(l, x)
+						require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased)
+					}
+				})
+				require.Equal(t, spent{c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)}, got)
+				l.emptied(all)
+			})
+		})
+	}
+}
+
+// The last delete is one way behind the last grant, and the next create is behind it on the connection: whoever waits is served first.
+func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		a := l.client("a").Mutex(l.mutex())
+		x, err := a.Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("b").Mutex("/m"))
+		start := time.Now()
+		x.Release()
+		require.Zero(t, time.Since(start))
+		again := async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) })
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, 2*oneWay, r.at.Sub(start), "the delete, and its event")
+		notYet(t, again, "b holds")
+		l.unlock(r.v)
+		l.unlock((<-again).v)
+		l.noneLeft(a)
+	})
+}
+
+// Without the wait its create may go out on the next connection, and it waits, or is refused, because of its own client's node.
+func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				for range 3 {
+					x, err := m.Lock(t.Context())
+					require.NoError(t, err)
+					if name != "not cut" {
+						defer l.srv.Inject(zktest.Once(at("delete")), fault).Remove()
+					}
+					x.Release()
+					y, err := m.TryLock(t.Context())
+					require.NoError(t, err, "its own old node is in the way")
+					require.Greater(t, y.Token(), x.Token())
+					l.unlock(y)
+				}
+				l.noneLeft(m)
+			})
+		})
+	}
+}
+
+func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c, b := l.tallied()
+		for range 3 {
+			x, err := way.take(c)(t.Context())
+			require.NoError(t, err)
+			w := l.locker(way.block(l.client("b")))
+			start := time.Now()
+			x.Release()
+			require.Zero(t, time.Since(start))
+			synctest.Wait()
+			held, _ := b.gauges(way.path)
+			require.Zero(t, held, "the event is of the local end")
+			x.Release() // again
+			l.unlock(x)
+			r := <-w
+			require.NoError(t, r.err)
+			l.unlock(r.v)
+			l.settle()
+			require.Empty(t, c.Leftovers())
+		}
+		l.nothingLeft()
+	})
+}
+
+// A goroutine of the client that waits gets a place in the transaction that deletes the one of the lease, as by Unlock.
+func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"not cut": {}, "not sent": zktest.CutBefore, "reply lost": zktest.DropReply, "refused": zktest.Fail(zktest.CodeThrottled)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				w := l.locking(m)
+				rule := l.srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
+				l.srv.ResetCounts()
+				start := time.Now()
+				x.Release()
+				require.Zero(t, time.Since(start))
+				r := <-w
+				require.NoError(t, r.err)
+				if name == "not cut" {
+					require.Equal(t, 2*oneWay, time.Since(start))
+					require.Equal(t, "getChildren2 multi", operations(l.srv.Counts().ByOp))
+				} else {
+					require.Equal(t, 1, rule.Hits())
+				}
+				require.Greater(t, r.v.Token(), x.Token())
+				r.v.Release()
+				l.noneLeft(m)
+			})
+		})
+	}
+}
+
+func TestAReleaseHandsOnKeepsAndLeavesAsAnUnlockDoes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		var none *recipes.Lease
+		none.Release()
+
+		handed := c.Mutex("/m", recipes.WithLocalHandoff(1))
+		x, err := handed.Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(handed)
+		x.Release()
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, x.Node(), r.v.Node(), "it was handed on")
+		r.v.Release()
+		l.noneLeft(handed)
+
+		kept := c.Mutex("/m", recipes.WithRetention(retention))
+		x, err = kept.Lock(t.Context())
+		require.NoError(t, err)
+		x.Release()
+		y, err := kept.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, x.Node(), y.Node(), "it was kept")
+		y.Release()
+		time.Sleep(retention)
+		l.noneLeft(kept)
+
+		entered := c.Mutex("/m", recipes.WithReentrancy())
+		x, err = entered.Lock(t.Context())
+		require.NoError(t, err)
+		inner, err := entered.Lock(x.Context())
+		require.NoError(t, err)
+		x.Release()
+		require.Error(t, x.Context().Err())
+		require.NoError(t, inner.Verify(t.Context()), "the inner one is still held")
+		inner.Release()
+		l.noneLeft(entered)
+
+		rw := c.RWMutex("/rw")
+		writer, err := rw.Lock(t.Context())
+		require.NoError(t, err)
+		_, err = rw.Downgrade(t.Context(), writer)
+		require.NoError(t, err)
+		writer.Release() // gives the read lease back
+		l.settle()
+		require.Empty(t, l.children("/rw"))
+
+		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
+			x.Release()
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+			return nil
+		}))
+		l.nothingLeft()
+	})
+}
+
+func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c, b := l.tallied()
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.srv.Expire(x.SessionID())
+		<-x.Context().Done()
+		x.Release()
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+		l.settle()
+		require.Equal(t, recipes.EventLost, b.latest(recipes.EventLost).Type)
+		held, _ := b.gauges("/m")
+		require.Zero(t, held)
+		l.nextIsServed("/m")
+	})
+}
+
+// A server that answers no delete must not keep a stream waiting for good, nor be sent any number of them.
+func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		const most = 256
+		c := l.client("a")
+		all := l.stream(c, most+3)
+		var leases []*recipes.Lease
+		for _, m := range all {
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			leases = append(leases, x)
+		}
+		s, err := c.Live(t.Context())
+		require.NoError(t, err)
+		booked := c.PathBytes(s).Load()
+		slow := l.srv.Inject(at("delete"), zktest.HoldReply)
+		start := time.Now()
+		for _, x := range leases[:most] {
+			x.Release()
+		}
+		require.Zero(t, time.Since(start))
+		require.Equal(t, booked, c.PathBytes(s).Load(), "they may still be there")
+		leases[most].Release()
+		require.Equal(t, s.Timeout()/6, time.Since(start), "no longer than that")
+		next := async(func() (any, error) { leases[most+1].Release(); return nil, nil })
+		time.Sleep(s.Timeout() / 12)
+		notYet(t, next, "as many are under way")
+		slow.Release()
+		slow.Remove()
+		require.Less(t, (<-next).at.Sub(start), s.Timeout()/3)
+		leases[most+2].Release()
+		l.emptied(all)
+		require.Zero(t, c.PathBytes(s).Load())
+	})
+}
+
+// Nothing is waited for that is not there, and nothing is forgotten.
+func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+		x, err := way.take(c)(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(x.SessionID())
+		time.Sleep(time.Second)
+		start := time.Now()
+		x.Release()
+		require.Zero(t, time.Since(start))
+		time.Sleep(time.Second)
+		l.srv.RefuseDials(false)
+		time.Sleep(10 * time.Second)
+		l.nothingLeft()
+		require.Empty(t, c.Leftovers())
+		require.Equal(t, x.SessionID(), l.session(c))
+	})
+}
+
+// What was asked for and not answered goes with the session, or is deleted by the next one; no goroutine of the client waits for good.
+func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
+	for name, end := range map[string]func(*lab, *recipes.Client, int64){
+		"expired":          func(l *lab, _ *recipes.Client, id int64) { l.srv.Expire(id) },
+		"another one":      func(l *lab, _ *recipes.Client, id int64) { l.srv.SwapSessionID(id); l.srv.Disconnect(id) },
+		"its client close": func(_ *lab, c *recipes.Client, _ int64) { _ = c.Close() },
+		"an outage":        func(l *lab, _ *recipes.Client, _ int64) { l.outage(30*time.Second, true) },
+	} {
+		for phase, wait := range map[string]time.Duration{"sent": 0, "received": oneWay, "answered": oneWay + oneWay/2} {
+			t.Run(name+", "+phase, func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					c := l.client("a")
+					all := l.stream(c, 2)
+					x, err := all[0].Lock(t.Context())
+					require.NoError(t, err)
+					w := l.locking(all[0])
+					y, err := all[1].Lock(t.Context())
+					require.NoError(t, err)
+					x.Release() // to a goroutine that waits
+					y.Release()
+					time.Sleep(wait)
+					end(l, c, x.SessionID())
+					if r := <-w; r.err == nil {
+						_ = r.v.Unlock(t.Context())
+					}
+					time.Sleep(time.Minute)
+					for _, m := range all {
+						l.nextIsServed(m.Path())
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
+		x.Release()
+		w := l.locking(m) // waits for its own delete
+		time.Sleep(10 * time.Second)
+		notYet(t, w, "the node is there")
+		refused.Remove()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.noneLeft(m)
+	})
+}
+
+// Who holds nothing more may leave at once: Close ends what is left.
+func TestAClientIsClosedBehindItsReleases(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		all := l.stream(c, 20)
+		for _, m := range all {
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			x.Release()
+		}
+		require.NoError(t, c.Close())
+		for _, m := range all {
+			require.Empty(t, l.children(m.Path()))
+		}
+	})
+}
+
+func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/rw", kind.RWLock.New())
+		m := l.client("a").RWMutex("/rw")
+		for range 3 {
+			x, err := m.RLock(t.Context())
+			require.NoError(t, err)
+			l.settle()
+			start := time.Now()
+			x.Release()
+			y, err := m.TryLock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 2*oneWay, time.Since(start))
+			y.Release()
+			z, err := m.TryRLock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 4*oneWay, time.Since(start))
+			z.Release()
+			l.settle()
+		}
+		require.Empty(t, l.children("/rw"))
+	})
+}
