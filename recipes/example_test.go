@@ -161,3 +161,42 @@ func ExampleMultiLock_Do() {
 	// both accounts are held
 	// <nil>
 }
+
+// A worker that charges each order once, under a lock of the order's own. The store refuses tokens smaller than the largest it has
+// seen for the order, so a worker that has lost its lock without knowing charges nothing.
+func ExampleKeyed_Do() {
+	c, closeAll := provisioned("/locks/orders", &kind.KeyedParams{Of: "mutex"})
+	defer closeAll()
+	ctx := context.Background()
+	orders := c.Keyed("/locks/orders")
+
+	type order struct {
+		token   uint64
+		charged int
+	}
+	store := map[string]*order{"4711": {}, "4712": {}}
+	charge := func(id string, token uint64) error {
+		o := store[id]
+		if token < o.token {
+			return fmt.Errorf("order %s: a newer holder has been here", id)
+		}
+		if o.token = token; o.charged == 0 {
+			o.charged++
+		}
+		return nil
+	}
+	for _, id := range []string{"4711", "4712", "4711"} { // delivered twice, as messages are
+		err := orders.Do(ctx, func(_ context.Context, l *recipes.Lease) error { return charge(id, l.Token()) }, id)
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	left, _, err := s.Children(ctx, "/locks/orders")
+	fmt.Println("charged:", store["4711"].charged, store["4712"].charged, "left behind:", len(left), err)
+	// Output:
+	// charged: 1 1 left behind: 0 <nil>
+}

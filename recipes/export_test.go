@@ -254,3 +254,10 @@ func Moves() map[string][]string {
 	}
 	return all
 }
+
+// Crowds is for how many keys of a family of semaphores a crowd is kept.
+func (c *Client) Crowds(family string) int {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return len(c.state.epoch.decls[family].crowd.keys)
+}
