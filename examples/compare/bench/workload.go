@@ -35,6 +35,8 @@ const (
 	Crowded   = "one lock, 32 workers on 8 clients"
 	Crowd     = "one lock, 1,000 workers on one client"
 	HandedOn  = "the same, handed on in the process"
+	Stream    = "one lock after another, 1 worker"
+	Streams   = "one lock after another, 64 workers on 8 clients"
 )
 
 // Workloads that there are.
@@ -42,6 +44,8 @@ var Workloads = []Workload{
 	{Name: Alone, Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floors: []string{"requests"}},
 	{Name: Many, Usual: true, Load: own(64, 8), Floors: []string{"requests"}},
 	{Name: Contended, Brief: true, Usual: true, Wide: true, Load: one(8, 8)},
+	{Name: Stream, Load: stream(1, 1)},
+	{Name: Streams, Load: stream(64, 8)},
 	{Name: Crowded, Load: one(32, 8)},
 	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
 	{Name: Crowd, Load: one(1000, 1), Floors: []string{"writes", "exchanges"}, FloorLoad: &serial},
@@ -63,6 +67,8 @@ var serial = own(1, 1)
 // Of names the workload whose samples are a system's here, or is empty where it is no part of this one.
 func (w Workload) Of(s drivers.System) string {
 	switch {
+	case s.Stream && w.Load.Stream == 0:
+		return ""
 	case s.Floor && !slices.Contains(w.Floors, s.Name) || !s.Floor && !s.Client && !w.Wide:
 		return ""
 	case w.Instead != "" && !s.Handoff:
@@ -73,6 +79,11 @@ func (w Workload) Of(s drivers.System) string {
 
 func own(workers, clients int) lock.Load {
 	return lock.Load{Kind: lock.Mutex, Clients: clients, Workers: workers, Locks: workers}
+}
+
+// stream is workers that go through eight locks each: a lock that is taken again has been free for long.
+func stream(workers, clients int) lock.Load {
+	return lock.Load{Kind: lock.Mutex, Clients: clients, Workers: workers, Locks: 8 * workers, Stream: 8}
 }
 
 func one(workers, clients int) lock.Load {

@@ -112,10 +112,10 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 }
 
 // measured are the systems that exclude somebody and whose server runs; in Go only, if so. What does not depend on the disk
-// is not measured twice.
+// is not measured twice, nor what is another way to use the same library.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
-		if !s.Floor && !s.Variant && e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+		if !s.Floor && !s.Variant && !s.Stream && e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
 			all = append(all, s)
 		}
 	}

@@ -24,6 +24,7 @@ type System struct {
 	Variant bool   // of another with other durability: the same lock otherwise
 	Memory  bool   // the lock is in the server's memory, whatever its disk does
 	Lasting bool   // no time to live ends the lock: its holder does, or the end of a connection
+	Stream  bool   // for workloads that go from lock to lock only
 	Handoff bool   // goroutines or threads of one client can take a lock over from each other
 
 	driver  lock.Driver // in Go
@@ -38,6 +39,8 @@ const Ours = "locktree"
 // All systems.
 var All = []System{
 	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree},
+	{Name: "locktree with Release", Server: "zookeeper", Client: true, Stream: true, driver: released},
+	{Name: "locktree with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: exchanged},
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},

@@ -67,3 +67,61 @@ func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
 		Lost:   func() <-chan struct{} { return lease.Context().Done() },
 	}
 }
+
+// released goes from lock to lock, and waits for no release.
+func released(ctx context.Context, addrs []string) (lock.Client, error) {
+	return streaming(ctx, addrs, false, func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
+		return lock.Locker{
+			Lock: func(ctx context.Context) (err error) {
+				*lease, err = m.Lock(ctx)
+				return err
+			},
+			Unlock: func(context.Context) error { (*lease).Release(); return nil },
+		}
+	})
+}
+
+// exchanged gives each lock back in the transaction that takes the next one: until then it keeps it, so nobody else may want it.
+func exchanged(ctx context.Context, addrs []string) (lock.Client, error) {
+	return streaming(ctx, addrs, true, func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
+		return lock.Locker{
+			Lock: func(ctx context.Context) (err error) {
+				if *lease == nil {
+					*lease, err = m.Lock(ctx)
+				} else {
+					*lease, err = m.LockFrom(ctx, *lease)
+				}
+				return err
+			},
+			Unlock: func(context.Context) error { return nil },
+		}
+	})
+}
+
+// streaming makes lockers that share the lease of their worker.
+func streaming(ctx context.Context, addrs []string, own bool, way func(*recipes.Mutex, **recipes.Lease) lock.Locker) (lock.Client, error) {
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
+	leases := map[int]**recipes.Lease{}
+	return lock.Client{Close: c.Close, Locker: func(_ context.Context, what lock.What) (lock.Locker, error) {
+		if what.Kind != lock.Mutex || own && !what.Own {
+			return lock.Locker{}, lock.ErrNotOffered
+		}
+		lease := leases[what.Worker]
+		if lease == nil {
+			lease = new(*recipes.Lease)
+			leases[what.Worker] = lease
+		}
+		l := way(c.Mutex("/locktree/"+what.Names[0], recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate()), lease)
+		take := l.Lock
+		l.Lock = func(ctx context.Context) error {
+			err := take(ctx)
+			if err == nil {
+				tokens.Store((*lease).Token())
+			}
+			return err
+		}
+		l.Token = func() uint64 { return (*lease).Token() }
+		l.Lost = func() <-chan struct{} { return (*lease).Context().Done() }
+		return l, nil
+	}}, err
+}

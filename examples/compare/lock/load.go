@@ -19,6 +19,7 @@ type Load struct {
 	Workers int           // goroutines, or threads
 	Locks   int           // worker i uses lock i modulo Locks
 	Set     int           // how many locks one acquisition takes; all of Locks in turn
+	Stream  int           // so many locks of its own are what a worker goes through, again and again; 0: it stays with one
 	Permits int           // of a semaphore
 	Reads   int           // of so many acquisitions of a read-write lock, one writes
 	Hold    time.Duration // how long the lock is kept
@@ -168,9 +169,14 @@ func (r *Running) failed(err error) {
 
 // worker locks and unlocks until the load is stopped.
 type worker struct {
-	r     *Running
-	i     int
-	locks []int // indexes into r.inside
+	r        *Running
+	i        int
+	stations []station // one, or those of a stream, by turns
+}
+
+// station is what a worker locks at one time.
+type station struct {
+	locks []int // indexes into Running.inside
 	ways  []way
 }
 
@@ -182,30 +188,43 @@ type way struct {
 }
 
 func (r *Running) worker(ctx context.Context, i int, name string) (*worker, error) {
-	l := r.load
-	w := &worker{r: r, i: i, ways: []way{{kind: l.Kind, weight: 1, limit: 1}}}
-	switch all := int64(l.Workers); l.Kind {
-	case Semaphore:
-		w.ways[0].limit = int64(l.Permits)
-	case "rw":
-		w.ways = []way{{kind: Write, weight: all, limit: all}, {kind: Read, weight: 1, limit: all}} // a writer first
-	}
-	for k := range max(1, l.Set) {
-		w.locks = append(w.locks, (i+k)%l.Locks)
-	}
-	slices.Sort(w.locks) // for drivers that take them one after the other
-	var names []string
-	for _, k := range w.locks {
-		names = append(names, fmt.Sprintf("%s-%d", name, k))
-	}
-	for k, way := range w.ways {
-		var err error
-		w.ways[k].locker, err = r.clients[i%len(r.clients)].Locker(ctx, What{Kind: way.kind, Names: names, Permits: l.Permits, Handoff: l.Handoff})
+	w := &worker{r: r, i: i}
+	for n := range max(1, r.load.Stream) {
+		s, err := r.station(ctx, i, n, name)
 		if err != nil {
 			return nil, err
 		}
+		w.stations = append(w.stations, s)
 	}
 	return w, nil
+}
+
+// station is the nth of worker i.
+func (r *Running) station(ctx context.Context, i, n int, name string) (station, error) {
+	l := r.load
+	s := station{ways: []way{{kind: l.Kind, weight: 1, limit: 1}}}
+	switch all := int64(l.Workers); l.Kind {
+	case Semaphore:
+		s.ways[0].limit = int64(l.Permits)
+	case "rw":
+		s.ways = []way{{kind: Write, weight: all, limit: all}, {kind: Read, weight: 1, limit: all}} // a writer first
+	}
+	for k := range max(1, l.Set) {
+		s.locks = append(s.locks, (i+n*l.Workers+k)%l.Locks)
+	}
+	slices.Sort(s.locks) // for drivers that take them one after the other
+	var names []string
+	for _, k := range s.locks {
+		names = append(names, fmt.Sprintf("%s-%d", name, k))
+	}
+	for k, way := range s.ways {
+		var err error
+		s.ways[k].locker, err = r.clients[i%len(r.clients)].Locker(ctx, What{Kind: way.kind, Names: names, Worker: i, Own: l.Locks >= l.Workers && l.Set == 0, Permits: l.Permits, Handoff: l.Handoff})
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
 func (w *worker) run(begin time.Time) {
@@ -223,9 +242,10 @@ func (w *worker) run(begin time.Time) {
 			return
 		default:
 		}
-		turn := w.ways[0]
-		if len(w.ways) > 1 && (n+w.i)%r.load.Reads != 0 {
-			turn = w.ways[1]
+		at := w.stations[n%len(w.stations)]
+		turn := at.ways[0]
+		if len(at.ways) > 1 && (n+w.i)%r.load.Reads != 0 {
+			turn = at.ways[1]
 		}
 		w.waits(intended)
 		err := turn.locker.Lock(ctx)
@@ -235,11 +255,11 @@ func (w *worker) run(begin time.Time) {
 			continue
 		}
 		wait := time.Since(intended)
-		w.enter(turn)
+		r.enter(at.locks, turn)
 		if r.load.Hold > 0 {
 			time.Sleep(r.load.Hold)
 		}
-		w.leave(turn)
+		r.leave(at.locks, turn)
 		if err := turn.locker.Unlock(ctx); err != nil {
 			r.failed(fmt.Errorf("unlock: %w", err))
 			continue
@@ -260,18 +280,18 @@ func (w *worker) waits(since time.Time) {
 }
 
 // enter notices who else is inside.
-func (w *worker) enter(t way) {
-	for _, k := range w.locks {
-		if w.r.inside[k].Add(t.weight) > t.limit {
-			w.r.mu.Lock()
-			w.r.overlaps++
-			w.r.mu.Unlock()
+func (r *Running) enter(locks []int, t way) {
+	for _, k := range locks {
+		if r.inside[k].Add(t.weight) > t.limit {
+			r.mu.Lock()
+			r.overlaps++
+			r.mu.Unlock()
 		}
 	}
 }
 
-func (w *worker) leave(t way) {
-	for _, k := range w.locks {
-		w.r.inside[k].Add(-t.weight)
+func (r *Running) leave(locks []int, t way) {
+	for _, k := range locks {
+		r.inside[k].Add(-t.weight)
 	}
 }

@@ -37,6 +37,8 @@ type Locker struct {
 type What struct {
 	Kind    string   // one of the constants below
 	Names   []string // without slashes; one, but for a set
+	Worker  int      // whose it is: a worker uses one of its lockers at a time
+	Own     bool     // no other worker uses these
 	Permits int      // of a semaphore
 	Handoff int      // so many goroutines of one client may take the lock over from each other in a row
 }

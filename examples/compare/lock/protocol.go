@@ -74,7 +74,7 @@ func serveStart(d Driver, args words) (*Running, string, error) {
 func (l *Load) fields() map[string]reflect.Value {
 	v := reflect.ValueOf(l).Elem()
 	all := map[string]reflect.Value{}
-	for _, name := range []string{"Clients", "Workers", "Locks", "Set", "Permits", "Reads", "Rate", "Handoff"} {
+	for _, name := range []string{"Clients", "Workers", "Locks", "Set", "Stream", "Permits", "Reads", "Rate", "Handoff"} {
 		all[strings.ToLower(name)] = v.FieldByName(name)
 	}
 	return all

@@ -50,7 +50,11 @@ final class Running {
             }
             List<Worker> all = new ArrayList<>();
             for (int i = 0; i < workers; i++) {
-                all.add(new Worker(i));
+                Worker w = new Worker(i, 0);
+                for (int n = 1; n < number("stream"); n++) {
+                    w.stations.add(new Worker(i, n));
+                }
+                all.add(w);
             }
             long begin = System.nanoTime();
             for (Worker w : all) {
@@ -115,15 +119,16 @@ final class Running {
 
     private final class Worker implements Runnable {
         private final int i;
+        private final List<Worker> stations = new ArrayList<>(List.of(this)); // of a stream, by turns
         private final int[] locks = new int[Math.max(1, number("set"))];
         private final Driver.Locker[] lockers; // of a read-write lock the writer's, then the reader's
         private final int[] weights;
         private final int limit;
         private long begin;
 
-        Worker(int i) throws Exception {
+        Worker(int i, int n) throws Exception {
             this.i = i;
-            Arrays.setAll(locks, k -> (i + k) % inside.length);
+            Arrays.setAll(locks, k -> (i + n * workers + k) % inside.length);
             Arrays.sort(locks);
             String kind = words.get("kind");
             boolean rw = kind.equals("rw");
@@ -144,7 +149,7 @@ final class Running {
         public void run() {
             try {
                 for (int n = 0; !stopped; n++) {
-                    cycle(n);
+                    stations.get(n % stations.size()).cycle(n);
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();

@@ -39,13 +39,13 @@ class Running:
         try:
             for _ in range(self.number("clients")):
                 self.clients.append(self.driver.dial(self.words["servers"]))
-            turns = [self.turns(i) for i in range(self.workers)]
+            turns = [[self.turns(i, n) for n in range(max(1, self.number("stream")))] for i in range(self.workers)]
         except Exception:
             self.close()
             raise
         begin = time.monotonic()
-        for i, (locks, ways) in enumerate(turns):
-            self.threads.append(threading.Thread(target=self.run, args=(i, locks, ways, begin), daemon=True))
+        for i, stations in enumerate(turns):
+            self.threads.append(threading.Thread(target=self.run, args=(i, stations, begin), daemon=True))
         for t in self.threads:
             t.start()
         end = time.monotonic() + self.number("limit") / 1e6
@@ -55,19 +55,20 @@ class Running:
             time.sleep(0.001)
         time.sleep(self.number("warm") / 1e6)
 
-    def turns(self, i):
-        """The locks of worker i, and for each way to take them: locker, weight, limit. Of a read-write lock the writer's first."""
-        locks = sorted((i + k) % len(self.inside) for k in range(max(1, self.number("set"))))
+    def turns(self, i, n):
+        """The nth locks of worker i, and for each way to take them: locker, weight, limit. Of a read-write lock the writer's first."""
+        locks = sorted((i + n * self.workers + k) % len(self.inside) for k in range(max(1, self.number("set"))))
         names = ["%s-%d" % (self.words["name"], k) for k in locks]
         client, kind, permits = self.clients[i % len(self.clients)], self.words["kind"], self.number("permits")
         kinds = {"rw": [("write", self.workers, self.workers), ("read", 1, self.workers)], "semaphore": [(kind, 1, permits)]}
         return locks, [(client.locker(k, names, permits), weight, limit) for k, weight, limit in kinds.get(kind, [(kind, 1, 1)])]
 
-    def run(self, i, locks, ways, begin):
+    def run(self, i, stations, begin):
         hold = self.number("hold") / 1e6
         n = -1
         while not self.stopped:
             n += 1
+            locks, ways = stations[n % len(stations)]
             intended = time.monotonic()
             if self.rate > 0:
                 intended = begin + (n * self.workers + i) / self.rate
