@@ -63,7 +63,9 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	}
 	use.Junk = in.junk
 	use.Keys.Nodes += len(in.keys)
-	slices.Sort(in.keys)
+	if slices.Sort(in.keys); in.isKey(r.used) { // first of all, wherever it is
+		in.keys = append([]string{r.used}, slices.DeleteFunc(in.keys, func(key string) bool { return key == r.used })...)
+	}
 	if err := r.keys(ctx, n, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
 		return err
 	}
@@ -152,12 +154,18 @@ func familyOf(n *plan.Node) *keyed {
 	return &keyed{n: n, params: params, parts: n.Kind().Key(params).Kind().Children}
 }
 
+// isKey reports whether a path is where the node of a key is.
+func (f *keyed) isKey(path string) bool {
+	key, ok := kind.ParseKeyName(kind.BaseName(path))
+	at, err := f.params.Path(f.n.Path, key)
+	return ok && err == nil && at == path
+}
+
 // sort sorts the names of what is in the family's node, or in one of its directories.
 func (f *keyed) sort(dir string, names []string) {
 	for _, name := range names {
 		path := kind.JoinPath(dir, name)
-		key, ok := kind.ParseKeyName(name)
-		if at, err := f.params.Path(f.n.Path, key); ok && err == nil && at == path {
+		if f.isKey(path) {
 			f.keys = append(f.keys, path)
 		} else if dir != f.n.Path || !slices.Contains(f.n.Payload.Children(), name) {
 			f.junk = append(f.junk, strings.TrimPrefix(path, f.n.Path+"/"))
