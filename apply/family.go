@@ -288,7 +288,7 @@ func (r *sending) sweep(ctx context.Context) error {
 }
 
 // clear deletes the node of a key, unless somebody has come, or it is gone.
-func (r *sending) clear(ctx context.Context, ops []plan.Op) error {
+func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)

@@ -403,3 +403,52 @@ func litteredScene(t *testing.T, s *site, c *recipes.Client) scene {
 	}
 	return scene{tree: s.orders(of("mutex"), fanout("16"))}
 }
+
+// A program that locks a node for each key is taken over while it runs, and its keys are named. In the instant when nobody uses one,
+// the family's node is made anew, with what the program has left behind.
+func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, inMemory(t)) }
+
+func familyImported(t *testing.T, s *site) {
+	c, theirs := s.provisioner(), s.dial("")
+	s.apply(c, s.tree(declare("/shop", kind.Namespace)))
+	session := s.session(theirs)
+	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+	for _, path := range []string{"/order-17", "/order-18"} {
+		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+		require.NoError(t, err)
+	}
+	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+	tree := s.orders(of("mutex"), set("foreign", "true"))
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
+	p := s.plan(c, tree)
+	require.Equal(t, kind.Keys{Nodes: 2, Looked: 2, Used: 1}, p.Changes[1].Usage.Keys)
+	require.Equal(t, plan.Update, p.Changes[1].Action)
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, kind.MadeElsewhere, s.made(c))
+
+	done := make(chan error)
+	remake := apply.New(c, executor(c).Options)
+	err = remake.Remake(t.Context(), tree, tree.Nodes[1], 300*time.Millisecond)
+	var used *apply.InUseError
+	require.ErrorAs(t, err, &used)
+	require.ErrorContains(t, err, `key "order-17" held by`)
+	go func() { done <- remake.Remake(t.Context(), tree, tree.Nodes[1], time.Minute) }()
+	require.NoError(t, session.Delete(t.Context(), held, -1))
+	require.NoError(t, <-done)
+	require.Equal(t, kind.MadeHere, s.made(c))
+	names, _, err := s.session(c).Children(t.Context(), s.root+"/shop/orders")
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func (s *site) made(c *recipes.Client) kind.Made {
+	s.t.Helper()
+	data, _, err := s.session(c).Get(s.t.Context(), s.root+"/shop/orders")
+	require.NoError(s.t, err)
+	p, err := kind.Decode(data)
+	require.NoError(s.t, err)
+	return p.Made
+}
