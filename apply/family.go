@@ -98,7 +98,9 @@ func (r *reader) keys(ctx context.Context, n *plan.Node, paths []string, use *ki
 			return readError(path, err)
 		}
 		key := &plan.Node{Path: path, Payload: &kind.Payload{Params: params}, Live: liveOf(stat)}
-		if err := r.contenders(ctx, ahead, key, described); err != nil {
+		if err := r.contenders(ctx, ahead, key, described); errors.Is(err, zk.ErrNoAuth) {
+			continue // a program has made it with a list of its own
+		} else if err != nil {
 			return err
 		}
 		name := strings.TrimPrefix(path, n.Path+"/")
@@ -338,7 +340,10 @@ func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error
 		for _, key := range f.keys {
 			nodes = append(nodes, f.nodes(key)...)
 		}
-		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool { return !t.p.Administers(l) })
+		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool {
+			sure, _ := l.Rights(t.x.client.Identities()...)
+			return sure&(kind.PermRead|kind.PermAdmin) == 0
+		})
 		found := make([]*plan.ACLStep, len(nodes))
 		err := each(ctx, t.s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
 			func(ctx context.Context, s *recipes.Session, i int) error {

@@ -452,3 +452,32 @@ func (s *site) made(c *recipes.Client) kind.Made {
 	require.NoError(s.t, err)
 	return p.Made
 }
+
+// A key that we cannot give another list keeps its credential in the family, until nobody uses it.
+func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{joined}))
+	for range 2 {
+		p := s.plan(c, next)
+		require.True(t, p.HasChanges())
+		_, err := executor(c).Run(t.Context(), p)
+		var phase *apply.ACLPhaseError
+		require.ErrorAs(t, err, &phase)
+		require.ErrorContains(t, err, "order-17")
+		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+		require.NoError(t, err)
+		sure, _ := apply.FromZK(acl).Rights(worker)
+		require.Equal(t, worker.Perms, sure)
+	}
+	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	require.NoError(t, s.session(w).Delete(t.Context(), kind.ParentPath(held), -1))
+	s.apply(c, next)
+	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joiner}))
+	require.False(t, s.plan(c, next).HasChanges())
+}
