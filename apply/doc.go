@@ -30,8 +30,9 @@
 // nothing. If the reply is lost, the outcome is read back from the apply id that the transaction writes
 // or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
-// An apply writes no node without this stack's marker, except those that import blocks name, and
-// deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
+// An apply writes no node without this stack's marker, except those that import blocks name and the nodes of a family's keys: it gives
+// them the family's new list in place of the former one, and deletes those in which nobody is from a family that is to go, before the
+// transaction. It deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
 // it arrived. Locks to be broken by force, each named by its address, are the exception.
 //
 // # What is not guaranteed
@@ -65,7 +66,7 @@
 // # How it works
 //
 // read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go,
-// usage.go, adopt.go and frame.go read what belongs to it besides the nodes. applier.go is what a program calls; run.go goes through
+// usage.go, family.go, adopt.go and frame.go read what belongs to it besides the nodes. applier.go is what a program calls; run.go goes through
 // the phases of an apply, each of which is a type. A job builds and measures all transactions, compares the
 // pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending

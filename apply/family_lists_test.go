@@ -1,0 +1,120 @@
+package apply_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+var (
+	joiner = kind.ACL{Scheme: "digest", ID: digest("joiner:j"), Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	joined = kind.ACL{Scheme: "digest", ID: digest("joiner:j"), Perms: kind.PermCreate | kind.PermRead | kind.PermWrite | kind.PermDelete}
+)
+
+func to(lock, contender kind.List) func(*plan.Node) {
+	return func(n *plan.Node) { n.ACL, n.Payload.ChildACL = lock, contender }
+}
+
+func TestChangedListReachesTheKeysInUse(t *testing.T) { relisted(t, inMemory(t)) }
+
+func relisted(t *testing.T, s *site) {
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("semaphore"), set("permits", 2), fanout("16"))
+	s.apply(c, tree)
+	for i := range 20 {
+		s.hold(w, tree, fmt.Sprintf("order-%d", i))
+	}
+	foreign := keyPath(tree, "foreign")
+	_, err := s.session(w).Create(t.Context(), foreign, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+
+	next := s.orders(of("semaphore"), set("permits", 2), fanout("16"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	p := s.plan(c, next)
+	require.Equal(t, "21 keys have a node, and 15 of the 16 that were looked at have the former access list: apply sets the new one on all that have it", relists(p))
+	res, err := executor(c).Run(t.Context(), s.resaved(p))
+	require.NoError(t, err)
+	require.Equal(t, 20*3+1+16, res.ACLs, "the nodes of each key, the family with its directories, and no other")
+	for i := range 20 {
+		for _, part := range []string{"", "/leases", "/locks"} {
+			acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, fmt.Sprintf("order-%d", i))+part)
+			require.NoError(t, err)
+			require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+		}
+	}
+	acl, _, err := s.session(c).GetACL(t.Context(), foreign)
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.WorldAll()), "what another program made is its own")
+	require.False(t, s.plan(c, next).HasChanges())
+	require.Empty(t, s.index(c).Pending)
+}
+
+func relists(p *plan.Plan) string {
+	for c := range p.Each() {
+		if text := c.Relists(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// relistScene replaces the credential with which a key is in use: as long as the node of the key has the former list, so has the family.
+func relistScene(t *testing.T, s *site, c *recipes.Client) scene {
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	held := s.hold(s.dial("worker:w"), tree, "order-17")
+	lists := func() (key, family kind.List) {
+		for path, list := range map[string]*kind.List{keyPath(tree, "order-17"): &key, s.root + "/shop/orders": &family} {
+			acl, _, err := s.session(c).GetACL(t.Context(), path)
+			require.NoError(t, err)
+			*list = apply.FromZK(acl)
+		}
+		return key, family
+	}
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	return scene{tree: next, stopped: func(bool) {
+		key, family := lists()
+		sure, _ := family.Rights(worker)
+		require.False(t, key.Covers(kind.List{crew}) && sure == 0, "the key is of a credential that the family has lost: %s, %s", key, family)
+		_, there := s.server.Get(held)
+		require.True(t, there)
+	}, finished: func() {
+		key, family := lists()
+		require.True(t, key.Equal(kind.List{admin, joined}), "the key was forgotten: %s", key)
+		require.True(t, family.Equal(kind.List{admin, joiner}), "%s", family)
+	}}
+}
+
+// A key that we cannot give another list keeps its credential in the family, until nobody uses it.
+func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{joined}))
+	for range 2 {
+		p := s.plan(c, next)
+		require.True(t, p.HasChanges())
+		_, err := executor(c).Run(t.Context(), p)
+		var phase *apply.ACLPhaseError
+		require.ErrorAs(t, err, &phase)
+		require.ErrorContains(t, err, "order-17")
+		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+		require.NoError(t, err)
+		sure, _ := apply.FromZK(acl).Rights(worker)
+		require.Equal(t, worker.Perms, sure)
+	}
+	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	require.NoError(t, s.session(w).Delete(t.Context(), kind.ParentPath(held), -1))
+	s.apply(c, next)
+	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joiner}))
+	require.False(t, s.plan(c, next).HasChanges())
+}
