@@ -102,8 +102,16 @@ func withoutEnvironment(table map[string]function.Function) map[string]function.
 	table = maps.Clone(table)
 	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
 		known := table[name]
+		params := slices.Clone(known.Params())
+		for i := range params {
+			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
+		}
+		rest := known.VarParam()
+		if rest != nil {
+			rest.AllowUnknown, rest.AllowDynamicType = true, true
+		}
 		table[name] = function.New(&function.Spec{
-			VarParam: &function.Parameter{Name: "v", Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowUnknown: true, AllowDynamicType: true},
+			Params: params, VarParam: rest,
 			Type: func(args []cty.Value) (cty.Type, error) {
 				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
 					return cty.DynamicPseudoType, nil
@@ -214,7 +222,8 @@ func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
 		if len(inside) == 0 {
 			continue
 		}
-		block := &Block{Addr: plan.Addr(inside[0].prefix[:len(inside[0].prefix)-1]).Block(), Label: name, Repeated: d.forEach != nil}
+		prefix := strings.ReplaceAll(strings.TrimSuffix(inside[0].prefix, "."), "[*]", "")
+		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.forEach != nil}
 		for _, e := range inside {
 			block.know(e.at)
 		}

@@ -27,7 +27,7 @@ type evaluation struct {
 	call   *decl       // that block
 	at     element     // of its for_each
 	calls  map[*decl][]*evaluation
-	prefix string      // of its addresses: "" or module.team["search"].
+	prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
 	home   *Ensemble // of nodes at the top that name none
 

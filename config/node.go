@@ -29,8 +29,8 @@ type instance struct {
 	protect  bool
 	nameless bool     // its argument name was wrong, or is not known
 	unknown  []string // parameters that are not known
-	failed   bool // something about its block was wrong
-	broken   bool // its for_each was wrong: a stand-in, so that other errors inside are found
+	failed   bool     // something about its block was wrong
+	broken   bool     // its for_each was wrong: a stand-in, so that other errors inside are found
 }
 
 // evaluateNode expands and evaluates a node block for every instance of the
