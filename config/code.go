@@ -456,6 +456,10 @@ func (e *evaluation) reasons(all ...*attribute) string {
 	for _, a := range all {
 		attr(e, a)
 	}
+	isNode := func(d *decl) bool { return d.node != nil }
+	if len(found) == 0 && slices.ContainsFunc(all, func(a *attribute) bool { return a != nil && slices.ContainsFunc(a.deps, isNode) }) {
+		return "the root"
+	}
 	if len(found) == 0 {
 		return "what is known only when it is applied"
 	}

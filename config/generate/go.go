@@ -66,6 +66,9 @@ func Go(code *config.Code, pkg string) ([]byte, error) {
 	for _, g := range f.all {
 		f.group(g)
 	}
+	for _, t := range f.trees {
+		f.provision(t)
+	}
 	f.helpers()
 	return format.Source([]byte(strings.Replace(f.String(), "IMPORTS\n", f.imports(), 1)))
 }
@@ -197,6 +200,9 @@ func (f *goFile) root(t *tree) {
 	}
 	f.comment(fmt.Sprintf("At%s returns the locks below a root of ensemble %q, through a client of it.", t.prefix, t.Name))
 	f.printf("func At%s(client *recipes.Client, root string) %s {\nroot = strings.TrimSuffix(root, \"/\")\nreturn new%s(place{client, root, root, \"\"})\n}\n\n", t.prefix, t.top.typ, t.top.typ)
+}
+
+func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
 		"Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.")
 	f.printf("func Provision%s(server interface {\nProvision(path string, d interface {\nEncode() ([]byte, error)\nChildren() []string\n}) error\n}, root string) error {\nfor _, node := range [][2]string{\n", t.prefix)
