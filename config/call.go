@@ -128,6 +128,7 @@ func (s scope) evaluateCall() {
 func (s scope) evaluateModule(addr string, el element) cty.Value {
 	child := newEvaluation(s.d.child, s.loading, s.evaluation, addr+".")
 	child.call, child.at = s.d, el
+	child.at.any = el.any || s.at.any
 	s.calls[s.d] = append(s.calls[s.d], child)
 	child.home = s.home
 	if a := s.d.block.arg("ensemble"); a != nil {

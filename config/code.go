@@ -290,25 +290,24 @@ func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed
 	if name, ok := template(a.expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
 		return name
 	}
-	for _, i := range all {
-		if i.nameless {
-			why := []*attribute{a}
-			for in := n; in != nil && a.each; in = in.parent {
-				why = append(why, in.attr("for_each"))
-			}
-			e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
-				"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
-			return Name{}
+	keys := func(i *instance) bool { return i.nameless || i.any && n.attr("for_each") != nil }
+	if slices.ContainsFunc(all, keys) {
+		why := []*attribute{a}
+		for in := n; in != nil; in = in.parent {
+			why = append(why, in.attr("for_each"))
 		}
+		for in := e; in.call != nil; in = in.outer {
+			why = append(why, in.call.forEach)
+		}
+		e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
+			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
+		return Name{}
 	}
-	if keyed && !all[0].underAny() {
+	if keyed && !all[0].any {
 		return Name{Listed: true}
 	}
-	return Name{Before: all[0].name}
+	return Name{Before: all[0].name} // one that stands for others has it whatever their keys are
 }
-
-// underAny reports whether the instance stands for several: then its name does not depend on their keys.
-func (i *instance) underAny() bool { return i.each != nil && i.each.any }
 
 // template reads a name that is written with literals and at most one each.key.
 func template(expr hcl.Expression) (name Name, ok bool) {
@@ -440,9 +439,6 @@ func (e *evaluation) reasons(all ...*attribute) string {
 		}
 		if secretFunctions.Match(e.files.text(a.expr.Range())) {
 			found["the environment"] = true
-		}
-		if a.each && e.call != nil {
-			attr(e.outer, e.call.forEach)
 		}
 		for _, t := range a.expr.Variables() {
 			if kind.Lookup(t.RootName()) != nil && nameOf(t[len(t)-1]) == "path" {

@@ -29,6 +29,7 @@ type instance struct {
 	protect  bool
 	nameless bool     // its argument name was wrong, or is not known
 	unknown  []string // parameters that are not known
+	any      bool     // it stands for several, because the keys of a for_each around it, or its own, are not known
 	failed   bool     // something about its block was wrong
 	broken   bool     // its for_each was wrong: a stand-in, so that other errors inside are found
 }
@@ -174,6 +175,7 @@ func (s scope) instantiate(i instance) bool {
 	if n.attr("for_each") != nil {
 		inst.name += "-" + inst.key
 	}
+	inst.any = s.at.any || i.each != nil && i.each.any || i.parent != nil && i.parent.any
 	inst.params = n.kind.New()
 	inst.inherit()
 	s.ofInstance(inst).evaluateInstance(inst)
