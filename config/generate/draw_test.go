@@ -69,7 +69,7 @@ var repeated = []string{`toset(["x", "y z", "ü"])`, "local.pools", `{ k = { per
 
 func (d *drawing) blocks(b *strings.Builder, depth int, keyed bool) {
 	for _, label := range rapid.SliceOfNDistinct(rapid.SampledFrom(labels), 1, 5, rapid.ID).Draw(d.T, "labels") {
-		kinds := []string{"mutex", "rwlock", "semaphore", "election"}
+		kinds := []string{"mutex", "rwlock", "semaphore", "election", "keyed"}
 		if depth > 0 {
 			kinds = append(kinds, "namespace", "namespace", "namespace")
 		}
@@ -92,6 +92,9 @@ func (d *drawing) blocks(b *strings.Builder, depth int, keyed bool) {
 		b.WriteString(rapid.SampledFrom(names).Draw(d.T, "name"))
 		if k == "semaphore" {
 			fmt.Fprintf(b, "permits = %s\n", rapid.SampledFrom([]string{"2", "var.n", "length(var.open)"}).Draw(d.T, "permits"))
+		}
+		if k == "keyed" {
+			b.WriteString(rapid.SampledFrom([]string{"kind = \"mutex\"\nfanout = \"16\"\n", "kind = \"rwlock\"\n", "kind = \"semaphore\"\npermits = var.n\n"}).Draw(d.T, "of"))
 		}
 		b.WriteString(rapid.SampledFrom([]string{"", "description = \"*/ \\\"\\\"\\\" \\\\u000a\\nfunc x() {} // @ <\"\n", "owner = \"team\"\n", "description = \"${var.n} at a time\"\n"}).Draw(d.T, "more"))
 		if k == "namespace" {

@@ -79,7 +79,7 @@ func (f *goFile) arrange() {
 	for _, e := range f.Ensembles {
 		prefixes = append(prefixes, []string{exported(e.Name), "E_" + escaped(e.Name)})
 	}
-	var taken []string
+	taken := slices.Clone(keyedTypes)
 	for i, prefix := range distinct(prefixes) {
 		if len(prefixes) == 1 {
 			prefix = ""
@@ -313,12 +313,24 @@ func (f *goFile) method(g *group, m *member) {
 // lock is the method that returns a handle, or the path of what has none.
 func (f *goFile) lock(g *group, m *member, name, key, path string) {
 	typ := goTypes[m.Kind]
-	if typ == "" {
-		f.printf("func (n %s) %s(%s) string { return %s }\n\n", g.typ, name, key, path)
-		return
-	}
+	params := key
 	if key != "" {
 		key += ", "
+	}
+	if m.Kind == kind.Keyed {
+		for _, f := range m.Fields {
+			if f.Name == "kind" {
+				typ = "Keyed" + goTypes[kind.Lookup(f.Get().(string))]
+			}
+		}
+		if typ != "" {
+			f.printf("func (n %s) %s(%sopts ...recipes.Option) %s {\nreturn %s{n.client.Keyed(%s, opts...)}\n}\n\n", g.typ, name, key, typ, typ, path)
+			return
+		}
+	}
+	if typ == "" {
+		f.printf("func (n %s) %s(%s) string { return %s }\n\n", g.typ, name, params, path)
+		return
 	}
 	f.printf("func (n %s) %s(%sopts ...recipes.Option) *recipes.%s {\nreturn n.client.%s(%s, opts...)\n}\n\n", g.typ, name, key, typ, typ, path)
 }
@@ -410,8 +422,24 @@ func (f *goFile) helpers() {
 	if strings.Contains(source, "index(key)") {
 		f.printf("func index(key string) string { return \"[\" + strconv.Quote(key) + \"]\" }\n\n")
 	}
+	for _, name := range keyedTypes {
+		if strings.Contains(source, ") "+name+" {") {
+			f.keyed(strings.TrimPrefix(name, "Keyed"))
+		}
+	}
 	if f.listed {
 		f.list()
+	}
+}
+
+// keyedTypes are families of locks.
+var keyedTypes = []string{"KeyedMutex", "KeyedRWMutex", "KeyedSemaphore"}
+
+func (f *goFile) keyed(typ string) {
+	f.printf("// Keyed%[1]s is a family of locks, one for each key.\ntype Keyed%[1]s struct{ family *recipes.Keyed }\n\n"+
+		"// For is the lock of a key.\nfunc (k Keyed%[1]s) For(key string) *recipes.%[1]s { return k.family.%[1]s(key) }\n\n", typ)
+	if typ == "Mutex" {
+		f.printf("// Lock takes the locks of the keys, all or none.\nfunc (k KeyedMutex) Lock(ctx context.Context, keys ...string) (*recipes.Lease, error) {\nreturn k.family.Lock(ctx, keys...)\n}\n\n")
 	}
 }
 
@@ -440,7 +468,7 @@ func (f *goFile) list() {
 
 func (f *goFile) imports() string {
 	source, out := f.String(), "import (\n"
-	for _, pkg := range []string{"strconv", "strings", "", "github.com/locktree/locktree/recipes", "github.com/locktree/locktree/recipes/kind"} {
+	for _, pkg := range []string{"context", "strconv", "strings", "", "github.com/locktree/locktree/recipes", "github.com/locktree/locktree/recipes/kind"} {
 		if pkg == "" || strings.Contains(source, pkg[strings.LastIndexByte(pkg, '/')+1:]+".") {
 			out += strings.ReplaceAll(strconv.Quote(pkg), `""`, "") + "\n"
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -89,6 +90,13 @@ func walk(v reflect.Value, outer string, keys []string) {
 	for i := range v.NumMethod() {
 		m := v.Method(i)
 		switch args := m.Type().NumIn() - 1; {
+		case strings.HasPrefix(m.Type().Out(0).Name(), "Keyed"):
+			for _, key := range append(keys[:len(keys):len(keys)], "")[:max(args*len(keys), 1)] {
+				in := []reflect.Value{reflect.ValueOf(key)}[:args]
+				for _, id := range []string{"an order", "42"} {
+					lock(outer+key, m.Call(in)[0].MethodByName("For").Call([]reflect.Value{reflect.ValueOf(id)})[0].Interface())
+				}
+			}
 		case m.Type().Out(0).Kind() == reflect.Struct:
 			for _, key := range keys {
 				walk(m.Call([]reflect.Value{reflect.ValueOf(key)})[0], outer+key, keys)
@@ -161,10 +169,17 @@ func TestEveryHandleTakesItsLockAfterApply(t *testing.T) {
 		n := len(want)
 		var paths []string
 		for _, node := range c.Ensembles[0].Tree.Nodes {
-			if !node.Kind().Container {
+			if family, ok := node.Payload.Params.(*kind.KeyedParams); ok {
+				for _, id := range []string{"an order", "42"} {
+					path, err := family.Path(node.Path, id)
+					require.NoError(t, err)
+					paths = append(paths, path)
+				}
+			} else if !node.Kind().Container {
 				paths = append(paths, node.Path)
 			}
 		}
+		slices.Sort(paths)
 		want = append(want, paths)
 		put(fmt.Sprintf("d%d/locks.go", n), goSource(t, code))
 		fmt.Fprintf(&imports, "d%d \"github.com/locktree/locktree/config/generate/drawn/d%d\"\n", n, n)
@@ -207,7 +222,7 @@ func TestEveryHandleTakesItsLockAfterApply(t *testing.T) {
 	}
 	for n := range want {
 		slices.Sort(got[n])
-		require.Equal(t, want[n], got[n], "draw %d", n)
+		require.Equal(t, want[n], got[n], "draw %d\n%s", n, out)
 		require.Positive(t, copies[n])
 	}
 }
