@@ -123,7 +123,14 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var busy []*plan.Change
 	for c := range p.Each() {
-		if c.NeedsIdle() && !c.Break && occupied(c, stats) {
+		if !c.NeedsIdle() || c.Break {
+			continue
+		}
+		in, err := used(ctx, s, c, stats)
+		if err != nil {
+			return err
+		}
+		if in {
 			busy = append(busy, c)
 		}
 	}
@@ -138,7 +145,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 }
 
 // occupied compares numbers of children, which are in the stats, so that nothing is listed for idle
-// locks, which nearly all are. Parts count as the plan saw them; if one came or went since, its pin
+// locks, which nearly all are. Of a family that has nodes of keys it does not say whether one is in use. Parts count as the plan saw them; if one came or went since, its pin
 // does not match.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)

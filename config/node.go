@@ -233,6 +233,23 @@ func (s scope) evaluateInstance(i *instance) {
 			i.unknown = append(i.unknown, f.Name)
 		}
 	}
+	s.checkTogether(i)
+}
+
+// checkTogether finds what no parameter can say alone. It is silent while one of them is wrong or missing, which has been reported.
+func (s scope) checkTogether(i *instance) {
+	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.attr(f.Name) == nil })
+	var wrong *kind.ParamError
+	if s.r.failed || missing || !errors.As(kind.Validate(i.params), &wrong) {
+		return
+	}
+	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
+	if a := i.decl.attr(wrong.Name); a != nil {
+		s.wrong(a, summary, detail)
+		return
+	}
+	s.errorf(i.decl.head, "Missing argument", "%s", detail)
+	s.fail()
 }
 
 // setField stores an argument as the parameter of that name.
