@@ -351,9 +351,9 @@ func (b blocks) nodes(all []*instance) (out []plan.Node) {
 		if i.ensemble != b.on || i.path == "" {
 			continue
 		}
-		for _, f := range i.params.Fields() {
-			if slices.Contains(i.unknown, f.Name) && f.Number && f.Required {
-				_ = f.Set(f.Min)
+		for _, f := range i.params.Fields() { // as the permits of a family of semaphores, which have no default there
+			if slices.Contains(i.unknown, f.Name) && f.Number && kind.Validate(i.params) != nil {
+				_ = f.Set(1)
 			}
 		}
 		out = append(out, plan.Node{Path: i.path, Addr: i.addr, Payload: &kind.Payload{Params: i.params, Protect: i.protect,

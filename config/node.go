@@ -236,11 +236,11 @@ func (s scope) evaluateInstance(i *instance) {
 	s.checkTogether(i)
 }
 
-// checkTogether finds what no parameter can say alone. It is silent while one of them is wrong or missing, which has been reported.
+// checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
 func (s scope) checkTogether(i *instance) {
 	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.attr(f.Name) == nil })
 	var wrong *kind.ParamError
-	if s.r.failed || missing || !errors.As(kind.Validate(i.params), &wrong) {
+	if s.r.failed || missing || len(i.unknown) > 0 || !errors.As(kind.Validate(i.params), &wrong) {
 		return
 	}
 	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
