@@ -76,22 +76,18 @@ func typeName(k *kind.Kind) string {
 
 // facts are what programmers want to know of a block, a line each.
 func facts(b *config.Block) (lines []string) {
-	var declared []string
+	var list []string
 	for _, f := range b.Fields {
 		v := f.Get()
 		switch {
 		case f.Name == "description" && v != "":
 			lines = append(strings.Split(v.(string), "\n"), "")
 		case v == f.Default || v == "":
-		case f.Name == "owner" || f.Name == "runbook":
-			lines = append(lines, exported(f.Name)+": "+fmt.Sprint(v))
 		default:
-			declared = append(declared, fmt.Sprintf("%s = %v", f.Name, v))
+			list = append(list, fmt.Sprintf("  - %s: %v", f.Name, v))
 		}
 	}
-	if len(declared) > 0 {
-		lines = append(lines, "Declared with "+strings.Join(declared, ", ")+".")
-	}
+	lines = append(lines, list...)
 	for i, line := range lines {
 		lines[i] = printable(line)
 	}

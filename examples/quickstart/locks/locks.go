@@ -61,14 +61,14 @@ func (n Payments) Ledger(opts ...recipes.Option) *recipes.Mutex {
 
 // Catalog is namespace.payments.rwlock.catalog.
 //
-// Declared with preference = writer.
+//   - preference: writer
 func (n Payments) Catalog(opts ...recipes.Option) *recipes.RWMutex {
 	return n.client.RWMutex(n.path+"/catalog", opts...)
 }
 
 // Workers is namespace.payments.semaphore.workers.
 //
-// Declared with permits = 3.
+//   - permits: 3
 func (n Payments) Workers(opts ...recipes.Option) *recipes.Semaphore {
 	return n.client.Semaphore(n.path+"/workers", opts...)
 }

@@ -76,7 +76,7 @@ func (n Recipes) Turns(opts ...recipes.Option) *recipes.Mutex {
 //
 // Readers of the cached prices, and whoever renews them.
 //
-// Declared with preference = writer.
+//   - preference: writer
 func (n Recipes) Prices(opts ...recipes.Option) *recipes.RWMutex {
 	return n.client.RWMutex(n.path+"/prices", opts...)
 }
@@ -85,7 +85,7 @@ func (n Recipes) Prices(opts ...recipes.Option) *recipes.RWMutex {
 //
 // So many calls of the other side's API at a time; change it and apply while they run.
 //
-// Declared with permits = 3.
+//   - permits: 3
 func (n Recipes) Api(opts ...recipes.Option) *recipes.Semaphore {
 	return n.client.Semaphore(n.path+"/api", opts...)
 }
