@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -135,7 +136,7 @@ func withoutEnvironment(table map[string]function.Function) map[string]function.
 
 // unknown reports whether an argument has no value here. Its errors have been reported.
 func (s scope) unknown(a *attribute) bool {
-	if s.code == nil || s.isBad(a) {
+	if s.code == nil || a == nil || s.isBad(a) {
 		return false
 	}
 	v, ok := s.value(a)
@@ -155,7 +156,7 @@ func (i *instance) hide(attrs map[string]cty.Value) {
 
 // codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
 func (s scope) codeEnsemble(e *Ensemble) {
-	if a := s.d.block.arg("root"); a == nil || !s.unknown(a) {
+	if !s.unknown(s.d.block.arg("root")) {
 		s.evaluateRoot(e)
 		if s.code.roots == nil {
 			s.code.roots = map[*Ensemble]string{}
@@ -296,9 +297,6 @@ func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed
 		for in := n; in != nil; in = in.parent {
 			why = append(why, in.attr("for_each"))
 		}
-		for in := e; in.call != nil; in = in.outer {
-			why = append(why, in.call.forEach)
-		}
 		e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
 			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
 		return Name{}
@@ -366,7 +364,7 @@ func (b blocks) nodes(all []*instance) (out []plan.Node) {
 // codeOutput is an output; without a name if it is sensitive or null.
 func (e *evaluation) codeOutput(d *decl) CodeOutput {
 	v := e.of(d).value
-	if v.ContainsMarked() || v.IsKnown() && v.IsNull() || e.scope(d).yes(d.block.arg("sensitive")) {
+	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
 		return CodeOutput{}
 	}
 	o := CodeOutput{Name: d.block.name()}
@@ -415,53 +413,61 @@ func (e *evaluation) pathOf(a *attribute) *instance {
 
 // reasons says what arguments refer to that has no value here, in this module or where the module is called.
 func (e *evaluation) reasons(all ...*attribute) string {
-	found, seen := map[string]bool{}, map[*result]bool{}
-	var attr func(e *evaluation, a *attribute)
-	visit := func(e *evaluation, d *decl) {
-		v := e.variables[strings.TrimPrefix(d.addr, "var.")]
-		switch isVar := v != nil && v.decl == d; {
-		case seen[e.of(d)]:
-		case isVar && e.outer == nil && v.fallback == nil:
-			found[d.addr] = true
-		case isVar && e.outer != nil:
-			attr(e.outer, e.call.block.arg(v.block.name()))
-		default:
-			seen[e.of(d)] = true
-			for _, a := range d.attrs {
-				attr(e, a)
-			}
-		}
-		seen[e.of(d)] = true
-	}
-	attr = func(e *evaluation, a *attribute) {
-		if a == nil {
-			return
-		}
-		if secretFunctions.Match(e.files.text(a.expr.Range())) {
-			found["the environment"] = true
-		}
-		for _, t := range a.expr.Variables() {
-			if kind.Lookup(t.RootName()) != nil && nameOf(t[len(t)-1]) == "path" {
-				found["the root"] = true
-			}
-		}
-		for _, dep := range a.deps {
-			visit(e, dep)
-		}
-	}
+	r := reasons{map[string]bool{}, map[*result]bool{}, false}
 	for _, a := range all {
-		attr(e, a)
+		r.attribute(e, a)
 	}
-	isNode := func(d *decl) bool { return d.node != nil }
-	if len(found) == 0 && slices.ContainsFunc(all, func(a *attribute) bool { return a != nil && slices.ContainsFunc(a.deps, isNode) }) {
+	for in := e; in.call != nil && len(r.found) == 0; in = in.outer {
+		r.attribute(in.outer, in.call.forEach)
+	}
+	switch names := slices.Sorted(maps.Keys(r.found)); {
+	case len(names) > 1:
+		return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	case len(names) == 1:
+		return names[0]
+	case r.nodes:
 		return "the root"
 	}
-	if len(found) == 0 {
-		return "what is known only when it is applied"
+	return "what is known only when it is applied"
+}
+
+var environment = regexp.MustCompile(`\benv\s*\(`)
+
+type reasons struct {
+	found map[string]bool
+	seen  map[*result]bool
+	nodes bool // one of those seen is a node, whose path begins with the root
+}
+
+func (r *reasons) attribute(e *evaluation, a *attribute) {
+	if a == nil {
+		return
 	}
-	names := slices.Sorted(maps.Keys(found))
-	if len(names) == 1 {
-		return names[0]
+	if environment.Match(e.files.text(a.expr.Range())) {
+		r.found["the environment"] = true
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	for _, d := range a.deps {
+		r.declaration(e, d)
+	}
+}
+
+func (r *reasons) declaration(e *evaluation, d *decl) {
+	if r.seen[e.of(d)] || d.isUnseen() || strings.HasPrefix(d.addr, "ensemble.") {
+		return // no name depends on access lists and servers
+	}
+	r.seen[e.of(d)] = true
+	r.nodes = r.nodes || d.node != nil || d.isModule()
+	v := e.variables[strings.TrimPrefix(d.addr, "var.")]
+	if v == nil || v.decl != d {
+		for _, a := range d.attrs {
+			r.attribute(e, a)
+		}
+		return
+	}
+	if e.outer == nil && v.fallback == nil {
+		r.found[d.addr] = true
+	}
+	if e.outer != nil {
+		r.attribute(e.outer, e.call.block.arg(v.block.name()))
+	}
 }

@@ -229,7 +229,7 @@ func (s scope) evaluateInstance(i *instance) {
 	}
 	for _, f := range i.params.Fields() {
 		a := b.arg(f.Name)
-		if s.setField(a, f); a != nil && s.unknown(a) {
+		if s.setField(a, f); s.unknown(a) {
 			i.unknown = append(i.unknown, f.Name)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
+//go:generate go run github.com/locktree/locktree/cmd/locktree -chdir=.. generate go -out=locks/locks.go
+
 const (
 	workers = 3
 	jobs    = 3 // of each
