@@ -12,7 +12,7 @@ import (
 
 // The generated files of the examples are what their configurations give today.
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
-	for _, dir := range []string{"quickstart", "recipes"} {
+	for _, dir := range []string{"quickstart", "recipes", "redpacket", "monitoring"} {
 		out, code := locktree(t, nil, dir, "generate", "go", "-check", "-out=locks/locks.go")
 		require.Zero(t, code, "go generate ./examples/...: %s", out)
 	}

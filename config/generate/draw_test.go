@@ -58,7 +58,6 @@ func given(addr, root string) []config.Input {
 type drawing struct {
 	*rapid.T
 	nodes int
-	calls strings.Builder
 }
 
 // labels include keywords, names of the generated code, and some that differ in what no identifier shows.
