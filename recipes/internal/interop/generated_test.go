@@ -132,3 +132,19 @@ func holdAll(t *testing.T, c *recipes.Client, root string, e *config.CodeEnsembl
 	}
 	return slices.Clip(held)
 }
+
+// Odd names compile: those of which config/generate keeps what they become.
+func TestInteropOddNamesCompile(t *testing.T) {
+	code, diags := config.LoadCode("../../../config/generate/testdata/odd", config.Options{})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	for _, e := range code.Ensembles {
+		dir := t.TempDir()
+		java, python := filepath.Join(dir, "Locks.java"), filepath.Join(dir, "locks.py")
+		require.NoError(t, os.WriteFile(java, generate.Java(code, e, "com.example", "Locks"), 0o666))
+		require.NoError(t, os.WriteFile(python, generate.Python(code, e), 0o666))
+		_, err := compileJava(t, java)
+		require.NoError(t, err)
+		out, err := exec.Command("/usr/bin/python3", "-m", "py_compile", python).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
