@@ -63,7 +63,9 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	}
 	use.Junk = in.junk
 	use.Keys.Nodes += len(in.keys)
-	slices.Sort(in.keys)
+	if slices.Sort(in.keys); in.isKey(r.used) { // first of all, wherever it is
+		in.keys = append([]string{r.used}, slices.DeleteFunc(in.keys, func(key string) bool { return key == r.used })...)
+	}
 	if err := r.keys(ctx, n, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
 		return err
 	}
@@ -96,7 +98,9 @@ func (r *reader) keys(ctx context.Context, n *plan.Node, paths []string, use *ki
 			return readError(path, err)
 		}
 		key := &plan.Node{Path: path, Payload: &kind.Payload{Params: params}, Live: liveOf(stat)}
-		if err := r.contenders(ctx, ahead, key, described); err != nil {
+		if err := r.contenders(ctx, ahead, key, described); errors.Is(err, zk.ErrNoAuth) {
+			continue // a program has made it with a list of its own
+		} else if err != nil {
 			return err
 		}
 		name := strings.TrimPrefix(path, n.Path+"/")
@@ -152,12 +156,18 @@ func familyOf(n *plan.Node) *keyed {
 	return &keyed{n: n, params: params, parts: n.Kind().Key(params).Kind().Children}
 }
 
+// isKey reports whether a path is where the node of a key is.
+func (f *keyed) isKey(path string) bool {
+	key, ok := kind.ParseKeyName(kind.BaseName(path))
+	at, err := f.params.Path(f.n.Path, key)
+	return ok && err == nil && at == path
+}
+
 // sort sorts the names of what is in the family's node, or in one of its directories.
 func (f *keyed) sort(dir string, names []string) {
 	for _, name := range names {
 		path := kind.JoinPath(dir, name)
-		key, ok := kind.ParseKeyName(name)
-		if at, err := f.params.Path(f.n.Path, key); ok && err == nil && at == path {
+		if f.isKey(path) {
 			f.keys = append(f.keys, path)
 		} else if dir != f.n.Path || !slices.Contains(f.n.Payload.Children(), name) {
 			f.junk = append(f.junk, strings.TrimPrefix(path, f.n.Path+"/"))
@@ -280,7 +290,7 @@ func (r *sending) sweep(ctx context.Context) error {
 }
 
 // clear deletes the node of a key, unless somebody has come, or it is gone.
-func (r *sending) clear(ctx context.Context, ops []plan.Op) error {
+func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)
@@ -330,7 +340,10 @@ func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error
 		for _, key := range f.keys {
 			nodes = append(nodes, f.nodes(key)...)
 		}
-		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool { return !t.p.Administers(l) })
+		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool {
+			sure, _ := l.Rights(t.x.client.Identities()...)
+			return sure&(kind.PermRead|kind.PermAdmin) == 0
+		})
 		found := make([]*plan.ACLStep, len(nodes))
 		err := each(ctx, t.s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
 			func(ctx context.Context, s *recipes.Session, i int) error {

@@ -173,6 +173,11 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
+	if n.Kind().Key != nil {
+		if r.used, err = keyInUse(ctx, s, n, func(context.Context, []plan.Op) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.use(ctx, s, fresh); err != nil {
 		return nil, err
 	}

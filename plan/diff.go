@@ -68,6 +68,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.report()
 	d.vacated()
 	d.listings()
+	d.crowds()
 	(&frame{sides: d.sides}).plan()
 	d.unsealed()
 	d.order()

@@ -134,16 +134,16 @@ func (p Party) of() string {
 	return fmt.Sprintf("key %q ", key)
 }
 
-// PerClient keeps the first of each client's nodes and adds up its permits: a semaphore has one for each. A node whose session
+// PerClient keeps the first of each client's nodes, of a family for each key, and adds up its permits: a semaphore has one for each. A node whose session
 // could not be read may be anybody's.
 func PerClient(all []Party) (out []Party) {
 	type client struct {
 		session int64
-		id      string
+		id, key string
 	}
 	at := map[client]int{}
 	for _, p := range all {
-		key := client{p.Session, p.ID}
+		key := client{p.Session, p.ID, p.Key}
 		if i, seen := at[key]; seen && p.Session != 0 {
 			out[i].Permits += p.Permits
 			continue
