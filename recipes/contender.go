@@ -42,7 +42,11 @@ type contender struct {
 	work   atomic.Pointer[holding] // what it was granted for, or is about to be
 	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
 
-	// Known once it exists.
+	node
+}
+
+// node is what is known of a contender once it exists.
+type node struct {
 	name  string
 	path  string
 	seq   int32

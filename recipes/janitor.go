@@ -244,20 +244,25 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 	return left
 }
 
-// try deletes one contender; nil when it is known not to exist. Its deadline keeps the janitor free for the others.
+// try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
+// janitor free for the others.
 func (j *janitor) try(k *contender) error {
 	ctx, cancel := detached(context.Background(), j.e.s)
 	defer cancel()
 	path := k.path
 	if path == "" {
 		name, err := find(ctx, j.e.s, k)
-		if err != nil || name == "" {
+		if err != nil {
 			return err
 		}
-		path = kind.JoinPath(k.dir, name)
+		if name != "" {
+			path = kind.JoinPath(k.dir, name)
+		}
 	}
-	if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
-		return err
+	if path != "" {
+		if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
+			return err
+		}
 	}
 	if k.key != nil {
 		return k.key.sweep(ctx, j.e.s)

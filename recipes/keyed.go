@@ -236,8 +236,8 @@ func (d *declaration) ofKeys() *declaration {
 	keys := *d
 	keys.family = family
 	keys.set(kind.Keyed.Key(family), d.payload.ChildACL)
-	if keys.node = keys.acl; d.payload.ChildACL == nil {
-		keys.node = keyNodeACL(d.shared)
+	if keys.nodeACL = keys.acl; d.payload.ChildACL == nil {
+		keys.nodeACL = keyNodeACL(d.shared)
 	}
 	return &keys
 }

@@ -44,19 +44,23 @@ func (r *removal) batch() *session.Batch {
 	all := paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
-		if r.whole && !n.rival {
+		if r.takes(n) {
 			all = append(all, n.existing()...)
 		}
 	}
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
-		if !r.whole || n.rival {
-			for _, dir := range n.dirs {
-				r.looks[i] = append(r.looks[i], b.Exists(dir))
-			}
+		if !r.takes(n) {
+			r.looks[i] = n.look(b)
 		}
 	}
 	return b
+}
+
+// takes reports whether the node goes in the transaction that deletes the contenders: nobody else was seen, and all of it is known to
+// exist.
+func (r *removal) takes(n *keyNode) bool {
+	return r.whole && !n.rival && !slices.Contains(n.made[:n.need], false)
 }
 
 // finish waits until the contenders are gone, and with them the nodes that nobody is left in.
@@ -90,11 +94,12 @@ func (r *removal) finish(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes nodes that nobody was in. It is no error that somebody has come, or was faster.
+// remove deletes nodes that nobody was in. It is no error that somebody has come. Of a NoNode the servers' collector may be the cause,
+// which has taken one of several: then look again.
 func remove(ctx context.Context, s *session.Session, paths []string) error {
 	b := s.Batch()
 	b.Delete(paths...)
-	if err := b.Do(ctx); !refused(err) {
+	if err := b.Do(ctx); isNoNode(err) || !refused(err) {
 		return err
 	}
 	return nil
@@ -103,6 +108,15 @@ func remove(ctx context.Context, s *session.Session, paths []string) error {
 // refused: a server has looked at a request and refused it.
 func refused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
+}
+
+// look asks for the stat of each node, children first: what the servers' collector takes meanwhile is not taken for somebody.
+func (n *keyNode) look(b *session.Batch) []*session.Reply {
+	looks := make([]*session.Reply, len(n.dirs))
+	for i, dir := range slices.Backward(n.dirs) {
+		looks[i] = b.Exists(dir)
+	}
+	return looks
 }
 
 // left are the nodes to be deleted if nobody is in them, children first; nil if somebody is, or nothing is there.
@@ -127,12 +141,10 @@ func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 
 // sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
 func (n *keyNode) sweep(ctx context.Context, s *session.Session) error {
-	return retry(ctx, s, unanswered, func() error {
+	again := func(err error) bool { return unanswered(err) || isNoNode(err) }
+	return retry(ctx, s, again, func() error {
 		b := s.Batch()
-		looks := make([]*session.Reply, len(n.dirs))
-		for i, dir := range n.dirs {
-			looks[i] = b.Exists(dir)
-		}
+		looks := n.look(b)
 		if err := b.Send(ctx); err != nil {
 			return err
 		}

@@ -77,9 +77,9 @@ func (n *keyNode) creates(ops []any, s *session.Session, made []bool) []any {
 		switch {
 		case made[i]:
 		case s.Kind() == session.Keeper: // it knows no containers
-			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.of.node})
+			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.of.nodeACL})
 		default:
-			ops = append(ops, &session.Container{Path: dir, ACL: n.of.node})
+			ops = append(ops, &session.Container{Path: dir, ACL: n.of.nodeACL})
 		}
 	}
 	return ops
@@ -143,7 +143,8 @@ func (t *txn) anchor() {
 		dir := n.dirs[n.need-1]
 		u := newUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
-		k := &contender{e: t.e, dir: dir, prefix: name, name: name, path: kind.JoinPath(dir, name), acl: n.of.acl, flags: zk.FlagEphemeral, key: n}
+		k := &contender{e: t.e, dir: dir, prefix: name, acl: n.of.acl, flags: zk.FlagEphemeral, key: n,
+			node: node{name: name, path: kind.JoinPath(dir, name)}}
 		k.freed.Store(true) // it is too brief to be booked
 		t.gone = append(t.gone, k)
 	}

@@ -34,16 +34,21 @@ type declaration struct {
 	crowd   *crowd                       // of a semaphore, or of a family of them
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
 
-	keys    *declaration      // of a family: what holds for each key
-	family  *kind.KeyedParams // of what holds for each key: the family's
-	node    []zk.ACL          // and the list of their nodes
-	keyless *atomic.Bool      // of a node without a declaration: it was looked whether it is that of a key
-
 	params  kind.Params
 	acl     []zk.ACL // of contenders
 	shared  []zk.ACL // what acl is where nothing is declared
 	wire    string
 	waiters int // max_waiters
+
+	familiar
+}
+
+// familiar is what a declaration has to do with families of locks.
+type familiar struct {
+	keys    *declaration      // of a family: what holds for each of its keys
+	family  *kind.KeyedParams // of what holds for each key: the family's
+	nodeACL []zk.ACL          // of that too: the list of a key's node
+	keyless *atomic.Bool      // of a node without a declaration: it was found not to be that of a key
 }
 
 // stale says that the node may have another declaration by now.
@@ -321,7 +326,7 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 		return nil, err
 	}
 	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), keyless: new(atomic.Bool)}
+		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one
