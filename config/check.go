@@ -38,13 +38,7 @@ func (e *evaluation) checkNodes() {
 			bare[i.ensemble] = i
 		}
 	}
-	homeless := e.nodes
-	if len(homeless) == 0 && len(e.instances) > 0 {
-		homeless = []*nodeDecl{e.instances[0].decl}
-	}
-	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
-		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
-	}
+	e.checkHomes()
 	for _, name := range e.names["ensemble"] {
 		d := e.named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
@@ -53,6 +47,17 @@ func (e *evaluation) checkNodes() {
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
+	}
+}
+
+// checkHomes reports nodes without an ensemble.
+func (e *evaluation) checkHomes() {
+	homeless := e.nodes
+	if len(homeless) == 0 && len(e.instances) > 0 {
+		homeless = []*nodeDecl{e.instances[0].decl}
+	}
+	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
+		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 
