@@ -182,8 +182,11 @@ func (a *acquisition) exchange(ctx context.Context, from *Lease, to *terms) (nex
 	if err := from.handIn(); err != nil {
 		return ticket{}, err
 	}
-	t := &txn{e: e.e, born: e.nodes, gone: old.ks}
-	lists, err := t.run(ctx, e.dirs()...)
+	t := &txn{e: e.e, born: e.nodes, gone: old.ks, ends: keysOf(old.ks)}
+	if n := e.key(); n != nil {
+		t.keys = append(t.keys, n)
+	}
+	lists, err := t.runKeyed(ctx, e.dirs()...)
 	switch {
 	case t.left != nil:
 		a.left = append(a.left, t.left)
@@ -193,7 +196,16 @@ func (a *acquisition) exchange(ctx context.Context, from *Lease, to *terms) (nex
 		old.letGo()
 		return ticket{}, nil
 	}
+	for _, n := range t.ends {
+		if !n.alone() { // somebody was there, who may have left meanwhile
+			a.c.state.spawn(func() { _ = n.sweep(context.Background(), e.e.s) })
+		}
+	}
 	old.close(ticket{})
+	if err := t.admits(ctx); err != nil {
+		a.entries = []*entry{e}
+		return ticket{}, err
+	}
 	if next.k = e.node(); lists != nil {
 		next.children = lists[0]
 	}

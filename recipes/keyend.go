@@ -44,24 +44,22 @@ func (r *removal) batch() *session.Batch {
 	all := paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
-		if r.takes(n) {
+		if r.whole && n.alone() {
 			all = append(all, n.existing()...)
 		}
 	}
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
-		if !r.takes(n) {
+		if !r.whole || !n.alone() {
 			r.looks[i] = n.look(b)
 		}
 	}
 	return b
 }
 
-// takes reports whether the node goes in the transaction that deletes the contenders: nobody else was seen, and all of it is known to
-// exist.
-func (r *removal) takes(n *keyNode) bool {
-	return r.whole && !n.rival && !slices.Contains(n.made[:n.need], false)
-}
+// alone reports whether the node is to go in the transaction that deletes our contenders: nobody else was seen, and all of it is known
+// to exist.
+func (n *keyNode) alone() bool { return !n.rival && !slices.Contains(n.made[:n.need], false) }
 
 // finish waits until the contenders are gone, and with them the nodes that nobody is left in.
 func (r *removal) finish(ctx context.Context) error {

@@ -22,6 +22,7 @@ type txn struct {
 	gone []*contender
 	with []any      // further operations, after the creates
 	keys []*keyNode // whose nodes it makes where they are missing; see runKeyed
+	ends []*keyNode // whose nodes it deletes behind the gone, where they are alone
 
 	ahead    int              // operations ahead of the creates
 	sent     *session.Reply   // nil until it is sent
@@ -116,6 +117,14 @@ func (t *txn) ops() []any {
 	ops = append(ops, t.with...)
 	for _, k := range t.gone {
 		ops = append(ops, &zk.DeleteRequest{Path: k.path, Version: -1})
+	}
+	for _, n := range t.ends {
+		if !n.alone() {
+			continue
+		}
+		for _, path := range n.existing() {
+			ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
+		}
 	}
 	return ops
 }
