@@ -23,6 +23,11 @@ type Report struct {
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
 
+	// Of a key: the path of its family, and the key as programs know it. Kind and Payload are what the family declares of its keys.
+	Family, Key string
+	// Keys are those of a family that a Scanner has looked at, nil for other kinds. Holders and Waiters are then those of no key.
+	Keys *Keys
+
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 }
 
@@ -33,7 +38,8 @@ type provider = session.Source
 const maxReads = 16
 
 // Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
-// writes nothing. The parts are read one after another, so the report of a busy lock may show both a holder and its
+// writes nothing. The node of a key is looked at as its family declares, which costs up to three requests more; of a family itself, only
+// the declaration is read: see [Scanner]. The parts are read one after another, so the report of a busy lock may show both a holder and its
 // successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
@@ -43,11 +49,23 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := look(ctx, s, path)
+	n, err := readNode(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
-	return &n.Report, nil
+	if path == "/" { // which cannot be a lock
+		return &n.Report, nil
+	}
+	if errors.Is(n.Why, kind.ErrForeign) && len(n.data) == 0 { // as the nodes of keys are
+		of, err := familyAbove(ctx, s, path, func() {})
+		if err != nil {
+			return nil, err
+		}
+		if of.has(path) {
+			n.Report = *of.report(path)
+		}
+	}
+	return &n.Report, n.recognise(ctx, s)
 }
 
 // classify finds the kind: as declared, or guessed from the node's data and children.
