@@ -62,6 +62,9 @@ func (x *execution) fits(k *kind.Kind, path string) error {
 	if k.Container {
 		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
 	}
+	if k.Key != nil {
+		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
+	}
 	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
 		if x.given[flag] && !says {
 			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)

@@ -2,12 +2,15 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -29,7 +32,7 @@ type EmptyNode struct {
 }
 
 // empties finds the nodes below the prefix that programs left. A node that never had a child is none: nothing says what it is for.
-func (s *Scanner) empties() (out []Empty) {
+func (s *Scanner) empties(seen []moment) (out []Empty) {
 	if s.opts.Prefix == "" || s.above.Load() != nil { // the nodes of a family are its own
 		return nil
 	}
@@ -38,13 +41,8 @@ func (s *Scanner) empties() (out []Empty) {
 			out = append(out, Empty{Path: e.path, Nodes: nodes})
 		}
 	}
-	seen := s.moments()
 	for i := range out {
-		var last int64
-		for _, n := range out[i].Nodes {
-			last = max(last, n.Pzxid)
-		}
-		out[i].Before = earliest(seen, last)
+		out[i].Before = earliest(seen, out[i].last())
 	}
 	return out
 }
@@ -125,4 +123,87 @@ func earliest(all []moment, zxid int64) time.Time {
 		return time.Time{}
 	}
 	return all[i].at.UTC()
+}
+
+// EmptyKeys are the nodes of keys that were left in the family of a report of snap: if nobody uses any of its keys, all in which nobody
+// is, else none. Servers delete most of them by themselves. It takes a request for each key, two more for that of a semaphore.
+func (snap *Snapshot) EmptyKeys(ctx context.Context, c provider, family *Report) ([]Empty, error) {
+	s, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	look := &keysLook{s: s}
+	if err := look.list(ctx, family.Path); err != nil || look.of == nil {
+		return nil, err
+	}
+	left, errs := make([]*Empty, len(look.nodes)), make([]error, len(look.nodes))
+	var used atomic.Bool
+	together(maxReads, len(look.nodes), func(i int) {
+		if used.Load() {
+			return
+		}
+		if left[i], errs[i] = look.leftAt(ctx, look.nodes[i]); errs[i] == nil && left[i] == nil {
+			used.Store(true)
+		}
+	})
+	if err := errors.Join(errs...); err != nil || used.Load() {
+		return nil, err
+	}
+	seen := fromThen(slices.Concat(snap.seen, look.seen))
+	var out []Empty
+	for _, e := range left {
+		if len(e.Nodes) > 0 {
+			e.Before = earliest(seen, e.last())
+			out = append(out, *e)
+		}
+	}
+	return out, nil
+}
+
+// leftAt looks whether the node of a key is empty; nil if it is not, without nodes if it is not there any more.
+func (k *keysLook) leftAt(ctx context.Context, node string) (*Empty, error) {
+	e := &Empty{Path: node}
+	var inside []string
+	if k.of.kind().Queues[0].Child != "" {
+		names, _, err := k.s.Children(ctx, node)
+		if err != nil {
+			return e, unless(err, zk.ErrNoNode)
+		}
+		for _, name := range slices.Sorted(slices.Values(names)) {
+			if inside = append(inside, kind.JoinPath(node, name)); !slices.Contains(k.of.kind().Children, name) {
+				return nil, nil
+			}
+		}
+	}
+	for _, path := range append(inside, node) {
+		stat, err := k.s.Exists(ctx, path)
+		switch {
+		case err != nil:
+			return nil, err
+		case stat == nil:
+			return &Empty{Path: node}, nil
+		case path == node && int(stat.NumChildren) != len(inside), path != node && stat.NumChildren > 0, !bare(stat):
+			return nil, nil
+		}
+		k.mu.Lock()
+		k.seen = append(k.seen, moment{stat.Czxid, time.UnixMilli(stat.Ctime)}, moment{stat.Mzxid, time.UnixMilli(stat.Mtime)})
+		k.mu.Unlock()
+		e.Nodes = append(e.Nodes, emptyNode(path, stat))
+	}
+	return e, nil
+}
+
+func unless(err, target error) error {
+	if errors.Is(err, target) {
+		return nil
+	}
+	return err
+}
+
+// last is the transaction in which the last child of the nodes came or went.
+func (e *Empty) last() (zxid int64) {
+	for _, n := range e.Nodes {
+		zxid = max(zxid, n.Pzxid)
+	}
+	return zxid
 }
