@@ -45,12 +45,11 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 		then()
 		return
 	}
-	b := ks[0].e.s.Batch()
-	sent := b.Delete(paths(ks)...)
-	_ = b.Offer(ctx) // what was not sent is the janitor's, too
+	r := newRemoval(ks)
+	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
 	c.state.spawn(func() {
 		defer then()
-		_ = c.dropped(ks, deleted(ks, sent.Wait(context.Background()))) // nobody waits for the answer
+		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
 }
 
@@ -107,9 +106,16 @@ func (c *Client) dropped(ks []*contender, err error) error {
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	b := ks[0].e.s.Batch()
-	b.Delete(paths(ks)...)
-	return deleted(ks, b.Do(ctx))
+	if keysOf(ks) == nil {
+		b := ks[0].e.s.Batch()
+		b.Delete(paths(ks)...)
+		return deleted(ks, b.Do(ctx))
+	}
+	r := newRemoval(ks)
+	if err := r.batch().Send(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
 }
 
 // deleted notes how a request that deletes contenders has ended.
@@ -252,6 +258,9 @@ func (j *janitor) try(k *contender) error {
 	}
 	if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
 		return err
+	}
+	if k.key != nil {
+		return k.key.sweep(ctx, j.e.s)
 	}
 	return nil
 }
