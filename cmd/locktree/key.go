@@ -40,17 +40,21 @@ func keyPath(ctx context.Context, client *recipes.Client, path, key string) (str
 		return "", err
 	}
 	if in.Payload == nil || in.Kind.Key == nil {
-		what := "has no declaration"
-		if in.Payload != nil {
-			what = "is declared as " + in.Kind.Name
-		}
-		return "", view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
+		return "", notAFamily(path, in)
 	}
 	node, err := in.Payload.Params.(*kind.KeyedParams).Path(path, key)
 	if err != nil {
 		return "", view.Failf("Bad key", "-key: %v.", err)
 	}
 	return node, nil
+}
+
+func notAFamily(path string, in *inspect.Report) error {
+	what := "has no declaration"
+	if in.Payload != nil {
+		what = "is declared as " + in.Kind.Name
+	}
+	return view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
 }
 
 // lookAtKey shows the lock of one key, on every ensemble that has the family.
