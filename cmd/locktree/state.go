@@ -81,9 +81,11 @@ func pruneCommand(a *app) *cobra.Command {
 }
 
 // pruneRisk is what happens to programs whose node is removed.
-const pruneRisk = "A program of Curator creates its node again. A Lock object of kazoo that was used before does not: it\n" +
-	"fails with NoNodeError, because it remembers that the node was there; a new object works. Programs of\n" +
-	"this library create it again with WithCreate, and are refused without it."
+const pruneRisk = "Nothing tells a node of a lock from one that another program keeps empty for its own purposes: choose\n" +
+	"-prefix so that there are only locks below it. A program of Curator creates its node again. A Lock object\n" +
+	"of kazoo that was used before does not: it fails with NoNodeError, because it remembers that the node\n" +
+	"was there; a new object works. Programs of this library create it again with WithCreate, and are\n" +
+	"refused without it."
 
 // prune shows what would be removed from each ensemble, asks once, and removes it.
 func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {

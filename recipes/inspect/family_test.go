@@ -130,6 +130,18 @@ func TestLocksBelowAPrefixAreFoundAfterTheNodesAbove(t *testing.T) {
 	})
 }
 
+// A lock in use waited for its turn among thousands of idle nodes, because the nodes above it had to be read first.
+func TestLocksInUseComeFirstWhateverIsAboveThem(t *testing.T) {
+	srv := zktest.Start(t)
+	for i := range 1000 {
+		require.NoError(t, srv.Create(fmt.Sprintf("/a/idle-%d", i), nil))
+	}
+	require.NoError(t, srv.Create("/x/y/z/lock", nil))
+	foreign(t, srv, "/x/y/z/lock/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
+	s, _ := looker(t, srv, inspect.ScanOptions{Prefix: "/", Reads: 50})
+	require.Equal(t, []string{"/x/y/z/lock mutex holds:10.1.2.3"}, lines(scan(t, s)))
+}
+
 // With 10,000 keys in use, a refresh takes at most 200 requests, and each key has its turn.
 func TestALookAtTenThousandKeysTakesAtMostTwoHundredRequests(t *testing.T) {
 	for _, fanout := range []string{"", "256"} {

@@ -102,6 +102,7 @@ type entry struct {
 	path    string
 	asked   bool // named in ScanOptions
 	lock    bool // declared as a lock
+	leads   bool // to contenders that dump lists: see mayBeKey
 	look    int  // the last look in which it was read
 	whole   int  // the last look in which all of it was read
 	read    bool
@@ -411,7 +412,9 @@ func (s *Scanner) mayBeKey(path string) (unread bool) {
 		if e == nil {
 			e = s.discover(path)
 		}
-		unread = unread || e != nil && !e.read && !e.gone
+		if e != nil && !e.read && !e.gone {
+			e.leads, unread = true, true
+		}
 	}
 	return unread
 }

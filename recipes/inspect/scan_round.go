@@ -104,7 +104,7 @@ func (r *round) discover() {
 
 func (r *round) rank(e *entry) int {
 	switch {
-	case r.sums[e] != 0:
+	case r.sums[e] != 0, e.leads:
 		return 0
 	case e.asked:
 		return 1

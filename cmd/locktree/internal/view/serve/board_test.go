@@ -170,6 +170,8 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	require.Contains(t, family, "locktree status /orders -key KEY</code>")
 	require.Contains(t, family, `held for longest</td><th scope="row" class="path" data-label="Key"><a href="/lock?ensemble=main&amp;path=%2Forders%2F%253Cb%3E">&#34;&lt;b&gt;&#34;</a>`)
 	require.NotContains(t, family, "Who holds it")
+	require.Contains(t, family, "not recorded for keys")
+	require.NotContains(t, family, "Nothing has changed hands yet")
 	key := page("/lock?ensemble=main&path=%2Forders%2F%253Cb%3E")
 	require.Contains(t, key, `&#34;&lt;b&gt;&#34; of <a href="/lock?ensemble=main&amp;path=%2Forders">/orders</a>`)
 	require.Contains(t, key, "app-a")
