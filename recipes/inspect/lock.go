@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,4 +229,18 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	}
 	c = NewContender(dir, k, data, stat)
 	return &c, nil
+}
+
+// Busy reports whether somebody holds the lock or waits for it; of a family, whether keys are in use.
+func (in *Report) Busy() bool {
+	return in != nil && (len(in.Holders)+len(in.Waiters) > 0 || in.Keys != nil && in.Keys.InUse > 0)
+}
+
+// equal reports whether two reports say the same.
+func (in *Report) equal(old *Report) bool {
+	same := func(a, b Contender) bool {
+		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
+	}
+	return old != nil && in.Keys.idle() && old.Keys.idle() && in.Kind == old.Kind && in.Payload == old.Payload &&
+		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
 }

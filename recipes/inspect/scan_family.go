@@ -358,3 +358,22 @@ func (f *keyed) count(k *Keys, r *round) {
 		k.Busiest = f.byName(busiest.path, r)
 	}
 }
+
+// familyAbove returns the family that has an entry among its nodes, nil if there is none. Only that of the prefix has to be looked
+// for: no other family is walked into.
+func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family, error) {
+	if e.payload == nil && look && e.path == r.s.opts.Prefix {
+		of, err := familyAbove(ctx, r.live, e.path, func() { r.reads.Add(1) })
+		if err != nil {
+			return nil, err
+		}
+		if old := r.s.above.Load(); of == nil || old == nil || of.path != old.path || of.key.Gen != old.key.Gen { // what has not changed is the same value
+			r.s.above.Store(of)
+		}
+	}
+	of := r.s.above.Load()
+	if e.payload != nil || !of.has(e.path) {
+		return nil, nil
+	}
+	return of, nil
+}

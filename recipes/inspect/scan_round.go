@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -295,25 +294,6 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	return stat, nil
 }
 
-// familyAbove returns the family that has an entry among its nodes, nil if there is none. Only that of the prefix has to be looked
-// for: no other family is walked into.
-func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family, error) {
-	if e.payload == nil && look && e.path == r.s.opts.Prefix {
-		of, err := familyAbove(ctx, r.live, e.path, func() { r.reads.Add(1) })
-		if err != nil {
-			return nil, err
-		}
-		if old := r.s.above.Load(); of == nil || old == nil || of.path != old.path || of.key.Gen != old.key.Gen { // what has not changed is the same value
-			r.s.above.Store(of)
-		}
-	}
-	of := r.s.above.Load()
-	if e.payload != nil || !of.has(e.path) {
-		return nil, nil
-	}
-	return of, nil
-}
-
 // wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that
 // does not belong there.
 func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
@@ -467,18 +447,4 @@ func (e *entry) dir(path string) *directory {
 	d := &directory{path: path}
 	e.dirs = append(e.dirs, d)
 	return d
-}
-
-// Busy reports whether somebody holds the lock or waits for it; of a family, whether keys are in use.
-func (in *Report) Busy() bool {
-	return in != nil && (len(in.Holders)+len(in.Waiters) > 0 || in.Keys != nil && in.Keys.InUse > 0)
-}
-
-// equal reports whether two reports say the same.
-func (in *Report) equal(old *Report) bool {
-	same := func(a, b Contender) bool {
-		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
-	}
-	return old != nil && in.Keys.idle() && old.Keys.idle() && in.Kind == old.Kind && in.Payload == old.Payload &&
-		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
 }
