@@ -73,6 +73,9 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 		case err == nil:
 			out.foreign(paths[i], in.Junk)
 			out.mayVanish(paths[i], in.Payload)
+			if err := out.keys(ctx, c, paths[i], in.Payload); err != nil {
+				return nil, err
+			}
 		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // which the look at the access has found
 			return nil, err
 		}
@@ -97,6 +100,16 @@ func (k *Checkup) mayVanish(path string, p *kind.Payload) {
 			Why:  "the servers delete a container soon after the last program left, and programs of this library are refused until the next apply",
 			Next: "run locktree import -wait-idle=10m " + p.Owner.Addr + " " + path})
 	}
+}
+
+// keys checks some keys of a family.
+func (k *Checkup) keys(ctx context.Context, c *recipes.Client, path string, p *kind.Payload) error {
+	if p == nil || p.Params.Kind().Key == nil {
+		return nil
+	}
+	conditions, err := inspect.CheckKeys(ctx, c, path)
+	k.Locks = append(k.Locks, conditions...)
+	return err
 }
 
 // checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
@@ -133,6 +146,9 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 		}
 		if there.Payload != nil && there.Payload.Owner.Stack == declared.Stack {
 			out.mayVanish(n.Path, there.Payload)
+			if err := out.keys(ctx, c, n.Path, there.Payload); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil

@@ -159,11 +159,11 @@ func TestCommandsAndFlagsThatPagesNameExist(t *testing.T) {
 	for _, page := range append(pages(t), runbooks...) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, m := range regexp.MustCompile("`locktree ([a-z-]+)([^`]*)`").FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile("`locktree ((?:state )?[a-z-]+)([^`]*)`").FindAllStringSubmatch(string(text), -1) {
 			help, known := helps[m[1]]
 			if !known {
 				var code int
-				help, code = locktree(t, nil, "quickstart", m[1], "-help")
+				help, code = locktree(t, nil, "quickstart", append(strings.Fields(m[1]), "-help")...)
 				require.Zero(t, code, "%s: %s", page, help)
 				helps[m[1]] = help
 			}

@@ -149,6 +149,30 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 	})
 }
 
+// What WithCreate made was open to everybody, whatever the program wanted.
+func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		known := func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "team:secret"}} }
+		team := zk.DigestACL(zk.PermAll, "team", "secret")
+		create := []recipes.Option{recipes.WithParams(&kind.SemaphoreParams{Permits: 1}), recipes.WithCreate(team...)}
+		x, err := l.client("a", known).Semaphore("/pools/p", create...).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		admin, err := l.client("admin", known).Session(t.Context())
+		require.NoError(t, err)
+		for _, path := range []string{"/pools", "/pools/p", "/pools/p/leases", "/pools/p/locks"} {
+			acl, _, err := admin.GetACL(t.Context(), path)
+			require.NoError(t, err)
+			require.Equal(t, team, acl, path)
+		}
+		acl, _, err := admin.GetACL(t.Context(), x.Node())
+		require.NoError(t, err)
+		require.NotContains(t, acl, zk.WorldACL(zk.PermAll)[0], "the contender's is made from it")
+		_, err = l.client("b").Semaphore("/pools/p", create...).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		l.unlock(x)
+	})
+}
+
 // Servers look at the rights before they look whether the node is there.
 func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

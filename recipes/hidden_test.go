@@ -99,7 +99,7 @@ func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 		x, err := c.Mutex("/theirs/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, hidden.Hits(), "asked for only when its own creation is refused")
-		require.NoError(t, recipes.CreateNode(t.Context(), s, "/theirs"))
+		require.NoError(t, recipes.CreateNode(t.Context(), s, "/theirs", zk.WorldACL(zk.PermAll)))
 		require.Equal(t, 1, hidden.Hits())
 		l.unlock(x)
 	})

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -15,6 +18,7 @@ type Option func(*options)
 type options struct {
 	params      kind.Params
 	create      bool
+	createACL   []zk.ACL // of what create makes
 	reentrant   bool
 	maxHandoffs int
 	retention   time.Duration
@@ -33,10 +37,24 @@ type options struct {
 // all, and can be changed while the semaphore is in use.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
-// WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes,
-// open to everybody, without a declaration. It needs [WithParams], and is for trees that nobody provisions. It creates
+// WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes
+// without a declaration. It needs [WithParams], and is for trees that nobody provisions. It creates
 // nothing if the parameters are of another kind or invalid.
-func WithCreate() Option { return func(o *options) { o.create = true } }
+//
+// The nodes get the access list acl. Contenders need READ, CREATE and DELETE on the lock's node, and get a list made from its. Without
+// acl the nodes are open to everybody: anybody may take the lock, end it for its holder, and delete the node. A node that exists
+// keeps its list.
+//
+// What it creates stays when nobody uses it any more: a node for each path, three for a semaphore, and the parents. A program
+// that locks a path for each order leaves a node for each order; for that there is [Client.Keyed]. "locktree status PATH"
+// and "locktree doctor" count nodes that were left, and "locktree state prune" deletes them. WithCreate creates them again.
+func WithCreate(acl ...zk.ACL) Option {
+	if len(acl) == 0 {
+		acl = zk.WorldACL(zk.PermAll)
+	}
+	acl = slices.Clone(acl)
+	return func(o *options) { o.create, o.createACL = true, acl }
+}
 
 // WithReentrancy lets this handle lock again with a context derived from the Context of a lease of the same lock (the
 // function of Do gets that Context too), whichever handle gave that lease. Without this option that fails with

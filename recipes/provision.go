@@ -79,7 +79,7 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	}
 	// Once: if somebody deletes it again in between, it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
-		if err = createTree(ctx, e.s, q.path, q.kind); err == nil {
+		if err = createTree(ctx, e.s, q.path, q.kind, q.opts.createACL); err == nil {
 			d, err = e.declaration(ctx, q.path)
 		}
 	}
@@ -346,11 +346,11 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 }
 
 // createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
-func createTree(ctx context.Context, s *session.Session, path string, k *kind.Kind) error {
-	err := createNode(ctx, s, path)
+func createTree(ctx context.Context, s *session.Session, path string, k *kind.Kind, acl []zk.ACL) error {
+	err := createNode(ctx, s, path, acl)
 	for _, child := range k.Children {
 		if err == nil {
-			err = createNode(ctx, s, kind.JoinPath(path, child))
+			err = createNode(ctx, s, kind.JoinPath(path, child), acl)
 		}
 	}
 	return err
@@ -358,14 +358,14 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 
 // createNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
 // before it looks whether a node exists, and those of the nodes on the way may not be ours.
-func createNode(ctx context.Context, s *session.Session, path string) error {
+func createNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
-		_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+		_, err := s.Create(ctx, path, nil, 0, acl)
 		return err
 	}
 	err := retry(ctx, s, unanswered, create) // if it was applied, the next one finds the node
 	if isNoNode(err) {
-		if err = createNode(ctx, s, kind.ParentPath(path)); err == nil {
+		if err = createNode(ctx, s, kind.ParentPath(path), acl); err == nil {
 			err = retry(ctx, s, unanswered, create)
 		}
 	}
@@ -386,7 +386,7 @@ func (q *queue) complete(ctx context.Context, s *session.Session, err error) err
 	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err
 	}
-	if err := createTree(ctx, s, q.path, q.kind); err != nil {
+	if err := createTree(ctx, s, q.path, q.kind, q.opts.createACL); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s lacked a node, which exists now", errNotApplied, q.path)

@@ -26,3 +26,14 @@ func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want,
 	}
 	return c.queue(k, path, want.Shared && k.Queues[0].Shared != nil, opts).lock(ctx, want.Permits, want.Try)
 }
+
+// Take is [Client.Take] for the lock of a key, which the family declares to be of kind of.
+func (k *Keyed) Take(ctx context.Context, of *kind.Kind, key string, want Want) (*Lease, error) {
+	if of == nil || len(of.Queues) == 0 {
+		return nil, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, of)
+	}
+	if of.Permits == nil {
+		want.Permits = 0
+	}
+	return k.queue(of, key, want.Shared && of.Queues[0].Shared != nil).lock(ctx, want.Permits, want.Try)
+}

@@ -29,7 +29,9 @@ func doctorCommand(a *app) *cobra.Command {
 			"connection may use it, and that it contains only contenders. If the ensemble block declares\n" +
 			"admins and readers, doctor checks the rights of this connection: an administrator needs all\n" +
 			"rights on every node of the stack, and a reader needs to read them. It tells everybody else\n" +
-			"whom to ask.\n\n" +
+			"whom to ask. Of a family of keyed locks it checks up to 200 keys: that their nodes have the access\n" +
+			"list of the family, and that none is left over. It counts the nodes that locks without a\n" +
+			"declaration left below the root.\n\n" +
 			"For all servers together it reports the size of the largest session, who has the most\n" +
 			"connections, and when the transaction ids run out. Some of this needs the four-letter words\n" +
 			"dump, cons and mntr.\n\n" +
@@ -116,6 +118,7 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		return of, err
 	}
 	of.Together = snap.Conditions()
+	of.Empty = snap.Empty
 	found, err := apply.CheckUp(ctx, client, e.Tree, maxLookedAt)
 	if err == nil {
 		of.Checkup = *found

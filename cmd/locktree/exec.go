@@ -25,7 +25,7 @@ import (
 
 const execHelp = `exec takes a lock, runs a command while it holds the lock, and releases it. LOCK is an address
 in the configuration, such as namespace.payments.mutex.ledger, or a path, such as
-/locks/payments/ledger. With a path and ZOOKEEPER_SERVERS, no configuration is read.
+/locks/payments/ledger. In a family of keyed locks, -key=KEY says which lock. With a path and ZOOKEEPER_SERVERS, no configuration is read.
 
 exec exits with the command's own exit code, or with 128+N if signal N killed it. Exit codes that
 commands do not normally use report what happened to the lock: 123 if it was lost, or if locktree
@@ -49,7 +49,7 @@ func execCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"run", "lock", "with"},
 		Short:      "Run a command while holding a lock",
 		Long:       execHelp,
-		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it",
+		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it\n  locktree exec -key=4711 keyed.orders -- ./charge",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return own(usage(c, "Lock or command missing", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\"."))
@@ -75,6 +75,7 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "override the ensemble's session timeout")
 	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exitConflict, "exit with this code, without a message, if the lock was not acquired")
+	x.key.register(c)
 	c.Flags().BoolVar(&x.quiet, "quiet", false, "print nothing while waiting")
 	return c
 }
@@ -94,6 +95,7 @@ type execution struct {
 	session  time.Duration
 	conflict int
 	quiet    bool
+	key      keyFlag
 	given    map[string]bool // the flags of the command line
 
 	lost chan struct{}

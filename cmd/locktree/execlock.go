@@ -51,16 +51,30 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 	if in.Payload == nil {
 		return nil, recipes.ErrNotProvisioned
 	}
+	want := recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try}
+	if x.key.given && in.Kind.Key != nil {
+		of := in.Kind.Key(in.Payload.Params).Kind()
+		if err := x.fits(of, path); err != nil {
+			return nil, err
+		}
+		return client.Keyed(path).Take(ctx, of, x.key.key, want)
+	}
+	if x.key.given {
+		return nil, notAFamily(path, in)
+	}
 	if err := x.fits(in.Kind, path); err != nil {
 		return nil, err
 	}
-	return client.Take(ctx, in.Kind, path, recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try})
+	return client.Take(ctx, in.Kind, path, want)
 }
 
 // fits refuses what nobody can hold, and a flag that does not apply to the kind: whoever gives it means another lock.
 func (x *execution) fits(k *kind.Kind, path string) error {
 	if k.Container {
 		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
+	}
+	if k.Key != nil {
+		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
 	}
 	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
 		if x.given[flag] && !says {
@@ -102,6 +116,8 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		return x.notHad("The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, path)
 	case errors.Is(err, recipes.ErrDraining):
 		return x.notHad("%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+	case errors.Is(err, recipes.ErrKeyForeign):
+		return own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrMoved):
 		return own(view.Failf("Lock moved", "%s. Use its present path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
@@ -112,7 +128,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
 		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
-		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. \"locktree status %s\" shows what is there.", path, path))
+		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. The lock of a key is named by its family and -key. \"locktree status %s\" shows what is there.", path, path))
 	}
 	return own(denied(ctx, client, err))
 }

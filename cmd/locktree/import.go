@@ -102,7 +102,7 @@ func (a *app) remake(ctx context.Context, f *importFlags, s *stack, addr plan.Ad
 // lockTypes are the types of locks, without those of containers.
 func lockTypes() (names []string) {
 	for _, k := range kind.All() {
-		if !k.Container {
+		if !k.Container && k.Key == nil { // an empty node says nothing of the keys of a family
 			names = append(names, k.Name)
 		}
 	}

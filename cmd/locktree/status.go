@@ -21,6 +21,7 @@ import (
 func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
 	var detailedExitcode bool
+	var key keyFlag
 	reads := maxReads
 	c := &cobra.Command{
 		Use:        "status [ADDRESS | PATH]",
@@ -30,7 +31,8 @@ func statusCommand(a *app) *cobra.Command {
 			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
 			"With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of this\n" +
 			"stack and of others, and those that Java (Curator), Python (kazoo) and other programs created\n" +
-			"themselves. An ADDRESS, such as namespace.payments, stands for the path declared there. With\n" +
+			"themselves. An ADDRESS, such as namespace.payments, stands for the path declared there. A family\n" +
+			"of keyed locks is one row; -key KEY shows the lock of one key. With\n" +
 			"-servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the servers allow the\n" +
 			"four-letter words dump and cons, it also shows where holders and waiters connect from, and when\n" +
 			"the lock of a client that is cut off becomes free. It also asks servers that only the ensemble's\n" +
@@ -46,6 +48,9 @@ func statusCommand(a *app) *cobra.Command {
 				addr = args[0]
 			case len(args) == 1:
 				tree.prefix = args[0]
+			}
+			if key.given && tree.prefix+addr == "" {
+				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.key)
 			}
 			if tree.servers+tree.prefix+addr != "" && detailedExitcode {
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
@@ -66,6 +71,9 @@ func statusCommand(a *app) *cobra.Command {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, detailedExitcode)
 				}
+				if key.given {
+					return a.lookAtKey(c.Context(), s, tree.prefix, key.key)
+				}
 				return a.lookAt(c.Context(), s, tree.prefix, reads)
 			})
 		},
@@ -79,6 +87,7 @@ func statusCommand(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
 	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
+	key.register(c)
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
 }
@@ -89,7 +98,9 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 		return err
 	}
 	plans := s.diff(trees, plan.Options{})
-	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Lost: s.lost, NowMs: time.Now().UnixMilli()})
+	families, notRead := s.families(ctx, trees)
+	err = cmp.Or(err, notRead)
+	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Families: families, Lost: s.lost, NowMs: time.Now().UnixMilli()})
 	if err := view.Join(err, s.allRead(ctx, trees)); err != nil {
 		return err
 	}

@@ -18,19 +18,21 @@ import (
 // nothingToFetch answers commands and flags about providers and backends.
 const nothingToFetch = "There are no providers, backends or registries here, so there is nothing to fetch or to configure."
 
+const stateIsShown = "\"locktree show\" shows what the stack has in ZooKeeper, with -json as one document. A moved block says that something has a " +
+	"new address, and a removed block with lifecycle { destroy = false } lets it go."
+
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":   "Every plan reads the live tree and shows what was changed by hand.",
-	"taint":     "Plan and apply with -replace=ADDRESS.",
-	"untaint":   "Nothing is marked for replacement. Leave -replace out.",
-	"workspace": "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":     "\"locktree status\" shows the tree.",
-	"test":      "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
-	"metadata":  "docs/language.md lists the functions.",
-	"console":   "Declare an output, and plan: it shows the value.",
-	"state": "\"locktree show\" shows what the stack has in ZooKeeper, with -json as one document. A moved block says that something has a " +
-		"new address, and a removed block with lifecycle { destroy = false } lets it go.",
+	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
+	"taint":      "Plan and apply with -replace=ADDRESS.",
+	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
+	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
+	"graph":      "\"locktree status\" shows the tree.",
+	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
+	"metadata":   "docs/language.md lists the functions.",
+	"console":    "Declare an output, and plan: it shows the value.",
+	"state list": stateIsShown, "state show": stateIsShown, "state pull": stateIsShown, "state push": stateIsShown, "state mv": stateIsShown, "state rm": stateIsShown,
 }
 
 var terraformFlags = map[string]string{

@@ -17,8 +17,8 @@ import (
 
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/effort"
+	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 

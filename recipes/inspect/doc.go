@@ -8,7 +8,14 @@
 //   - [WaitsFor]: who waits for whom across several locks, and deadlocks
 //   - [Scanner]: all of that for a whole ensemble, repeatedly
 //   - [Surveyor]: which locks other programs have created without a declaration
+//   - [CheckKeys]: whether the keys of a family are as it declares, and none is left over
 //   - [Check]: whether the conditions hold that the guarantees of package recipes depend on
+//
+// # Families and their keys
+//
+// A family of keyed locks is one [Report], with [Keys] in it: how many keys are in use, and of how many of them more is known. A
+// [Scanner] reads some of the keys in each look, those that are waited for first. [Lock], and a Scanner with the node of a key as its
+// prefix, judge that key as its family declares.
 //
 // # What can be known
 //

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,11 @@ type Report struct {
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
 
+	// Of a key: the path of its family, and the key as programs know it. Kind and Payload are what the family declares of its keys.
+	Family, Key string
+	// Keys are those of a family that a Scanner has looked at, nil for other kinds. Holders and Waiters are then those of no key.
+	Keys *Keys
+
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 }
 
@@ -33,7 +39,8 @@ type provider = session.Source
 const maxReads = 16
 
 // Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
-// writes nothing. The parts are read one after another, so the report of a busy lock may show both a holder and its
+// writes nothing. The node of a key is looked at as its family declares, which costs up to three requests more; of a family itself, only
+// the declaration is read: see [Scanner]. The parts are read one after another, so the report of a busy lock may show both a holder and its
 // successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
@@ -43,11 +50,23 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := look(ctx, s, path)
+	n, err := readNode(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
-	return &n.Report, nil
+	if path == "/" { // which cannot be a lock
+		return &n.Report, nil
+	}
+	if errors.Is(n.Why, kind.ErrForeign) && len(n.data) == 0 { // as the nodes of keys are
+		of, err := familyAbove(ctx, s, path, func() {})
+		if err != nil {
+			return nil, err
+		}
+		if of.has(path) {
+			n.Report = *of.report(path)
+		}
+	}
+	return &n.Report, n.recognise(ctx, s)
 }
 
 // classify finds the kind: as declared, or guessed from the node's data and children.
@@ -210,4 +229,18 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	}
 	c = NewContender(dir, k, data, stat)
 	return &c, nil
+}
+
+// Busy reports whether somebody holds the lock or waits for it; of a family, whether keys are in use.
+func (in *Report) Busy() bool {
+	return in != nil && (len(in.Holders)+len(in.Waiters) > 0 || in.Keys != nil && in.Keys.InUse > 0)
+}
+
+// equal reports whether two reports say the same.
+func (in *Report) equal(old *Report) bool {
+	same := func(a, b Contender) bool {
+		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
+	}
+	return old != nil && in.Keys.idle() && old.Keys.idle() && in.Kind == old.Kind && in.Payload == old.Payload &&
+		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
 }

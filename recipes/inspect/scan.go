@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -32,8 +33,10 @@ type Snapshot struct {
 	Waits        *Waits    // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
 	Unread       []Unread  // what could not be read, by path
 	Cut          bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
+	Empty        []Empty   // of a Look below a prefix: what programs left of locks that nobody declared
 	Pending      int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
 	servers      session.ServerKind
+	seen         []moment // of a Look
 	Cost         struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
@@ -84,13 +87,14 @@ type Scanner struct {
 	look    sync.Mutex
 	entries map[string]*entry
 	looks   int
-	order   []*entry        // in the order of paths
-	turn    int             // the index in order of the last turn
-	fresh   []*entry        // not read yet
-	walked  int             // entries that were found, not declared
-	cut     int             // the last round of turns in which a node was left out; 0: none was
-	rounds  int             // of turns, counted from 1
-	queues  map[string]bool // the names of children in which some kind keeps contenders
+	order   []*entry               // in the order of paths
+	turn    int                    // the index in order of the last turn
+	fresh   []*entry               // not read yet
+	walked  int                    // entries that were found, not declared
+	cut     int                    // the last round of turns in which a node was left out; 0: none was
+	rounds  int                    // of turns, counted from 1
+	queues  map[string]bool        // the names of children in which some kind keeps contenders
+	above   atomic.Pointer[family] // that the prefix is a node of; nil if it is none
 }
 
 // entry is a node that is looked at: a lock, or a node that may contain locks.
@@ -98,14 +102,17 @@ type entry struct {
 	path    string
 	asked   bool // named in ScanOptions
 	lock    bool // declared as a lock
+	leads   bool // to contenders that dump lists: see mayBeKey
 	look    int  // the last look in which it was read
 	whole   int  // the last look in which all of it was read
 	read    bool
 	gone    bool
 	mzxid   int64
 	czxid   int64
+	stat    *zk.Stat // as in directory
 	payload *kind.Payload
 	why     error
+	keyed   *keyed       // of a family
 	number  []byte       // the data, if that may be a number
 	dirs    []*directory // its own, then those of its queues
 	sign    uint64       // a hash of what dump listed in it
@@ -119,6 +126,7 @@ type directory struct {
 	listed bool
 	pzxid  int64
 	names  []string
+	stat   *zk.Stat // of the first look, if there is only one
 }
 
 // errNotReadOnly makes sure that a Scanner cannot write.
@@ -186,6 +194,10 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	snap.Cost.Reads, snap.Cost.Words, snap.Cost.WordBytes = int(r.reads.Load())+told.reads, told.asked, told.bytes
 	snap.Pending, snap.Certificates = r.pending, live.Certificates()
 	s.show(snap)
+	if s.once {
+		snap.seen = s.moments()
+		snap.Empty = s.empties(snap.seen)
+	}
 	for _, at := range snap.Servers {
 		snap.Zxid = max(snap.Zxid, at.Zxid)
 	}
@@ -224,8 +236,8 @@ func (s *Scanner) show(snap *Snapshot) {
 			continue
 		}
 		snap.Locks = append(snap.Locks, e.report)
-		if len(e.report.Waiters) > 0 {
-			queues = append(queues, e.report)
+		for in := range e.report.queues {
+			queues = append(queues, in)
 		}
 		here := map[int64]bool{}
 		for c := range e.report.contenders {
@@ -263,22 +275,47 @@ func (in *Report) shortened(stands map[int64]int) *Report {
 	return &short
 }
 
+// locks yields the lock; of a family, those of its keys that were read.
+func (in *Report) locks(yield func(*Report) bool) {
+	if in.Keys == nil {
+		yield(in)
+		return
+	}
+	for _, key := range in.Keys.Read {
+		if !yield(key) {
+			return
+		}
+	}
+}
+
+// queues yields the locks that somebody waits for.
+func (in *Report) queues(yield func(*Report) bool) {
+	for lock := range in.locks {
+		if len(lock.Waiters) > 0 && !yield(lock) {
+			return
+		}
+	}
+}
+
 // contenders yields holders and waiters.
 func (in *Report) contenders(yield func(*Contender) bool) {
-	for _, cs := range [][]Contender{in.Holders, in.Waiters} {
-		for i := range cs {
-			if !yield(&cs[i]) {
-				return
+	for lock := range in.locks {
+		for _, cs := range [][]Contender{lock.Holders, lock.Waiters} {
+			for i := range cs {
+				if !yield(&cs[i]) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// sortEntries forgets the entries that have gone and keeps the rest in order.
+// sortEntries forgets the entries that have gone, or belong to a family by now, and keeps the rest in order.
 func (s *Scanner) sortEntries() {
 	kept := s.order[:0]
+	families := slices.ContainsFunc(s.order, func(e *entry) bool { return e.keyed != nil })
 	for _, e := range s.order {
-		if e.gone {
+		if e.gone || families && !e.asked && s.familyOf(e.path) != nil {
 			delete(s.entries, e.path)
 			s.walked--
 			continue
@@ -323,6 +360,9 @@ func (s *Scanner) lockOf(dir string) *entry {
 	if of := s.semaphoreOf(dir); of != nil {
 		return of
 	}
+	if of := s.familyOf(dir); of != nil {
+		return of
+	}
 	parent, queue := kind.ParentPath(dir), s.queues[kind.BaseName(dir)]
 	above := s.entries[parent]
 	switch e := s.entries[dir]; {
@@ -330,7 +370,7 @@ func (s *Scanner) lockOf(dir string) *entry {
 		return above
 	case e != nil:
 		return e
-	case !s.under(dir):
+	case !s.under(dir) || s.mayBeKey(dir):
 		return nil
 	case queue && above == nil && s.under(parent):
 		return s.discover(parent)
@@ -346,6 +386,37 @@ func (s *Scanner) semaphoreOf(path string) *entry {
 		}
 	}
 	return nil
+}
+
+// familyOf is the family that has path among its nodes; nil if there is none.
+func (s *Scanner) familyOf(path string) *entry {
+	for range mostAbove {
+		if path = kind.ParentPath(path); path == "/" {
+			break
+		}
+		if e := s.entries[path]; e != nil && e.keyed != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// mayBeKey reports whether path may be a node of a family that is not known as one: then the nodes above come first. Each of the
+// keys would be taken for a lock otherwise.
+func (s *Scanner) mayBeKey(path string) (unread bool) {
+	for range mostAbove {
+		if path = kind.ParentPath(path); path == "/" || !s.under(path) {
+			break
+		}
+		e := s.entries[path]
+		if e == nil {
+			e = s.discover(path)
+		}
+		if e != nil && !e.read && !e.gone {
+			e.leads, unread = true, true
+		}
+	}
+	return unread
 }
 
 // maxPath bounds the path of a node that was not asked for. Servers allow a megabyte, which would be kept, and shown, with

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,7 +41,7 @@ func (r *round) run(ctx context.Context) error {
 		r.sums = s.sums(r.told.owners)
 	}
 	for _, e := range s.order {
-		if e.read && (r.dumped() && e.sign != r.sums[e] || !r.dumped() && e.report.Busy()) {
+		if e.read && (r.dumped() && e.sign != r.sums[e] || (!r.dumped() || e.keyed != nil) && e.report.Busy()) {
 			changed = append(changed, e)
 		}
 	}
@@ -68,8 +67,13 @@ func (r *round) dumped() bool { return r.told.owners != nil }
 // first looks at what has never been looked at, and at what that leads to.
 func (r *round) first(ctx context.Context) error {
 	s := r.s
+	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // it says whether what is below belongs to a family
+		if err := r.each(ctx, []*entry{e}, false); err != nil {
+			return err
+		}
+	}
 	for {
-		fresh := s.fresh
+		fresh := slices.DeleteFunc(s.fresh, func(e *entry) bool { return e.read })
 		s.fresh = nil
 		// Those in use first, then those asked for.
 		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
@@ -99,7 +103,7 @@ func (r *round) discover() {
 
 func (r *round) rank(e *entry) int {
 	switch {
-	case r.sums[e] != 0:
+	case r.sums[e] != 0, e.leads:
 		return 0
 	case e.asked:
 		return 1
@@ -129,6 +133,9 @@ func (r *round) turns() (due []*entry) {
 		cost += max(1, len(e.dirs))
 		if e.report != nil {
 			cost += len(e.report.Holders) + len(e.report.Waiters)
+		}
+		if e.keyed != nil && e.report.Busy() {
+			cost += familyReads
 		}
 		due = append(due, e)
 	}
@@ -161,7 +168,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 			}
 			continue
 		}
-		if e.look = r.s.looks; deep || !e.read {
+		if e.look = r.s.looks; deep || !e.read || e.keyed != nil {
 			e.whole = e.look
 		}
 		r.begun++
@@ -179,7 +186,7 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	case err == nil:
 		e.err = nil
 	case errors.Is(err, zk.ErrNoNode):
-		e.gone = !e.asked
+		e.gone, e.keyed = !e.asked, nil
 		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
 	case session.OutcomeOf(err) == session.OutcomeDefinite:
 		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
@@ -195,15 +202,25 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	var stat *zk.Stat
 	first := !e.read || e.dirs == nil
-	if first || deep || !r.dumped() {
+	if first || deep || !r.dumped() || e.keyed != nil {
 		var err error
 		if stat, err = r.declaration(ctx, e); err != nil {
 			return err
 		}
 	}
+	if e.keyed != nil {
+		return r.updateFamily(ctx, e, stat)
+	}
 	in := &Report{Path: e.path, Payload: e.payload, Why: e.why}
+	of, err := r.familyAbove(ctx, e, first || deep)
+	if err != nil {
+		return err
+	}
+	if of != nil {
+		in = of.report(e.path)
+	}
 	own, changed := e.dir(e.path), first
-	if own.wanted(e.payload, stat, r.s.under(e.path)) {
+	if own.wanted(in.Payload, stat, r.s.under(e.path)) {
 		new, err := r.list(ctx, own, stat)
 		if err != nil {
 			return err
@@ -259,6 +276,9 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.s.once {
+		e.stat = stat
+	}
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
@@ -267,6 +287,9 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
 		e.payload = nil
+	}
+	if e.keyed = nil; newFamily(e.path, e.payload) != nil {
+		e.keyed, e.dirs = &keyed{family: newFamily(e.path, e.payload)}, nil
 	}
 	return stat, nil
 }
@@ -298,7 +321,9 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 		if err != nil {
 			return false, err
 		}
-		d.names, d.pzxid = names, stat.Pzxid
+		if d.names, d.pzxid = names, stat.Pzxid; r.s.once {
+			d.stat = stat
+		}
 	}
 	d.listed = true
 	return true, nil
@@ -422,16 +447,4 @@ func (e *entry) dir(path string) *directory {
 	d := &directory{path: path}
 	e.dirs = append(e.dirs, d)
 	return d
-}
-
-// Busy reports whether somebody holds the lock or waits for it.
-func (in *Report) Busy() bool { return in != nil && len(in.Holders)+len(in.Waiters) > 0 }
-
-// equal reports whether two reports say the same.
-func (in *Report) equal(old *Report) bool {
-	same := func(a, b Contender) bool {
-		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
-	}
-	return old != nil && in.Kind == old.Kind && in.Payload == old.Payload &&
-		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
 }

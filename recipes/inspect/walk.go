@@ -113,6 +113,14 @@ func fromZK(in []zk.ACL) (out kind.List) {
 
 // look reads one node, and its contenders if it is a lock.
 func look(ctx context.Context, s *session.Session, path string) (*node, error) {
+	n, err := readNode(ctx, s, path)
+	if err != nil || path == "/" { // which cannot be a lock
+		return n, err
+	}
+	return n, n.recognise(ctx, s)
+}
+
+func readNode(ctx context.Context, s *session.Session, path string) (*node, error) {
 	data, stat, err := s.Get(ctx, path)
 	if err != nil {
 		return nil, err
@@ -122,18 +130,20 @@ func look(ctx context.Context, s *session.Session, path string) (*node, error) {
 		return nil, err
 	}
 	n := &node{Report: Report{Path: path}, data: data, stat: stat, children: children}
-	if path == "/" { // which cannot be a lock
-		return n, nil
-	}
 	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
 		n.Payload = nil
 	}
-	params := n.classify(data, children)
+	return n, nil
+}
+
+// recognise finds out what the node is, and reads its contenders if it is a lock.
+func (n *node) recognise(ctx context.Context, s *session.Session) error {
+	params := n.classify(n.data, n.children)
 	if n.Kind == nil || n.Kind.Container {
-		n.junk(path, children)
-		return n, nil
+		n.junk(n.Path, n.children)
+		return nil
 	}
-	return n, n.read(ctx, s, params, children)
+	return n.read(ctx, s, params, n.children)
 }
 
 // together calls f for 0 to n-1, up to most calls at a time, and returns when all have returned.

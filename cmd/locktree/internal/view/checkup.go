@@ -19,6 +19,7 @@ type CheckupOf struct {
 	Servers  []CheckupServer
 	Together []inspect.Condition // of all servers
 	Root     string
+	Empty    []inspect.Empty // what programs left below the root of locks that nobody declared
 	apply.Checkup
 }
 
@@ -85,6 +86,12 @@ func (c Checkup) text(h *Human) {
 		if e.Cut {
 			h.out.printf("  There are more locks, which were not checked.\n\n")
 		}
+		for _, line := range emptyLines(e.Empty, e.Root) {
+			h.out.printf("  %s\n", line)
+		}
+		if len(e.Empty) > 0 {
+			h.out.printf("\n")
+		}
 	}
 	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(inspect.VerdictHolds), plural(c.Count(inspect.VerdictHolds), "condition holds", "conditions hold"), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails))
 }
@@ -133,6 +140,7 @@ type checkupOfDoc struct {
 	LocksChecked int            `json:"locks_checked"`
 	Cut          bool           `json:"cut"` // there are more locks
 	Locks        []conditionDoc `json:"locks"`
+	Empty        []emptyDoc     `json:"empty,omitempty"` // what programs left below the root of locks that nobody declared
 }
 
 type serverDoc struct {
@@ -157,7 +165,7 @@ func conditionDocs(ks []inspect.Condition) []conditionDoc {
 }
 
 func (c Checkup) json(m *machine) {
-	doc := checkupDoc{"1.1", []checkupOfDoc{}, c.Count(inspect.VerdictHolds), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails)}
+	doc := checkupDoc{"1.2", []checkupOfDoc{}, c.Count(inspect.VerdictHolds), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails)}
 	for _, e := range c {
 		servers := []serverDoc{}
 		for _, s := range e.Servers {
@@ -167,7 +175,7 @@ func (c Checkup) json(m *machine) {
 		if e.Err != nil {
 			why = Brief(e.Err)
 		}
-		doc.Ensembles = append(doc.Ensembles, checkupOfDoc{e.Ensemble, e.Root, why, servers, conditionDocs(e.Together), e.Checked, e.Cut, conditionDocs(e.Locks)})
+		doc.Ensembles = append(doc.Ensembles, checkupOfDoc{e.Ensemble, e.Root, why, servers, conditionDocs(e.Together), e.Checked, e.Cut, conditionDocs(e.Locks), emptyDocs(e.Empty)})
 	}
 	m.document(doc)
 }

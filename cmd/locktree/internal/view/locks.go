@@ -38,13 +38,20 @@ func (l Locks) text(h *Human) {
 			continue
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
-		if len(e.Locks) == 0 {
+		switch {
+		case len(e.Locks) > 0:
+		case e.Key != nil && len(e.Closed()) == 0:
+			h.out.printf("\nNobody uses the key %s of %s: it has no node.\n", KeyName(e.Key.Key), clean(e.Key.Family))
+		default:
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))
 		}
 		for _, in := range e.Locks {
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
 			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
-			if !inUse(in) {
+			switch {
+			case in.Kind.Key != nil:
+				fmt.Fprintf(w, "  keys\t%s\n", KeysUse(in))
+			case !inUse(in):
 				fmt.Fprintf(w, "  idle\n")
 			}
 			writeQueue(w, "  ", in, l.NowMs, func(c recipes.Contender) string { return e.about(c, l.NowMs) })
@@ -62,6 +69,9 @@ func (l Locks) text(h *Human) {
 			h.out.printf("It is not known of all clients whether, and from where, they are connected. %s\n", text)
 		}
 		h.deadlocks(e.Waits)
+		for _, line := range emptyLines(e.Empty, e.Path) {
+			h.out.printf("%s\n", line)
+		}
 	}
 }
 
@@ -98,9 +108,13 @@ func declaredAs(in *inspect.Report) string {
 	if in.Payload == nil {
 		return in.Kind.Name + ", not declared: recognised by its contenders"
 	}
-	text := in.Kind.Name + ", declared by no stack"
+	what := typeOf(in)
+	if in.Family != "" {
+		what += ", key " + KeyName(in.Key)
+	}
+	text := what + ", declared by no stack"
 	if owner := in.Payload.Owner; owner.Stack != "" {
-		text = fmt.Sprintf("%s, %s of stack %s", in.Kind.Name, clean(owner.Addr), clean(owner.Stack))
+		text = fmt.Sprintf("%s, %s of stack %s", what, clean(owner.Addr), clean(owner.Stack))
 	}
 	if in.Payload.State != kind.StateActive {
 		text += ", " + string(in.Payload.State)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -20,7 +19,8 @@ type queue struct {
 	held, limit      int // permits of a semaphore; limit is 0 where none is declared
 }
 
-// Parties are who holds a lock and who waits for it, as people count them: all that a client has in a semaphore is one.
+// Parties are who holds a lock and who waits for it, as people count them: all that a client has in a semaphore is one. Those of the
+// keys of a family are not among them.
 func Parties(in *inspect.Report) (holders, waiters []recipes.Contender) {
 	if in.Kind.Permits == nil {
 		return in.Holders, in.Waiters
@@ -41,6 +41,9 @@ func queueOf(in *inspect.Report) (q queue) {
 
 // Use says in a few words how a lock is used.
 func Use(in *inspect.Report) string {
+	if in.Kind.Key != nil {
+		return KeysUse(in)
+	}
 	q := queueOf(in)
 	parts := []string{}
 	switch n := len(q.holders); {
@@ -67,6 +70,11 @@ const maxContenders = 10
 // writeQueue writes a line for each that holds or waits, and one for the declared limits; about is what follows a name. The tabs
 // are for a tabwriter.
 func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, about func(recipes.Contender) string) {
+	if in.Kind.Key != nil {
+		writeKeys(w, indent, in, nowMs)
+		writeLimits(w, indent, in, nowMs)
+		return
+	}
 	q := queueOf(in)
 	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
 		for i, c := range cs {
@@ -82,6 +90,10 @@ func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, abo
 	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
+	writeLimits(w, indent, in, nowMs)
+}
+
+func writeLimits(w io.Writer, indent string, in *inspect.Report, nowMs int64) {
 	if text := limitsLine(in.Payload.Limits(), Exceeded(in, time.UnixMilli(nowMs))); text != "" {
 		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
 	}
@@ -99,13 +111,21 @@ func tally(locks []*inspect.Report) string {
 		held += min(1, len(q.holders))
 		waiting += len(q.waiters)
 	}
-	return fmt.Sprintf("%s, %d held, %d waiting", Plural(n, "lock"), held, waiting)
+	return fmt.Sprintf("%s, %d held, %d waiting%s", Plural(n, "lock"), held, waiting, keysInUse(locks))
 }
 
 // reports are the provisioned nodes of a tree as package inspect has locks.
-func reports(tree *plan.Tree) (out []*inspect.Report) {
-	for _, n := range tree.Nodes {
+func (s Status) reports(i int) (out []*inspect.Report) {
+	var families map[string]*inspect.Report
+	if s.Families != nil {
+		families = s.Families[i]
+	}
+	for _, n := range s.Trees[i].Nodes {
 		if n.Payload == nil {
+			continue
+		}
+		if family := families[n.Path]; family != nil {
+			out = append(out, family)
 			continue
 		}
 		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
@@ -181,10 +201,15 @@ type Excess struct {
 	Declared string
 	Age      time.Duration
 	Who      recipes.Contender // the one who is beyond it for the longest
+	Key      *inspect.Report   // of a family: the key in which that is
+	Keys     int               // and of how many keys somebody is beyond it
 }
 
-// Exceeded are the limits of a lock that its holders and waiters are beyond.
+// Exceeded are the limits of a lock that its holders and waiters are beyond; of a family, those of the keys that were looked at.
 func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
+	if in.Keys != nil {
+		return keyExcesses(in, now)
+	}
 	add := func(name, declared string, most time.Duration, cs []recipes.Contender) {
 		x := Excess{Limit: name, Declared: declared}
 		for _, c := range cs {
@@ -212,7 +237,7 @@ func limitsLine(l kind.Limits, over []Excess) string {
 		}
 		text := p[0] + " " + clean(p[1])
 		if x, ok := excess(over, p[0]); ok {
-			text += fmt.Sprintf(" exceeded (%s)", x.Age)
+			text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
 		}
 		parts = append(parts, text)
 	}

@@ -21,12 +21,12 @@ func (s Status) text(h *Human) {
 		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), s.Servers[i], clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
-		locks, gaps := reports(tree), tree.Gaps(s.Declared[i])
+		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
 		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree, locks, gaps), "")
 		_ = w.Flush()
 		closed := len(Closed(gaps))
 		h.out.printf("\n%s%s.\n", tally(locks), notSeen(len(gaps)-closed, closed))
-		h.deadlocks(inspect.WaitsFor(locks...))
+		h.deadlocks(waitsFor(locks))
 		if line := driftLine(s.Drift[i]); line != "" {
 			h.out.printf("%s\n", h.out.paint(yellow)(line))
 		}
@@ -108,7 +108,7 @@ func describe(t *twig) string {
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name
 	}
-	text := "\t" + n.Kind.Name + "\t" + Use(n)
+	text := "\t" + typeOf(n) + "\t" + Use(n)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}

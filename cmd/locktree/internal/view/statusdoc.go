@@ -26,7 +26,7 @@ type sourceDoc struct {
 }
 
 func newStatusDoc(nowMs int64) statusDoc {
-	return statusDoc{FormatVersion: "1.3", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
+	return statusDoc{FormatVersion: "1.4", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
 }
 
 // ensembleDoc has those parts that are known.
@@ -58,6 +58,19 @@ type lookDoc struct {
 	Zxid           int64          `json:"zxid"`
 	WordsForbidden []string       `json:"words_forbidden"`
 	NotAsked       []unaskedDoc   `json:"not_asked"`
+	Empty          []emptyDoc     `json:"empty,omitempty"` // what programs left of locks that nobody declared
+}
+
+type emptyDoc struct {
+	Path   string         `json:"path"`
+	Before document.Stamp `json:"since_before"`
+}
+
+func emptyDocs(all []inspect.Empty) (out []emptyDoc) {
+	for _, e := range all {
+		out = append(out, emptyDoc{e.Path, document.Stamp{Time: e.Before}})
+	}
+	return out
 }
 
 type unaskedDoc struct {
@@ -104,6 +117,9 @@ type lockDoc struct {
 	Stack    string `json:"stack,omitempty"`
 	State    string `json:"state,omitempty"`
 	document.Usage
+	Key      *string  `json:"key,omitempty"`    // of a family
+	Family   string   `json:"family,omitempty"` // the path of the key's family
+	Keys     *keysDoc `json:"keys,omitempty"`
 	Permits  int      `json:"permits,omitempty"`
 	MaxHold  string   `json:"max_hold,omitempty"`
 	MaxWait  string   `json:"max_wait,omitempty"`
@@ -114,6 +130,10 @@ type lockDoc struct {
 
 func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs int64) lockDoc {
 	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, Usage: newUsageDoc(in, sessions)}
+	if in.Family != "" {
+		d.Key, d.Family = &in.Key, in.Family
+	}
+	d.Keys = newKeysDoc(in.Keys, sessions, nowMs)
 	if in.Payload == nil {
 		return d
 	}
@@ -198,7 +218,7 @@ func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 func (s Status) json(m *machine) {
 	doc := newStatusDoc(s.NowMs)
 	for i, tree := range s.Trees {
-		nodes, gaps := reports(tree), tree.Gaps(s.Declared[i])
+		nodes, gaps := s.reports(i), tree.Gaps(s.Declared[i])
 		locks, unreadable := []lockDoc{}, []gapDoc{}
 		for _, in := range nodes {
 			if !in.Kind.Container {
@@ -213,7 +233,7 @@ func (s Status) json(m *machine) {
 			locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", Usage: newUsageDoc(&inspect.Report{}, nil)})
 		}
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: tree.Ensemble, Servers: s.Servers[i], Root: tree.Root, Stack: tree.Stack,
-			queuesDoc: newQueuesDoc(locks, inspect.WaitsFor(nodes...)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
+			queuesDoc: newQueuesDoc(locks, waitsFor(nodes)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
 	}
 	for _, u := range s.Lost {
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: u.Ensemble, Servers: u.Servers, Error: Brief(u.Err)})
@@ -249,7 +269,7 @@ func (e LocksOf) looked(nowMs int64) (*queuesDoc, *lookDoc) {
 		locks = append(locks, newLockDoc(in, e.Sessions, nowMs))
 	}
 	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: document.Stamp{Time: e.At}, Zxid: e.Zxid,
-		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}}
+		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Empty)}
 	for _, u := range e.Unread {
 		if u.Missing() {
 			look.Missing = append(look.Missing, u.Path)

@@ -81,12 +81,14 @@ func (t Top) counts(rows []topRow) string {
 	for _, e := range t.known() {
 		locks, missing, closed = locks+len(e.Locks), missing+len(e.Unread)-len(e.Closed()), closed+len(e.Closed())
 	}
+	var all []*inspect.Report
 	for _, r := range rows {
 		held += len(r.holders)
 		waiting += len(r.waiters)
+		all = append(all, r.Report)
 	}
-	return fmt.Sprintf("%s  %s, %d in use, %d held, %d waiting%s", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
-		Plural(locks, "lock"), len(rows), held, waiting, notSeen(missing, closed))
+	return fmt.Sprintf("%s  %s, %d in use, %d held, %d waiting%s%s", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
+		Plural(locks, "lock"), len(rows), held, waiting, keysInUse(all), notSeen(missing, closed))
 }
 
 // cutOff tells which holders have no connection, or are silent: their locks become free with their sessions.
@@ -95,9 +97,12 @@ func (t Top) cutOff(rows []topRow, tell func(string)) {
 	n := 0
 	for _, e := range t.known() {
 		for _, r := range rows {
-			for _, c := range r.holders {
+			if r.ensemble != e.Ensemble {
+				continue
+			}
+			for path, c := range r.holding {
 				s := e.Sessions[c.Session]
-				if r.ensemble != e.Ensemble || s == nil {
+				if s == nil {
 					continue
 				}
 				away := Away(s, e.At)
@@ -105,7 +110,7 @@ func (t Top) cutOff(rows []topRow, tell func(string)) {
 					continue
 				}
 				if n++; n <= few {
-					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(r.Path), away))
+					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(path), away))
 				}
 			}
 		}
@@ -161,6 +166,10 @@ func (t Top) columns(rows []topRow, room int) string {
 			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
 		over := Exceeded(r.Report, time.UnixMilli(r.atMs))
+		if r.Kind.Key != nil {
+			fmt.Fprintf(w, "%s\t%s\n", shortened(lock, room), r.keyColumns(over, token, room))
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, r.atMs)+beyond(over, "max_hold"),
 			len(r.waiters), longest(r.waiters, r.atMs)+beyond(over, "max_wait"), r.Kind.Name, token)
 	}
@@ -196,7 +205,7 @@ func (t Top) rows() (rows []topRow) {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b topRow) int {
-		return cmp.Or(cmp.Compare(len(b.waiters), len(a.waiters)), since(a.holders).Compare(since(b.holders)))
+		return cmp.Or(cmp.Compare(b.waiting(), a.waiting()), since(a.longest()).Compare(since(b.longest())))
 	})
 	return rows
 }

@@ -109,8 +109,10 @@ type Status struct {
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
 	Servers []string
-	Lost    Lost // the ensembles without a tree
-	NowMs   int64
+	// Families are, per tree and path, what a look at the keys of each family found; nil if there is none.
+	Families []map[string]*inspect.Report
+	Lost     Lost // the ensembles without a tree
+	NowMs    int64
 }
 
 // Top is the locks in use at one moment.
@@ -161,10 +163,14 @@ type LocksOf struct {
 	Ensemble          string
 	Addresses         string // of its servers, as configured
 	Path              string // at which they stand, and below; "" for those that are declared
+	Key               *KeyOf // whose lock was asked for; nil if it was none
 	Error             string // why nothing newer could be read
 	Compared          *Compared
 	*inspect.Snapshot // nil if nothing could be read
 }
+
+// KeyOf is a key of a family.
+type KeyOf struct{ Family, Key string }
 
 // Closed are the paths of nodes that are there and cannot be read.
 func (e LocksOf) Closed() (paths []string) {

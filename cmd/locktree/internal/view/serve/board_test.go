@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 		}
 		golden(t, name+".html", page)
 	}
-	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil))
+	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), orders())
 	b.Saw("main", next)
 	b.Reread(view.Source{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
@@ -135,6 +135,56 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got, "run the test with -update when that is meant, and read the difference")
+}
+
+// orders is a family, of which three keys were looked at.
+func orders() *inspect.Report {
+	in := declared("/orders", kind.Keyed, nil, nil)
+	in.Payload.Params.(*kind.KeyedParams).Limits = kind.Limits{MaxHold: "1m"}
+	key := func(name, key string, waiters ...inspect.Contender) *inspect.Report {
+		one := declared("/orders/"+name, kind.Mutex, []inspect.Contender{contender("/orders/"+name, "app-a", 1)}, waiters)
+		one.Family, one.Key, one.Payload.Params = in.Path, key, kind.Keyed.Key(in.Payload.Params)
+		return one
+	}
+	read := []*inspect.Report{key("%3Cb>", "<b>"), key("7", "7", contender("/orders/7", "app-b", 2)), key("stuck", "stuck", contender("/orders/stuck", "app-c", 3))}
+	read[2].Holders = nil
+	in.Keys = &inspect.Keys{InUse: 10_000, Queues: 3, Looked: 3, Waited: 2, Read: read, Busiest: read[1], Longest: read[0]}
+	return in
+}
+
+func TestAFamilyIsOneRowOfThePage(t *testing.T) {
+	snap := func(in *inspect.Report) *inspect.Snapshot {
+		return &inspect.Snapshot{At: noon, Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in.Keys.Read...), Sessions: map[int64]*inspect.Session{}}
+	}
+	in := orders()
+	b := board(t, snap(in), snap(in))
+	page := func(target string) string {
+		w := get(t, b.Handler(), target)
+		require.Equal(t, http.StatusOK, w.Code)
+		return w.Body.String()
+	}
+	require.Contains(t, page("/locks"), "10,000 keys in use; 3 looked at, 2 with waiters")
+	require.Contains(t, page("/locks?q=app-b"), ">/orders</a>")
+	family := page("/lock?ensemble=main&path=/orders")
+	require.Contains(t, family, "locktree status /orders</code>")
+	require.Contains(t, family, "locktree status /orders -key KEY</code>")
+	require.Contains(t, family, `held for longest</td><th scope="row" class="path" data-label="Key"><a href="/lock?ensemble=main&amp;path=%2Forders%2F%253Cb%3E">&#34;&lt;b&gt;&#34;</a>`)
+	require.NotContains(t, family, "Who holds it")
+	require.Contains(t, family, "not recorded for keys")
+	require.NotContains(t, family, "Nothing has changed hands yet")
+	key := page("/lock?ensemble=main&path=%2Forders%2F%253Cb%3E")
+	require.Contains(t, key, `&#34;&lt;b&gt;&#34; of <a href="/lock?ensemble=main&amp;path=%2Forders">/orders</a>`)
+	require.Contains(t, key, "app-a")
+	unread := get(t, b.Handler(), "/lock?ensemble=main&path=/orders/other")
+	require.Equal(t, http.StatusNotFound, unread.Code)
+	require.Contains(t, unread.Body.String(), "only some keys are looked at")
+
+	var found []string
+	for _, p := range b.problems(noon) {
+		found = append(found, p.What+" "+p.Lock+" "+p.Text)
+	}
+	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and nobody holds it.",
+		`longer than declared /orders/%3Cb> app-a has held it for 1m30s (key "<b>", one of 2 that are beyond it); max_hold is 1m.`}, found)
 }
 
 func TestProblemsAreFoundWorstFirst(t *testing.T) {

@@ -180,10 +180,14 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		}
 		_, waiters := view.Parties(in)
 		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
+		if in.Keys != nil {
+			f.keys(in, snap.At, l)
+			f.limits(in, l)
+			continue
+		}
 		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
 		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
-		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known.", oldest(in.Holders, snap.At).Seconds(), l...)
-		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came.", oldest(in.Waiters, snap.At).Seconds(), l...)
+		f.ages(in, snap.At, l)
 		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time
 			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock, as seen by comparing consecutive scans.", float64(n.granted), l...)
 			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as seen by comparing consecutive scans.", float64(n.lost), l...)
@@ -192,18 +196,43 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)
 		}
-		if limits := in.Payload.Limits(); limits != (kind.Limits{}) {
-			f.add("locktree_lock_info", "gauge", "Declared owner and runbook of the lock; the value is always 1.", 1, append(slices.Clip(l), "owner", limits.Owner, "runbook", limits.Runbook)...)
-			if most := limits.Hold(); most > 0 {
-				f.add("locktree_lock_max_hold_seconds", "gauge", "Declared limit for holding the lock.", most.Seconds(), l...)
-			}
-			if most := limits.Wait(); most > 0 {
-				f.add("locktree_lock_max_wait_seconds", "gauge", "Declared limit for waiting for the lock.", most.Seconds(), l...)
-			}
-		}
+		f.limits(in, l)
 		if in.Kind.Kept {
 			f.add("locktree_lock_kept", "gauge", "1 for locks that should always be held.", 1, l...)
 		}
+	}
+}
+
+// ages are the same for a lock and for a family, so that one alert is for both.
+func (f *families) ages(in *inspect.Report, at time.Time, l []string) {
+	held, waited := ages(in, at)
+	f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known; of a family, in the keys that were looked at.", held.Seconds(), l...)
+	f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came; of a family, in the keys that were looked at.", waited.Seconds(), l...)
+}
+
+// keys are the series of a family. A key has none of its own: there may be any number of them.
+func (f *families) keys(in *inspect.Report, at time.Time, l []string) {
+	k := in.Keys
+	f.add("locktree_family_keys", "gauge", "Keys of the family that are in use.", float64(k.InUse), l...)
+	f.add("locktree_family_keys_queues_known", "gauge", "Keys in use of which it is known how many wait.", float64(k.Queues), l...)
+	f.add("locktree_family_keys_with_waiters", "gauge", "Keys with waiters, among those of which that is known.", float64(k.Waited), l...)
+	f.add("locktree_family_keys_looked_at", "gauge", "Keys in use whose holders were read.", float64(k.Looked), l...)
+	f.add("locktree_family_keys_empty", "gauge", "Nodes of keys in which nobody was when they were read.", float64(k.Empty), l...)
+	f.ages(in, at, l)
+	f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
+}
+
+func (f *families) limits(in *inspect.Report, l []string) {
+	limits := in.Payload.Limits()
+	if limits == (kind.Limits{}) {
+		return
+	}
+	f.add("locktree_lock_info", "gauge", "Declared owner and runbook of the lock; the value is always 1.", 1, append(slices.Clip(l), "owner", limits.Owner, "runbook", limits.Runbook)...)
+	if most := limits.Hold(); most > 0 {
+		f.add("locktree_lock_max_hold_seconds", "gauge", "Declared limit for holding the lock.", most.Seconds(), l...)
+	}
+	if most := limits.Wait(); most > 0 {
+		f.add("locktree_lock_max_wait_seconds", "gauge", "Declared limit for waiting for the lock.", most.Seconds(), l...)
 	}
 }
 

@@ -130,35 +130,22 @@ func (p *problemsOf) lost() {
 func (p *problemsOf) locks() {
 	before := map[*inspect.Report]bool{}
 	if old := p.e.before; old != nil {
-		for _, in := range old.Locks {
-			if len(in.Waiters) > 0 || in.Kind.Kept {
-				before[in] = true
+		for _, lock := range old.Locks {
+			for _, in := range each(lock) {
+				if len(in.Waiters) > 0 || in.Kind.Kept {
+					before[in] = true
+				}
 			}
 		}
 	}
 	n := 0
 	for _, in := range p.e.Snapshot.Locks {
-		if n == mostListed {
-			return
-		}
 		size := len(p.found)
-		switch {
-		case len(in.Holders) > 0 || !before[in]: // twice the same is needed: a look may meet a change of hands
-		case in.Kind.Kept:
-			n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
-			p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
-		default:
-			p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
-		}
-		for _, c := range in.Holders {
-			s := p.e.Snapshot.Sessions[c.Session]
-			if s == nil {
-				continue
+		for _, one := range each(in) {
+			if n+len(p.found)-size >= mostListed {
+				return
 			}
-			if away := view.Away(s, p.e.Snapshot.At); away != "" {
-				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+away+".", look(in.Path))
-				break
-			}
+			p.use(one, before[one])
 		}
 		p.limits(in)
 		if len(in.Junk) > 0 {
@@ -169,6 +156,36 @@ func (p *problemsOf) locks() {
 				"locktree import -wait-idle=10m "+shellWord(in.Payload.Owner.Addr)+" "+shellWord(in.Path))
 		}
 		n += len(p.found) - size
+	}
+}
+
+// each is a lock; of a family, the keys that were looked at.
+func each(in *inspect.Report) []*inspect.Report {
+	if in.Keys != nil {
+		return in.Keys.Read
+	}
+	return []*inspect.Report{in}
+}
+
+// use finds what is wrong with those who hold a lock, or do not. same: the look before found the same.
+func (p *problemsOf) use(in *inspect.Report, same bool) {
+	switch {
+	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
+	case in.Kind.Kept:
+		n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
+		p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
+	default:
+		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
+	}
+	for _, c := range in.Holders {
+		s := p.e.Snapshot.Sessions[c.Session]
+		if s == nil {
+			continue
+		}
+		if away := view.Away(s, p.e.Snapshot.At); away != "" {
+			p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+away+".", look(in.Path))
+			break
+		}
 	}
 }
 
@@ -191,7 +208,14 @@ func (p *problemsOf) limits(in *inspect.Report) {
 		if x.Limit == "max_wait" {
 			what, does = "waits longer than declared", "has waited"
 		}
-		p.add(true, what, in.Path, fmt.Sprintf("%s %s for %s; %s is %s.%s", who(x.Who), does, x.Age, x.Limit, x.Declared, ask), look(in.Path))
+		at, of := in.Path, ""
+		if x.Key != nil {
+			at, of = x.Key.Path, " (key "+view.KeyName(x.Key.Key)+")"
+		}
+		if x.Keys > 1 {
+			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", view.KeyName(x.Key.Key), x.Keys)
+		}
+		p.add(true, what, at, fmt.Sprintf("%s %s for %s%s; %s is %s.%s", who(x.Who), does, x.Age, of, x.Limit, x.Declared, ask), look(at))
 	}
 }
 

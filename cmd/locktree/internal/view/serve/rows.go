@@ -35,6 +35,32 @@ type row struct {
 	Held, Longest                            time.Duration
 	Use                                      string
 	Junk                                     []string
+	Key, Family, FamilyLink                  string // of a key
+	IsFamily                                 bool
+	Keys                                     []keyRow // of a family, those that stand out
+}
+
+// keyRow is a key of a family that stands out.
+type keyRow struct{ Why, Key, Link, Use, For, Holder string }
+
+// keys are the busiest key and the one held for longest.
+func (r *row) keys(e *Ensemble, k *inspect.Keys) {
+	for _, one := range []struct {
+		why string
+		in  *inspect.Report
+	}{{"most waiters", k.Busiest}, {"held for longest", k.Longest}} {
+		if one.in == nil {
+			continue
+		}
+		shown := keyRow{Why: one.why, Key: view.KeyName(one.in.Key), Link: lockLink(e.Name, one.in.Path), Use: view.Use(one.in)}
+		if held, _ := ages(one.in, e.Snapshot.At); held > 0 {
+			shown.For = held.Truncate(time.Second).String()
+		}
+		if holders, _ := view.Parties(one.in); len(holders) > 0 {
+			shown.Holder = who(holders[0])
+		}
+		r.Keys = append(r.Keys, shown)
+	}
 }
 
 // list is what /locks shows, and what of it.
@@ -54,12 +80,13 @@ type entry struct {
 	e             *Ensemble
 	in            *inspect.Report
 	held, longest time.Duration
+	waiters       int // of a family, those of the busiest key
 }
 
 // sorts are the orders of the table, each with what it compares.
 var sorts = map[string]func(a, b entry) int{
 	"use": func(a, b entry) int {
-		return cmp.Or(len(b.in.Waiters)-len(a.in.Waiters), cmp.Compare(b.held, a.held), len(b.in.Holders)-len(a.in.Holders))
+		return cmp.Or(b.waiters-a.waiters, cmp.Compare(b.held, a.held), len(b.in.Holders)-len(a.in.Holders))
 	},
 	"path":    func(entry, entry) int { return 0 },
 	"held":    func(a, b entry) int { return cmp.Compare(b.held, a.held) },
@@ -87,7 +114,11 @@ func (b *Board) locks(q url.Values) list {
 			if l.Show == "used" && !in.Busy() || !matches(e, in, words) {
 				continue
 			}
-			rows = append(rows, entry{e, in, oldest(in.Holders, e.Snapshot.At), oldest(in.Waiters, e.Snapshot.At)})
+			r := entry{e: e, in: in, waiters: len(in.Waiters)}
+			if r.held, r.longest = ages(in, e.Snapshot.At); in.Keys != nil && in.Keys.Busiest != nil {
+				r.waiters = len(in.Keys.Busiest.Waiters)
+			}
+			rows = append(rows, r)
 		}
 	}
 	slices.SortStableFunc(rows, order)
@@ -107,6 +138,14 @@ func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
 		}
 	}
 	return age
+}
+
+// ages are for how long the first holder has held and the first waiter has waited; of a family, in any of the keys that were looked at.
+func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
+	for _, one := range each(in) {
+		held, waited = max(held, oldest(one.Holders, now)), max(waited, oldest(one.Waiters, now))
+	}
+	return held, waited
 }
 
 // mostWords is how many words of a query count: each is looked for in every lock, while nothing else is shown.
@@ -129,10 +168,13 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	if in.Payload != nil {
 		texts = append(texts, in.Payload.Owner.Addr, in.Payload.Owner.Stack)
 	}
-	for _, c := range slices.Concat(in.Holders, in.Waiters) {
-		texts = append(texts, c.ID, c.Host, document.Session(c.Session))
-		if s := e.Snapshot.Sessions[c.Session]; s != nil {
-			texts = append(texts, s.Address)
+	for _, one := range each(in) {
+		texts = append(texts, one.Key)
+		for _, c := range slices.Concat(one.Holders, one.Waiters) {
+			texts = append(texts, c.ID, c.Host, document.Session(c.Session))
+			if s := e.Snapshot.Sessions[c.Session]; s != nil {
+				texts = append(texts, s.Address)
+			}
 		}
 	}
 	said := strings.ToLower(strings.Join(texts, "\n"))
@@ -150,14 +192,32 @@ func (b *Board) find(ensemble, path string) (*Ensemble, *inspect.Report) {
 		if ok {
 			return e, e.Snapshot.Locks[at]
 		}
+		for _, in := range e.Snapshot.Locks {
+			if in.Keys == nil {
+				continue
+			}
+			for _, key := range append(slices.Clip(in.Keys.Read), in.Keys.Busiest) {
+				if key != nil && key.Path == path {
+					return e, key
+				}
+			}
+		}
 	}
 	return nil, nil
 }
 
 // row is a lock with its first holders and waiters.
 func (e *Ensemble) row(in *inspect.Report, most int) row {
+	held, waited := ages(in, e.Snapshot.At)
 	r := row{Ensemble: e.Name, Path: in.Path, Kind: in.Kind.Name, Link: lockLink(e.Name, in.Path), State: "not declared",
-		Held: oldest(in.Holders, e.Snapshot.At).Truncate(time.Second), Longest: oldest(in.Waiters, e.Snapshot.At).Truncate(time.Second), Junk: in.Junk[:min(len(in.Junk), most)]}
+		Held: held.Truncate(time.Second), Longest: waited.Truncate(time.Second), Junk: in.Junk[:min(len(in.Junk), most)]}
+	if in.Family != "" {
+		r.Key, r.Family, r.FamilyLink = view.KeyName(in.Key), in.Family, lockLink(e.Name, in.Family)
+	}
+	if in.Keys != nil {
+		r.IsFamily = true
+		r.keys(e, in.Keys)
+	}
 	if in.Payload != nil {
 		r.Addr, r.Stack, r.State = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
 		r.Limits = in.Payload.Limits()

@@ -1,0 +1,282 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// KeyName is a key as people read it: in quotes, for it may be empty or contain spaces.
+func KeyName(key string) string { return `"` + clean(key) + `"` }
+
+// typeOf is the type of a lock as people read it: of a family also what each key is.
+func typeOf(in *inspect.Report) string {
+	if in.Kind.Key == nil || in.Payload == nil {
+		return in.Kind.Name
+	}
+	return in.Kind.Name + " " + in.Kind.Key(in.Payload.Params).Kind().Name
+}
+
+// waitsFor combines locks, and of families the keys that were looked at.
+func waitsFor(locks []*inspect.Report) *inspect.Waits {
+	var all []*inspect.Report
+	for _, in := range locks {
+		if all = append(all, in); in.Keys != nil {
+			all = append(all, in.Keys.Read...)
+		}
+	}
+	return inspect.WaitsFor(all...)
+}
+
+// grouped writes 10000 as "10,000".
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// KeysUse says in a few words how the keys of a family are used, how many of them were looked at, and what else is in it.
+func KeysUse(in *inspect.Report) string {
+	k := in.Keys
+	if k == nil {
+		return "its keys were not looked at"
+	}
+	text := keysUse(k)
+	for _, also := range []struct {
+		n    int
+		what string
+	}{{k.Empty, "left empty"}, {k.Closed, "cannot be read"}, {len(in.Junk), "foreign"}} {
+		if also.n > 0 {
+			text += fmt.Sprintf(", %s %s", grouped(also.n), also.what)
+		}
+	}
+	return text
+}
+
+func keysUse(k *inspect.Keys) string {
+	text := "no key in use"
+	if k.InUse > 0 {
+		text = fmt.Sprintf("%s %s in use", grouped(k.InUse), plural(k.InUse, "key", "keys"))
+	}
+	if k.Listed < k.Dirs {
+		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
+	}
+	waited := ""
+	if k.Waited > 0 {
+		waited = grouped(k.Waited) + " with waiters"
+	}
+	switch {
+	case k.Queues < k.InUse: // what is said of waiters is said of those
+		text += "; " + grouped(k.Looked) + " looked at"
+		if waited != "" {
+			text += ", " + waited
+		}
+	case waited != "":
+		text += ", " + waited
+	}
+	if k.Queues == k.InUse && k.Looked < k.InUse {
+		text += "; " + grouped(k.Looked) + " looked at"
+	}
+	return text
+}
+
+// writeKeys writes the lines of a family, besides how many keys are in use.
+func writeKeys(w io.Writer, indent string, in *inspect.Report, nowMs int64) {
+	if k := in.Keys; k != nil {
+		if k.Busiest != nil {
+			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, KeyName(k.Busiest.Key), keyUse(k.Busiest, nowMs))
+		}
+		if k.Longest != nil && k.Longest != k.Busiest {
+			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), keyUse(k.Longest, nowMs))
+		}
+	}
+	for i, name := range in.Junk {
+		if i == maxContenders {
+			fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, len(in.Junk)-i)
+			break
+		}
+		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
+	}
+}
+
+// keyUse is who holds a key, since when, and how many wait.
+func keyUse(in *inspect.Report, nowMs int64) string {
+	q := queueOf(in)
+	if len(q.holders) != 1 {
+		return Use(in)
+	}
+	text := "held by " + q.holder(q.holders[0])
+	if age := waited(q.holders[0], nowMs); age != "" {
+		text += " for " + age
+	}
+	if n := len(q.waiters); n > 0 {
+		text += fmt.Sprintf(", %d waiting", n)
+	}
+	return text
+}
+
+// keysInUse counts over all families, for the line below a list of locks; "" if there is no family.
+func keysInUse(locks []*inspect.Report) string {
+	n, families := 0, 0
+	for _, in := range locks {
+		if in.Kind.Key != nil {
+			families++
+		}
+		if in.Keys != nil {
+			n += in.Keys.InUse
+		}
+	}
+	if families == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s %s in use", grouped(n), plural(n, "key", "keys"))
+}
+
+// keyExcesses are the limits of a family that keys which were looked at are beyond: of each limit the one that is so for longest.
+func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
+	for _, key := range in.Keys.Read {
+		for _, x := range Exceeded(key, now) {
+			i := slices.IndexFunc(out, func(y Excess) bool { return y.Limit == x.Limit })
+			if i < 0 {
+				i, out = len(out), append(out, Excess{})
+			}
+			n := out[i].Keys + 1
+			if x.Age > out[i].Age {
+				out[i], out[i].Key = x, key
+			}
+			out[i].Keys = n
+		}
+	}
+	slices.SortFunc(out, func(a, b Excess) int { return strings.Compare(a.Limit, b.Limit) })
+	return out
+}
+
+// beyondLimit says who is beyond a limit: a duration, and of a family which key, and of how many.
+func (x Excess) beyondLimit() string {
+	switch {
+	case x.Key == nil:
+		return x.Age.String()
+	case x.Keys == 1:
+		return fmt.Sprintf("%s for %s", KeyName(x.Key.Key), x.Age)
+	}
+	return fmt.Sprintf("%d keys, %s for %s", x.Keys, KeyName(x.Key.Key), x.Age)
+}
+
+// emptyLines say what programs left of locks that nobody declared.
+func emptyLines(all []inspect.Empty, prefix string) (lines []string) {
+	if len(all) == 0 {
+		return nil
+	}
+	var paths []string
+	var newest time.Time
+	known := 0
+	for _, e := range all {
+		paths = append(paths, clean(e.Path))
+		if !e.Before.IsZero() {
+			known++
+			if e.Before.After(newest) {
+				newest = e.Before
+			}
+		}
+	}
+	lines = append(lines, fmt.Sprintf("%s below %s %s empty, and nobody declared %s: %s.", Plural(len(all), "node"), clean(prefix), plural(len(all), "is", "are"),
+		plural(len(all), "it", "them"), FirstFew(paths)))
+	since := "Since when is not known"
+	switch {
+	case known == len(all) && known == 1:
+		since = fmt.Sprintf("It has been empty since before %s", newest.Format(time.RFC3339))
+	case known > 0:
+		since = fmt.Sprintf("Of %d it is known that they have been empty since before %s", known, newest.Format(time.RFC3339))
+	}
+	return append(lines, fmt.Sprintf("%s. Programs that make their own locks leave such nodes: \"locktree state prune -prefix %s\" removes them.", since, clean(prefix)))
+}
+
+// waiting is how long the queue is; of a family, that of the busiest key.
+func (r topRow) waiting() int {
+	if r.Keys == nil {
+		return len(r.waiters)
+	}
+	if r.Keys.Busiest == nil {
+		return 0
+	}
+	return len(queueOf(r.Keys.Busiest).waiters)
+}
+
+// longest are those who hold the lock; of a family, the key that has been held for longest.
+func (r topRow) longest() []recipes.Contender {
+	if r.Keys == nil {
+		return r.holders
+	}
+	if r.Keys.Longest == nil {
+		return nil
+	}
+	return r.Keys.Longest.Holders
+}
+
+// holding yields the holders with what they hold; of a family, those of the keys that were looked at.
+func (r topRow) holding(yield func(path string, c recipes.Contender) bool) {
+	locks := []*inspect.Report{r.Report}
+	if r.Keys != nil {
+		locks = r.Keys.Read
+	}
+	for _, in := range locks {
+		for _, c := range in.Holders {
+			if !yield(in.Path, c) {
+				return
+			}
+		}
+	}
+}
+
+// keyColumns are the columns of a family: of its keys, the one that has been held for longest and the longest queue.
+func (r topRow) keyColumns(over []Excess, token string, room int) string {
+	holder, wait := keysUse(r.Keys), []recipes.Contender(nil)
+	if key := r.Keys.Longest; key != nil {
+		holder += "; longest " + shortened(KeyName(key.Key), room) + " " + topRow{Report: key, queue: queueOf(key)}.names(room)
+		token = strconv.FormatUint(key.Holders[0].Token, 10) + strings.TrimPrefix(token, "-")
+	}
+	if key := r.Keys.Busiest; key != nil {
+		wait = key.Waiters
+	}
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s", holder, longest(r.longest(), r.atMs)+beyond(over, "max_hold"), r.waiting(), longest(wait, r.atMs)+beyond(over, "max_wait"), typeOf(r.Report), token)
+}
+
+// keysDoc is what the -json of a family has besides. Waiters are counted of the keys whose queues are known, and who holds is known of
+// those that were looked at.
+type keysDoc struct {
+	InUse       int      `json:"in_use"`
+	QueuesKnown int      `json:"queues_known"`
+	WithWaiters int      `json:"with_waiters"`
+	LookedAt    int      `json:"looked_at"`
+	Empty       int      `json:"empty"`
+	Unreadable  int      `json:"unreadable"`
+	Directories int      `json:"directories,omitempty"`
+	Listed      int      `json:"directories_listed,omitempty"`
+	Busiest     *lockDoc `json:"busiest,omitempty"`
+	Longest     *lockDoc `json:"longest_held,omitempty"`
+}
+
+func newKeysDoc(k *inspect.Keys, sessions map[int64]*inspect.Session, nowMs int64) *keysDoc {
+	if k == nil {
+		return nil
+	}
+	d := &keysDoc{InUse: k.InUse, QueuesKnown: k.Queues, WithWaiters: k.Waited, LookedAt: k.Looked, Empty: k.Empty, Unreadable: k.Closed, Directories: k.Dirs, Listed: k.Listed}
+	for _, one := range []struct {
+		in *inspect.Report
+		to **lockDoc
+	}{{k.Busiest, &d.Busiest}, {k.Longest, &d.Longest}} {
+		if one.in != nil {
+			doc := newLockDoc(one.in, sessions, nowMs)
+			*one.to = &doc
+		}
+	}
+	return d
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package interop_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// What becomes of programs whose node "locktree state prune" has removed: Curator creates it again, a kazoo object that was used
+// before fails, a new one works.
+func TestProgramsAfterTheirEmptyNodeWasPruned(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
+	l.create(t, "/left", nil)
+	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")
+	use := func(e *entry) {
+		require.NoError(t, e.acquire(ctx))
+		require.NoError(t, e.release(ctx))
+	}
+	use(inJava)
+	use(inPython)
+	l.provision(t, kind.Mutex.New()) // a later transaction, but of a node that is not looked at
+	left := l.empty(ctx, t)
+	require.Len(t, left, 2)
+	require.NotZero(t, left[0].Before, "python's node was made later than Java's was left")
+	require.Zero(t, left[1].Before)
+	l.create(t, "/left/later", nil)
+	left = l.empty(ctx, t)
+	require.Len(t, left, 2)
+	for _, e := range left {
+		require.WithinDuration(t, time.Now(), e.Before, patience, e.Path)
+	}
+
+	held := kazoo.enter(t, l, "/left/python")
+	require.NoError(t, held.acquire(ctx))
+	admin := l.goClient(t, "admin", nil)
+	done, err := apply.Prune(ctx, admin, left)
+	require.NoError(t, err)
+	require.Equal(t, apply.Pruned{Removed: 1, Used: []string{"/left/python"}}, done, "somebody has come")
+	require.NoError(t, held.release(ctx))
+	done, err = apply.Prune(ctx, admin, l.empty(ctx, t))
+	require.NoError(t, err)
+	require.Equal(t, apply.Pruned{Removed: 1}, done)
+
+	use(inJava)
+	require.ErrorContains(t, inPython.acquire(ctx), "NoNodeError")
+	use(kazoo.enter(t, l, "/left/python"))
+	use(inPython)
+}
+
+// empty are the nodes below /left that a look finds empty.
+func (l *realLab) empty(ctx context.Context, t *testing.T) []inspect.Empty {
+	t.Helper()
+	c, err := session.Dial(ctx, session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
+	require.NoError(t, err)
+	defer c.Close()
+	snap, err := inspect.Look(ctx, c, inspect.ScanOptions{Prefix: "/left"})
+	require.NoError(t, err)
+	return snap.Empty
+}
