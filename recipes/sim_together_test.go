@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
@@ -176,6 +177,9 @@ func (w *simWorld) oneEach() {
 		n, _ := w.srv.Get(w.node(of.path))
 		mine := map[int64]string{}
 		for _, child := range n.Children {
+			if _, contends := kind.ParseContender(child); !contends { // an anchor of a key's node
+				continue
+			}
 			k, there := w.srv.Get(w.node(of.path) + "/" + child)
 			if owner := k.Stat.EphemeralOwner; there && mine[owner] != "" {
 				w.blame("session %#x has %s and %s in %s", owner, mine[owner], child, of.path)
