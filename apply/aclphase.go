@@ -37,12 +37,14 @@ type listing struct {
 // The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
 // to the last old one it shows the set that admits both, and other stacks that apply meanwhile create for both.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
-	if len(steps) == 0 {
+	if len(steps) == 0 && (t.tx.Index == nil || len(t.tx.Index.Pending) == 0) {
 		return nil
 	}
 	r, set := &listing{locked: t.locked, noted: t.tx.Index, before: t.index}, 0
 	var closed error // because of the first node that somebody else has closed to us
-	r.emit(ACLPhase{Total: len(steps)})
+	if len(steps) > 0 {
+		r.emit(ACLPhase{Total: len(steps)})
+	}
 	fail := func(err error) error {
 		return &ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
 	}
@@ -55,8 +57,12 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 			if err == nil && write != nil {
 				steps[i].Aversion, err = r.setNext(ctx, *write)
 			}
-			// Whoever has all rights on one node must not keep those who leave on all others.
-			if errors.Is(err, zk.ErrNoAuth) && !r.p.Administers(steps[i].Before) {
+			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // nobody uses the key any more
+				done, err = narrow, nil
+			}
+			// Whoever has all rights on one node must not keep those who leave on all others. Those of a key may be all that a program
+			// has with which it is used, so the family keeps them too.
+			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !r.p.Administers(steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
 			}
@@ -116,7 +122,7 @@ func (r *listing) setNext(ctx context.Context, step plan.ACLStep) (int32, error)
 		return step.Aversion, r.lockLost(context.Cause(r.lease.Context()))
 	}
 	aversion, err := r.setACL(ctx, step)
-	if err != nil {
+	if err != nil && !(step.OfKey && errors.Is(err, zk.ErrNoNode)) {
 		r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
 	}
 	return aversion, err

@@ -24,6 +24,9 @@ const breakTries = 5
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
+		if err = r.sweep(ctx); err != nil {
+			return false, err
+		}
 		if breaks, err = r.contenders(ctx, r.tx.Changes); err != nil {
 			return false, err
 		}
@@ -41,17 +44,22 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 }
 
 // overtaken reports whether the transaction was refused because the contenders of
-// a lock that is broken were no longer those that were listed.
+// a lock that is broken were no longer those that were listed, or because of the node of a key that nobody uses since.
 func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 	var used *InUseError
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &used):
-		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr })
+		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr || gone(c, used) })
 	case errors.As(err, &conflict):
 		return slices.ContainsFunc(breaks, func(op plan.Op) bool { return op.Path == conflict.Path })
 	}
 	return false
+}
+
+// gone reports whether a family is in nobody's use by now, although something was in it.
+func gone(c *plan.Change, e *InUseError) bool {
+	return c.Addr == e.Addr && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
 
 // contenders returns the deletions that break the locks of the plan, and reports whose
@@ -67,6 +75,17 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 			return nil, err
 		}
 		if !usage.Busy() {
+			continue
+		}
+		if c.Before.Kind().Key != nil {
+			all, err := below(ctx, r.s, c.Before, c.Path)
+			if err != nil {
+				return nil, err
+			}
+			for _, path := range all {
+				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
+			}
+			r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 			continue
 		}
 		dirs, parts := []string{c.Path}, []string(nil) // nodes whose children may be contenders, and those that are none

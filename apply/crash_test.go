@@ -35,6 +35,8 @@ type scene struct {
 	next *plan.Tree
 	// again are the options of the next apply.
 	again plan.Options
+	// finished asserts what must hold when the next apply is done.
+	finished func()
 }
 
 // scenes are the applies beside the rich one: each is struck at every write.
@@ -55,6 +57,8 @@ var scenes = map[string]struct {
 	"record written anew":                   {lostScene, 4, 0},
 	"all destroyed, without a record":       {recordlessScene, 3, 0},
 	"imports, some made anew and one moved": {importScene, 5, 0},
+	"keys in use get another access list":   {relistScene, 8, 0},
+	"family replaced that a crash littered": {litteredScene, 6, 0},
 }
 
 func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
@@ -132,6 +136,9 @@ func (s *site) strike(c *recipes.Client, sc scene, k int, fault zktest.Fault, di
 		next = sc.next
 	}
 	s.converges(c, next, sc.again)
+	if sc.finished != nil {
+		sc.finished()
+	}
 	return hit
 }
 

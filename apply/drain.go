@@ -53,7 +53,12 @@ func (r *locked) empty(ctx context.Context) error {
 		}
 		busy := 0
 		for c := range r.p.Each() {
-			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
+			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) {
+				continue
+			}
+			if in, err := used(ctx, r.s, c, stats); err != nil {
+				return r.reopen(ctx, err)
+			} else if !in {
 				continue
 			}
 			switch {

@@ -17,11 +17,17 @@ import (
 func someTree(t *rapid.T, s *site) *plan.Tree {
 	var nodes []*plan.Node
 	add := func(path string) *plan.Node {
-		k := rapid.SampledFrom([]*kind.Kind{nil, nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore}).Draw(t, path)
+		k := rapid.SampledFrom([]*kind.Kind{nil, nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore, kind.Keyed}).Draw(t, path)
 		if k == nil {
 			return nil
 		}
-		n := declare(path, k, set("description", rapid.SampledFrom([]string{"", "x"}).Draw(t, "description")))
+		of := func(n *plan.Node) {
+			if p, ok := n.Payload.Params.(*kind.KeyedParams); ok {
+				p.Of = rapid.SampledFrom([]string{"mutex", "rwlock"}).Draw(t, "of")
+				p.Fanout = rapid.SampledFrom([]string{"", "16", "256"}).Draw(t, "fanout")
+			}
+		}
+		n := declare(path, k, of, set("description", rapid.SampledFrom([]string{"", "x"}).Draw(t, "description")))
 		if rapid.Bool().Draw(t, "admin only") {
 			adminOnly(n)
 		}

@@ -124,6 +124,7 @@ type reader struct {
 	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
+	used  string // of a family: the node of a key that is known to be in use; "" if none is
 
 	mu        sync.Mutex
 	samples   map[int64]samples // by czxid

@@ -47,6 +47,10 @@ func TestRealZooKeeper(t *testing.T) {
 		"administrators are rotated":                 rotation,
 		"reader plans and administrator applies":     readerPlans,
 		"rotation that dies at every list":           rotationDies,
+		"family is made with its directories":        func(t *testing.T, s *site) { families(t, s, "256") },
+		"family with a key in use stays":             familyHeld,
+		"keys in use get another access list":        relisted,
+		"family is imported while its keys are used": familyImported,
 	} {
 		t.Run(name, func(t *testing.T) {
 			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))

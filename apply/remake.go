@@ -132,8 +132,10 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 	if err != nil {
 		return nil, readError(declared.Path, err)
 	}
-	parts := declared.Kind().Children
-	v.contender(declared.Path, without(names, parts))
+	parts := declared.Payload.Children()
+	if declared.Kind().Key == nil {
+		v.contender(declared.Path, without(names, parts))
+	}
 	for _, name := range parts {
 		at := kind.JoinPath(declared.Path, name)
 		names, stat, err := s.Children(ctx, at)
@@ -143,10 +145,30 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 		case err != nil:
 			return nil, readError(at, err)
 		}
-		v.parts[name] = stat.Version
-		v.contender(at, names)
+		if v.parts[name] = stat.Version; declared.Kind().Key == nil {
+			v.contender(at, names)
+		}
+	}
+	if declared.Kind().Key != nil {
+		return v, v.key(ctx, s)
 	}
 	return v, nil
+}
+
+// key notes the last contender of a key in use, if there is one, or what else is in the family.
+func (v *idling) key(ctx context.Context, s *recipes.Session) (err error) {
+	if v.last, err = keyInUse(ctx, s, v.node, func(context.Context, []plan.Op) error { return nil }); v.last == "" {
+		return err
+	}
+	f := familyOf(v.node)
+	for _, at := range f.nodes(v.last) {
+		names, _, err := s.Children(ctx, at)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return readError(at, err)
+		}
+		v.contender(at, without(names, f.parts))
+	}
+	return nil
 }
 
 // lastApply is the id of the apply that wrote the record; "" if there is none.
@@ -196,7 +218,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 		return err
 	}
 	var ops []plan.Op
-	for _, name := range v.node.Kind().Children {
+	for _, name := range v.node.Payload.Children() {
 		if version, there := v.parts[name]; there {
 			ops = append(ops, plan.Op{Kind: plan.OpDelete, Path: kind.JoinPath(v.node.Path, name), Version: version})
 		}
@@ -205,7 +227,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 		ops = append(ops, plan.Op{Kind: plan.OpDelete, Path: v.node.Path, Version: v.version})
 	}
 	ops = append(ops, plan.Op{Kind: plan.OpCreate, Path: v.node.Path, Data: data, ACL: v.node.ACL})
-	for _, name := range v.node.Kind().Children {
+	for _, name := range v.node.Payload.Children() {
 		ops = append(ops, plan.Op{Kind: plan.OpCreate, Path: kind.JoinPath(v.node.Path, name), ACL: v.node.ACL})
 	}
 	h, err := x.lock(ctx, newID(), plan.LockPath(desired.Root, desired.Stack))
@@ -218,12 +240,18 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 			return cmp.Or(err, v.lost("another apply finished while the node was gone, so it is not known whether the lock is still declared"))
 		}
 	}
+	l := &locked{job: &job{x: x, p: &plan.Plan{}, s: h.s}, lease: h.lease}
+	if v.node.Kind().Key != nil {
+		if _, err := keyInUse(ctx, h.s, v.node, l.clear); err != nil {
+			return err
+		}
+	}
 	one, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.s.Timeout())
 	defer cancel()
 	results, err := h.lease.Multi(one, requests(ops)...)
 	if op, refused := firstRefused(results, ops); refused {
 		op.Addr = v.node.Addr
-		return (&locked{job: &job{x: x, p: &plan.Plan{}, s: h.s}}).explain(ctx, op, err)
+		return l.explain(ctx, op, err)
 	}
 	return err
 }

@@ -82,7 +82,11 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	steps = slices.Concat(r.created, steps)
+	keys, err := sent.keySteps(ctx)
+	if err != nil {
+		return &ACLPhaseError{ApplyID: r.id, Total: len(steps), Err: err}
+	}
+	steps = slices.Concat(keys, r.created, steps)
 	if err := sent.list(ctx, steps); err != nil {
 		return err
 	}
@@ -186,6 +190,9 @@ func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, erro
 	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
 	for _, s := range steps {
 		t.later[s.Addr] = true
+	}
+	for c := range r.p.Each() {
+		t.later[c.Addr] = t.later[c.Addr] || len(c.FormerLists) > 0
 	}
 	err := r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error { return t.transact(ctx, tx) })
 	if err == nil {

@@ -17,26 +17,36 @@ import (
 // the rest.
 const maxDescribed = 32
 
-// use fills in the structural children and the contenders of a lock.
+// use fills in the structural children and the contenders of a lock, of a family those of some keys.
+func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
+	if n.Kind().Key != nil {
+		return r.family(ctx, n)
+	}
+	return r.contenders(ctx, s, n, maxDescribed)
+}
+
+// contenders fills in the structural children and the contenders of a lock that is no family, of which most are described.
 //
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
 // there are more children than parts.
-func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
+func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Node, most int) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
-		part, names, err := r.part(ctx, s, n.Path, name)
+		part, err := r.part(ctx, s, n.Path, name)
+		if err == nil && part.Children > 0 {
+			lists[name], err = r.childrenOf(ctx, kind.JoinPath(n.Path, name))
+		}
 		if err != nil {
 			return err
 		}
 		n.Live.Parts = append(n.Live.Parts, part)
-		lists[name] = names
 	}
 	if n.Live.Children > present(n.Live.Parts) {
-		names, _, err := r.s.Children(ctx, n.Path)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(n.Path, err)
+		names, err := r.childrenOf(ctx, n.Path)
+		if err != nil {
+			return err
 		}
 		lists[""] = without(names, k.Children)
 	}
@@ -44,7 +54,7 @@ func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) erro
 	if len(line)+len(junk) == 0 {
 		return nil
 	}
-	if err := r.describe(ctx, n, line); err != nil {
+	if err := r.describe(ctx, n, line, most); err != nil {
 		return err
 	}
 	n.Live.Usage = sortUsage(n, line, junk)
@@ -64,28 +74,29 @@ func without(names, structural []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
 }
 
-func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string) (plan.Part, []string, error) {
+func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string) (plan.Part, error) {
 	path = kind.JoinPath(path, name)
 	// Its answer has the stat, too: list, versions and number of children in one request.
 	acl, stat, err := s.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return plan.Part{Name: name, Absent: true}, nil, nil
+		return plan.Part{Name: name, Absent: true}, nil
 	}
 	if err != nil {
-		return plan.Part{}, nil, readError(path, err)
+		return plan.Part{}, readError(path, err)
 	}
-	p := plan.Part{
+	return plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
 		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)),
-	}
-	if p.Children == 0 {
-		return p, nil, nil
-	}
+	}, nil
+}
+
+// childrenOf lists a node; one that is gone has no children.
+func (r *reader) childrenOf(ctx context.Context, path string) ([]string, error) {
 	names, _, err := r.s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return plan.Part{}, nil, readError(path, err)
+		return nil, readError(path, err)
 	}
-	return p, names, nil
+	return names, nil
 }
 
 // entry is one contender, before it goes into a Usage.
@@ -140,9 +151,10 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are. Those after the first maxDescribed are distinguished only by
-// their places, except for permits: a place does not tell whether one was granted under a higher limit.
-func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
+// describe reads who the contenders are. Those after the first most are distinguished only by
+// their places, except for permits: a place does not tell whether one was granted under a higher limit. In a family, where there may
+// be as many for each of its keys, those that are not read count as granted.
+func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
 	var reads recipes.Reads
 	var told []*entry
 	k := n.Kind()
@@ -151,7 +163,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 		// The first in an antechamber may be in the deciding queue too, and only its session
 		// reveals that it is not granted yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
-		if i < maxDescribed || k.Permits != nil && !k.Queues[e.queue].Gate || first {
+		if i < most || most == maxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
 			reads.Get = append(reads.Get, e.Path)
 		}

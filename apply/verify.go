@@ -123,7 +123,14 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var busy []*plan.Change
 	for c := range p.Each() {
-		if c.NeedsIdle() && !c.Break && occupied(c, stats) {
+		if !c.NeedsIdle() || c.Break {
+			continue
+		}
+		in, err := used(ctx, s, c, stats)
+		if err != nil {
+			return err
+		}
+		if in {
 			busy = append(busy, c)
 		}
 	}
@@ -138,7 +145,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 }
 
 // occupied compares numbers of children, which are in the stats, so that nothing is listed for idle
-// locks, which nearly all are. Parts count as the plan saw them; if one came or went since, its pin
+// locks, which nearly all are. Of a family that has nodes of keys it does not say whether one is in use. Parts count as the plan saw them; if one came or went since, its pin
 // does not match.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)
@@ -166,6 +173,11 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
+	if n.Kind().Key != nil {
+		if r.used, err = keyInUse(ctx, s, n, func(context.Context, []plan.Op) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.use(ctx, s, fresh); err != nil {
 		return nil, err
 	}

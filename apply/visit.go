@@ -20,7 +20,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	infers := r.infers()
 	for _, path := range paths {
 		if _, named := slices.BinarySearch(r.names, path); named && !infers {
-			uses(&rest, path, r.share.desired.Find(path).Kind(), true)
+			uses(&rest, path, r.share.desired.Find(path), true)
 		}
 	}
 	first, then := r.s.ReadAhead(ctx, recipes.Reads{Get: paths}), r.s
@@ -34,7 +34,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 		}
 		if n := nodes[i]; infers && r.ours(n) {
 			r.infer(ctx, n)
-			uses(&rest, path, n.Kind(), n.ACL == nil)
+			uses(&rest, path, n, n.ACL == nil)
 		}
 	}
 	if infers {
@@ -52,12 +52,12 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses adds to reads what complete reads of a node of ours.
-func uses(reads *recipes.Reads, path string, k *kind.Kind, list bool) {
+// uses adds to reads what complete reads of a node of ours, except the directories of a family, which are many.
+func uses(reads *recipes.Reads, path string, n *plan.Node, list bool) {
 	if list {
 		reads.GetACL = append(reads.GetACL, path)
 	}
-	if k != nil {
+	if k := n.Kind(); k != nil {
 		for _, part := range k.Children {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
 		}

@@ -64,7 +64,7 @@ func (r *locked) widen(ctx context.Context) error {
 // of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
 func (r *locked) lacks(c *plan.Change, list kind.List) kind.Perm {
 	need := kind.PermWrite
-	if c.Kind.Container || len(c.Kind.Children) > 0 {
+	if plan.Need(c.Kind)&kind.PermCreate != 0 {
 		need |= kind.PermCreate | kind.PermDelete
 	}
 	sure, _ := list.Rights(r.x.client.Identities()...)

@@ -108,19 +108,28 @@ func (s scope) evaluateCall() {
 		in, at := s, addr
 		if d.forEach != nil {
 			at += "[" + strconv.Quote(el.key) + "]"
+			if el.any {
+				at = addr + "[*]"
+			}
 			in = s.each(el, at)
 		}
 		s.moduleAddrs = append(s.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
-		byKey[el.key] = in.evaluateModule(at)
+		byKey[el.key] = in.evaluateModule(at, el)
 	}
-	if s.r.value = byKey[""]; d.forEach != nil {
+	switch s.r.value = byKey[""]; {
+	case d.forEach != nil && elements[0].any:
+		s.r.value = cty.DynamicVal
+	case d.forEach != nil:
 		s.r.value = cty.ObjectVal(byKey)
 	}
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
-func (s scope) evaluateModule(addr string) cty.Value {
+func (s scope) evaluateModule(addr string, el element) cty.Value {
 	child := newEvaluation(s.d.child, s.loading, s.evaluation, addr+".")
+	child.call, child.at = s.d, el
+	child.at.any = el.any || s.at.any
+	s.calls[s.d] = append(s.calls[s.d], child)
 	child.home = s.home
 	if a := s.d.block.arg("ensemble"); a != nil {
 		if child.home = s.ensemble(a); child.home == nil {
@@ -151,7 +160,11 @@ func (s scope) evaluateModule(addr string) cty.Value {
 
 // each is the scope of one element of for_each.
 func (s scope) each(el element, addr string) scope {
-	s = s.element("each", cty.StringVal(el.key), el.value)
+	key := cty.StringVal(el.key)
+	if el.any {
+		key = cty.UnknownVal(cty.String).RefineNotNull()
+	}
+	s = s.element("each", key, el.value)
 	s.which = addr
 	return s
 }

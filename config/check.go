@@ -33,13 +33,7 @@ func (e *evaluation) checkNodes() {
 			bare[i.ensemble] = i
 		}
 	}
-	homeless := e.nodes
-	if len(homeless) == 0 && len(e.instances) > 0 {
-		homeless = []*nodeDecl{e.instances[0].decl}
-	}
-	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
-		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
-	}
+	e.checkHomes()
 	for _, name := range e.names["ensemble"] {
 		d := e.named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
@@ -58,6 +52,17 @@ func (e *evaluation) duplicatePath(first, second *instance) {
 	} else {
 		e.errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
 			second.addr, second.path, first.addr, e.where(first.decl.head))
+	}
+}
+
+// checkHomes reports nodes without an ensemble.
+func (e *evaluation) checkHomes() {
+	homeless := e.nodes
+	if len(homeless) == 0 && len(e.instances) > 0 {
+		homeless = []*nodeDecl{e.instances[0].decl}
+	}
+	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
+		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 

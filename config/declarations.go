@@ -49,6 +49,7 @@ var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "modul
 type reader struct {
 	*report
 	opts Options
+	code *Code // as in loading
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
 	known   map[string]*declarations // by path; nil when a directory holds nothing that could be evaluated
@@ -79,6 +80,9 @@ func (r *reader) directory(files *sources, dir string, outer *reading) *declarat
 	d.collect(root)
 	root.complete(r.report)
 	d.functions = d.functionsOf(r.opts.Environ)
+	if r.code != nil {
+		d.functions = withoutEnvironment(d.functions)
+	}
 	d.declareVariables()
 	d.resolve()
 	d.steps = d.order()

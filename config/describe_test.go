@@ -101,7 +101,7 @@ func fieldNotes(f kind.Field) string {
 		notes = append(notes, "required")
 	}
 	if len(f.OneOf) > 0 {
-		notes = append(notes, "one of "+strings.Join(f.OneOf, ", "))
+		notes = append(notes, "one of "+strings.Join(f.Named(), ", "))
 	}
 	if f.Number {
 		notes = append(notes, fmt.Sprintf("from %d to %d", f.Min, f.Max))

@@ -26,7 +26,9 @@
 //     types of block: variable, policy, ensemble, node, assert, output), and keeps what it has come to.
 //  4. Rules between declarations are checked, and the trees are built (check, intentcheck).
 //
-// load.go calls these steps. Nothing is ever unknown: all values of this language are known before an apply.
+// load.go calls these steps. Nothing is ever unknown: all values of this language are known before an apply. Only [LoadCode], which
+// says what programs can be compiled against, gives variables without a default no value: then they are unknown, and so is what
+// depends on them (code.go). It evaluates names, parameters and outputs, and no access lists.
 //
 // The result of a declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers
 // to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (explained in

@@ -19,14 +19,12 @@ import (
 func (s scope) evaluateEnsemble() {
 	b := s.d.block
 	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
-	s.evaluateServers(b.arg("servers"), e)
-	if root, ok := s.text(b.arg("root")); ok {
-		if err := kind.ValidatePath(root); err != nil {
-			s.wrong(b.arg("root"), "Illegal path", sentence(err.Error()))
-			root = "/" // or every node below would be reported as well
-		}
-		e.Root = root
+	if s.code != nil {
+		s.codeEnsemble(e)
+		return
 	}
+	s.evaluateServers(b.arg("servers"), e)
+	s.evaluateRoot(e)
 	e.AuthName, _ = s.text(b.arg("auth_name"))
 	if id, ok := s.text(b.arg("id")); ok {
 		if !plan.IsEnsembleID(id) {
@@ -52,6 +50,19 @@ func (s scope) evaluateEnsemble() {
 		s.home = e
 	}
 	s.r.value = cty.CapsuleVal(ensembleType, e)
+}
+
+func (s scope) evaluateRoot(e *Ensemble) {
+	a := s.d.block.arg("root")
+	root, ok := s.text(a)
+	if !ok {
+		return
+	}
+	if err := kind.ValidatePath(root); err != nil {
+		s.wrong(a, "Illegal path", sentence(err.Error()))
+		root = "/" // or every node below would be reported as well
+	}
+	e.Root = root
 }
 
 // The environment of the Terraform provider for ZooKeeper fills in what an

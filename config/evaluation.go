@@ -11,6 +11,7 @@ import (
 type loading struct {
 	*report
 	opts      Options
+	code      *Code       // of LoadCode; nil: values are given to variables
 	root      *evaluation // of the configuration itself
 	expanded  int         // nodes, modules and dynamic blocks so far
 	instances []*instance // every node, parents first, in the order of the configuration
@@ -27,7 +28,10 @@ type evaluation struct {
 	*declarations
 	*loading
 	outer  *evaluation // of the module block that calls it; nil: the configuration itself
-	prefix string      // of its addresses: "" or module.team["search"].
+	call   *decl       // that block
+	at     element     // of its for_each
+	calls  map[*decl][]*evaluation
+	prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
 	home   *Ensemble // of nodes at the top that name none
 
@@ -46,7 +50,7 @@ type result struct {
 type siblings map[*nodeDecl][]*instance
 
 func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix string) *evaluation {
-	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{},
+	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*decl][]*evaluation{},
 		results: make([]result, len(of.all)), bad: map[*attribute]bool{}, top: siblings{}}
 	for i, d := range of.all {
 		// The value fits everywhere, should anybody look before it is known.
@@ -64,7 +68,7 @@ func (e *evaluation) isBad(a *attribute) bool { return a.unresolved || e.bad[a] 
 func (e *evaluation) run() {
 	e.evaluateVariables()
 	for _, d := range e.steps {
-		if d.evaluate != nil {
+		if d.evaluate != nil && !(e.code != nil && d.isUnseen()) {
 			e.own(plan.Addr(e.prefix+d.addr), func() { d.evaluate(e.scope(d)) })
 		}
 	}

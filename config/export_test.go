@@ -13,12 +13,24 @@ import (
 // LoadFS is [Load] on any file system, which must hold every module; dir is what
 // diagnostics call it.
 func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
+	return loadTree(fsys, dir, opts, nil, within(fsys))
+}
+
+// LoadCodeFS is [LoadCode] on any file system.
+func LoadCodeFS(fsys fs.FS, dir string, opts Options) (*Code, hcl.Diagnostics) {
+	code := &Code{}
+	c, diags := loadTree(fsys, dir, opts, code, within(fsys))
+	code.Sources = c.Sources
+	return code, diags
+}
+
+func within(fsys fs.FS) func(sub string) (fs.FS, error) {
+	return func(sub string) (fs.FS, error) {
 		if !fs.ValidPath(sub) {
 			return nil, fs.ErrNotExist
 		}
 		return fs.Sub(fsys, sub)
-	})
+	}
 }
 
 // Repeats is how many errors of one kind are shown for one place.

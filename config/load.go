@@ -19,13 +19,17 @@ import (
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 	d := directories{dir: dir}
 	defer d.close()
+	return d.load(opts, nil)
+}
+
+func (d *directories) load(opts Options, code *Code) (*Config, hcl.Diagnostics) {
 	fsys, err := d.open(".")
 	if err != nil {
 		r := &report{}
-		r.noDirectory(dir, err)
-		return &Config{Dir: dir}, r.sorted()
+		r.noDirectory(d.dir, err)
+		return &Config{Dir: d.dir}, r.sorted()
 	}
-	return loadTree(fsys, dir, opts, d.open)
+	return loadTree(fsys, d.dir, opts, code, d.open)
 }
 
 // directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
@@ -54,8 +58,9 @@ func (r *report) noDirectory(dir string, err error) {
 	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 }
 
-func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
+func loadTree(fsys fs.FS, dir string, opts Options, code *Code, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
 	l := newLoading(dir, opts)
+	l.code = code
 	return l.load(fsys, open), l.sorted()
 }
 
@@ -74,11 +79,13 @@ func (l *loading) load(fsys fs.FS, open func(string) (fs.FS, error)) *Config {
 // run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
 // within a phase everything is checked, whatever is wrong with the rest.
 func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
-	reader := &reader{report: l.report, opts: l.opts, open: open, known: map[string]*declarations{}}
+	reader := &reader{report: l.report, opts: l.opts, code: l.code, open: open, known: map[string]*declarations{}}
 	files := &sources{fsys: fsys, dir: c.Dir, files: c.Sources, report: l.report}
 	if all := reader.directory(files, ".", nil); all != nil {
 		l.root = newEvaluation(all, l, nil, "")
-		l.root.readInputs()
+		if l.code == nil {
+			l.root.readInputs()
+		}
 		if l.given != nil {
 			l.given(l.root)
 		}
@@ -90,6 +97,10 @@ func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
 // finish makes the trees and everything else a Config holds.
 func (e *evaluation) finish(c *Config) {
 	c.Stack = e.stack()
+	if e.code != nil {
+		e.finishCode(c)
+		return
+	}
 	e.checkNodes()
 	e.checkIntents()
 	if e.diags.HasErrors() || !e.explained() {

@@ -27,9 +27,11 @@ type instance struct {
 	ensemble *Ensemble
 	params   kind.Params
 	protect  bool
-	nameless bool // its argument name was wrong
-	failed   bool // something about its block was wrong
-	broken   bool // its for_each was wrong: a stand-in, so that other errors inside are found
+	nameless bool     // its argument name was wrong, or is not known
+	unknown  []string // parameters that are not known
+	any      bool     // it stands for several, because the keys of a for_each around it, or its own, are not known
+	failed   bool     // something about its block was wrong
+	broken   bool     // its for_each was wrong: a stand-in, so that other errors inside are found
 }
 
 // evaluateNode expands and evaluates a node block for every instance of the
@@ -89,6 +91,9 @@ func (s scope) expand(at *instance, e *Ensemble) {
 		i.each = &elements[e]
 		i.key = i.each.key
 		i.addr = proto.addr.Instance(i.key)
+		if i.each.any {
+			i.addr = proto.addr + "[*]"
+		}
 		if !s.instantiate(i) {
 			return
 		}
@@ -106,6 +111,7 @@ func (s scope) ofInstance(i *instance) scope {
 type element struct {
 	key   string
 	value cty.Value
+	any   bool // it stands for all elements, because they are not known
 }
 
 // forEach evaluates an argument for_each, in the order of its keys.
@@ -118,6 +124,9 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 		_, ok := s.wrong(a, "Sensitive value", "The keys of for_each become addresses and znode names, so they cannot be sensitive. "+
 			"If they are not secret, wrap them in nonsensitive(...).")
 		return nil, ok
+	}
+	if s.code != nil && hasUnknownKeys(v) {
+		return []element{anyElement}, true
 	}
 	ty := v.Type()
 	isMap, isSet := ty.IsMapType() || ty.IsObjectType(), ty.IsSetType()
@@ -139,7 +148,10 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out: [for k in ... : k if k != null].")
 			return nil, ok
 		}
-		out = append(out, element{k.AsString(), e})
+		out = append(out, element{key: k.AsString(), value: e})
+	}
+	if s.code != nil && len(out) == 0 {
+		out = append(out, anyElement)
 	}
 	return out, true
 }
@@ -163,6 +175,7 @@ func (s scope) instantiate(i instance) bool {
 	if n.attr("for_each") != nil {
 		inst.name += "-" + inst.key
 	}
+	inst.any = s.at.any || i.each != nil && i.each.any || i.parent != nil && i.parent.any
 	inst.params = n.kind.New()
 	inst.inherit()
 	s.ofInstance(inst).evaluateInstance(inst)
@@ -200,9 +213,11 @@ func (s scope) evaluateInstance(i *instance) {
 		if ok {
 			i.name = name
 		}
-		i.nameless = !ok && (s.isBad(a) || s.r.failed)
+		i.nameless = !ok && (s.isBad(a) || s.r.failed || s.unknown(a))
+	} else {
+		i.nameless = i.each != nil && i.each.any && i.decl.attr("for_each") != nil
 	}
-	if a := b.arg("acl"); a != nil {
+	if a := b.arg("acl"); a != nil && s.code == nil {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.policy = policyValue(v); i.policy == nil {
 				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME.")
@@ -213,8 +228,28 @@ func (s scope) evaluateInstance(i *instance) {
 		i.protect = s.yes(l.arg("prevent_destroy"))
 	}
 	for _, f := range i.params.Fields() {
-		s.setField(b.arg(f.Name), f)
+		a := b.arg(f.Name)
+		if s.setField(a, f); s.unknown(a) {
+			i.unknown = append(i.unknown, f.Name)
+		}
 	}
+	s.checkTogether(i)
+}
+
+// checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
+func (s scope) checkTogether(i *instance) {
+	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.attr(f.Name) == nil })
+	var wrong *kind.ParamError
+	if s.r.failed || missing || len(i.unknown) > 0 || !errors.As(kind.Validate(i.params), &wrong) {
+		return
+	}
+	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
+	if a := i.decl.attr(wrong.Name); a != nil {
+		s.wrong(a, summary, detail)
+		return
+	}
+	s.errorf(i.decl.head, "Missing argument", "%s", detail)
+	s.fail()
 }
 
 // setField stores an argument as the parameter of that name.
@@ -259,7 +294,7 @@ const reserved = ".locktree"
 func (s scope) place(i *instance) {
 	parent := ""
 	switch {
-	case i.broken || i.nameless:
+	case i.broken || i.nameless, s.code != nil && i.parent != nil && i.parent.path == "":
 		return // no path: what is inside has none either, and nothing is reported
 	case i.parent != nil:
 		parent = i.parent.path

@@ -22,7 +22,7 @@ func (s scope) evaluateLocal() {
 // into what a plan stores.
 func (s scope) evaluateOutput() {
 	d := s.d
-	hidden := s.yes(d.block.arg("sensitive"))
+	hidden := s.yes(d.block.arg("sensitive")) || s.unknown(d.block.arg("sensitive"))
 	s.text(d.block.arg("description"))
 	a := d.block.arg("value")
 	v, ok := s.value(a)

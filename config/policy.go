@@ -51,6 +51,10 @@ func (s scope) ensemble(a *attribute) *Ensemble {
 		return nil
 	}
 	e := ensembleValue(v)
+	if e == nil && !v.IsKnown() {
+		s.wrong(a, "Not known to programs", "It depends on "+s.reasons(a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
+		return nil
+	}
 	if e == nil {
 		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
 	}

@@ -31,7 +31,19 @@ func drawBlocks(t *rapid.T, b *strings.Builder, depth int) {
 		if rapid.Bool().Draw(t, "repeated") {
 			fmt.Fprintf(b, "for_each=toset([\"x\",  \"y\"])\n")
 		}
+		of := rapid.SampledFrom([]string{"mutex", "rwlock", "semaphore"}).Draw(t, "of")
 		for _, f := range k.New().Fields() {
+			switch {
+			case k != kind.Keyed:
+			case f.Name == "kind":
+				fmt.Fprintf(b, "kind=\"%s\"\n", of)
+				continue
+			case f.Name == "permits" && of == "semaphore":
+				b.WriteString("permits=3\n")
+				continue
+			case f.Name == "permits", f.Name == "preference" && of != "rwlock", f.Name == "wire" && of == "semaphore":
+				continue
+			}
 			if f.Required || rapid.Bool().Draw(t, "set "+f.Name) {
 				fmt.Fprintf(b, "%s=%s\n", f.Name, drawField(t, f))
 			}

@@ -157,6 +157,8 @@ func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 	}
 	c, err := convert.Convert(v, want)
 	switch {
+	case err == nil && !c.IsWhollyKnown(): // only for LoadCode
+		return cty.NilVal, false
 	case err == nil:
 		return c, true
 	case want.IsPrimitiveType():
@@ -245,16 +247,16 @@ func (e *evaluation) nodeValues(nodes []*nodeDecl) map[string]cty.Value {
 			children[n.parent] = append(children[n.parent], n)
 		}
 	}
-	return childValues(children, nil, e.top)
+	return e.childValues(children, nil, e.top)
 }
 
-func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at siblings) map[string]cty.Value {
+func (e *evaluation) childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at siblings) map[string]cty.Value {
 	byKind := map[string]map[string]cty.Value{}
 	for _, n := range children[in] {
 		if byKind[n.kind.Name] == nil {
 			byKind[n.kind.Name] = map[string]cty.Value{}
 		}
-		byKind[n.kind.Name][n.label] = nodeValue(children, n, at)
+		byKind[n.kind.Name][n.label] = e.nodeValue(children, n, at)
 	}
 	out := make(map[string]cty.Value, len(byKind)+2)
 	for k, labels := range byKind {
@@ -266,13 +268,19 @@ func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at siblings) 
 // nodeValue is one block as a reference sees it: an object, or with for_each an
 // object of objects by key. An object and not a map, since what is inside
 // may differ from key to key.
-func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at siblings) cty.Value {
+func (e *evaluation) nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at siblings) cty.Value {
 	byKey := map[string]cty.Value{}
 	for _, i := range at[n] {
-		attrs := childValues(children, n, i.inside)
+		if i.each != nil && i.each.any && n.attr("for_each") != nil {
+			return cty.DynamicVal
+		}
+		attrs := e.childValues(children, n, i.inside)
 		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
 		for _, f := range i.params.Fields() {
 			attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
+		}
+		if e.code != nil {
+			i.hide(attrs)
 		}
 		if n.attr("for_each") == nil {
 			return cty.ObjectVal(attrs)

@@ -78,6 +78,8 @@ func (e *evaluation) valueOf(v *variable) *given {
 			at = *in.rng
 		}
 		return v.fitting(in.value, at, in.from, e.report)
+	case v.fallback == nil && e.code != nil && e.outer == nil:
+		return v.unknown()
 	case v.fallback == nil:
 		v.noValue(e.report)
 	}
@@ -214,7 +216,7 @@ func (s scope) keepsRule(v *variable, rule *block, at hcl.Range) bool {
 	condition := rule.arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
-		return false
+		return !s.r.failed // not known yet
 	}
 	if ok, _ = ok.Unmark(); ok.True() {
 		return true

@@ -44,6 +44,8 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
+	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
+	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, it was
 	// changed by hand to what is declared, or it is a tombstone whose lock has another address since. The mark is written anew, with
 	// what else the plan does.

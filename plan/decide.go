@@ -105,6 +105,7 @@ func (d *decisions) continued(c *Change) {
 func (d *decisions) comparison(want, have *Node) Change {
 	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.compare()
+	d.keyed(&c)
 	switch {
 	case len(c.ForcesReplace) > 0:
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
@@ -113,7 +114,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
-	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
+	case c.rewrites() || c.ACL != nil || c.MissingParts != nil || c.FormerLists != nil:
 		c.Action, c.Break = Update, d.breaks[c.Addr] && tombstone(have)
 		d.checkShrink(&c)
 		if c.NeedsIdle() && c.Usage.Busy() {
@@ -149,14 +150,14 @@ func (d *decisions) comparison(want, have *Node) Change {
 
 // remake replaces a node, with all of its parts.
 func (d *decisions) remake(c *Change, want *Node, reason Reason) {
-	c.Action, c.Reason, c.Break, c.MissingParts = Replace, reason, d.breaks[c.Addr], nil
+	c.Action, c.Reason, c.Break, c.MissingParts, c.FormerLists = Replace, reason, d.breaks[c.Addr], nil, nil
 	d.checkRemoval(c, want)
 }
 
 // onlyRenamed reports whether the address is all that differs. Such a change is
 // NoOp and writes the node's marker nevertheless.
 func (c *Change) onlyRenamed() bool {
-	return c.PreviousAddr != "" && c.PreviousPath == "" && c.ACL == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
+	return c.PreviousAddr != "" && c.PreviousPath == "" && c.ACL == nil && c.FormerLists == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
 		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
 }
 

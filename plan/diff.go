@@ -68,6 +68,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.report()
 	d.vacated()
 	d.listings()
+	d.crowds()
 	(&frame{sides: d.sides}).plan()
 	d.unsealed()
 	d.order()
@@ -149,7 +150,7 @@ func (d *selection) report() {
 func (d *selection) finish() *Plan {
 	// If all pending lists are set there is nothing to finish: the apply was interrupted just
 	// before it cleared the note, and the next apply that writes will clear it.
-	if x := d.current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {
+	if x := d.current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps())+len(d.p.keySteps()) > 0 {
 		d.p.Resumes = x.Apply
 	}
 	d.p.measure()

@@ -155,21 +155,37 @@ func (d *decisions) checkShrink(c *Change) {
 	if len(c.Params) == 0 || c.Usage == nil {
 		return
 	}
-	var held []string
-	for _, h := range c.Usage.Holders {
-		held = append(held, h.Name)
+	params := c.After.Payload.Params
+	if c.Kind.Key != nil {
+		params = c.Kind.Key(params)
 	}
-	queue, _ := kind.SortContenders(held)
-	over := 0
-	for i := range queue {
-		if admitted, _ := c.Kind.Queues[0].Admit(c.After.Payload.Params, queue, i); !admitted {
-			over++
+	held := map[string][]string{} // by key; a lock that is none of a family has none
+	for _, h := range c.Usage.Holders {
+		held[h.Key] = append(held[h.Key], h.Name)
+	}
+	keys, all, over := 0, 0, 0
+	for _, names := range held {
+		queue, _ := kind.SortContenders(names)
+		before := over
+		for i := range queue {
+			if admitted, _ := params.Kind().Queues[0].Admit(params, queue, i); !admitted {
+				over++
+			}
+		}
+		if all += len(queue); over > before {
+			keys++
 		}
 	}
-	if over > 0 {
+	switch {
+	case over == 0:
+	case c.Kind.Key != nil:
+		d.problem(Warning, ProblemShrink, c.After, "More permits held than the new limit",
+			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. Nobody is interrupted: "+
+				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, map[bool]string{true: "s"}[keys == 1], over))
+	default:
 		d.problem(Warning, ProblemShrink, c.After, "More permits held than the new limit",
 			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. Nobody is interrupted: "+
-				"nothing new is granted until that many of them are released.", c.Addr, len(queue), over))
+				"nothing new is granted until that many of them are released.", c.Addr, all, over))
 	}
 }
 

@@ -173,6 +173,7 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	c.After.Payload.Carry(c.Before.Payload)
 	c.After.Payload.Gen = c.Before.Payload.Gen + 1
 	c.compare()
+	d.keyed(&c)
 	c.Action = Update
 	switch {
 	case len(c.ForcesReplace) > 0:

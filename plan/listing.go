@@ -12,7 +12,14 @@ import (
 // (recipes.Config.MaxReply). Our own reads are longer, so that what exists already can be planned and destroyed.
 const MaxListing = 16<<20 - 4096
 
-// listings finds namespaces that grow to a length at which nobody could list them any more.
+// javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is around it.
+const javaListing = 1<<20 - 1 - 100
+
+// contenderName is the length of a contender's name in a listing: `_c_`, a UUID, `-lock-` and ten digits, behind the length itself. A
+// listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
+const contenderName = 4 + 3 + 36 + 6 + 10
+
+// listings finds namespaces that grow to a length at which nobody could list them any more, and whatever has become too long for others.
 func (d *selection) listings() {
 	length, nodes, grows := map[string]int{}, map[string]int{}, map[string]bool{}
 	add := func(path string) (at string) {
@@ -33,8 +40,8 @@ func (d *selection) listings() {
 		add(path)
 	}
 	var wide []string
-	for at := range grows {
-		if length[at] > MaxListing {
+	for at := range length {
+		if length[at] > javaListing {
 			wide = append(wide, at)
 		}
 	}
@@ -44,8 +51,38 @@ func (d *selection) listings() {
 		if d.want[at] != nil {
 			n = d.want[at]
 		}
+		if !grows[at] || length[at] <= MaxListing {
+			d.problem(Warning, ProblemListing, n, "Java clients cannot list a namespace",
+				fmt.Sprintf("%s has %d nodes, whose names are %d bytes together. This library reads up to %d bytes, but Java clients and ZooKeeper's shell only up to %d "+
+					"(jute.maxbuffer), so that they cannot list the namespace. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing, javaListing))
+			continue
+		}
 		d.problem(Error, ProblemListing, n, "Too many nodes in one namespace",
 			fmt.Sprintf("%s would have %d nodes, whose names are %d bytes together. A listing is one reply, and clients read up to %d bytes of it, "+
 				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing))
+	}
+}
+
+// crowds finds locks, and directories of families, with more children than Java clients can list. Their names were not all read: they
+// count as contenders, or as keys of that length.
+func (d *selection) crowds() {
+	for c := range d.p.Each() {
+		if c.Before == nil || c.After == nil || c.Before.Live == nil || c.Before.Kind() == nil || c.Before.Kind().Container {
+			continue
+		}
+		most := c.Before.Live.Children
+		for _, part := range c.Before.Live.Parts {
+			most = max(most, part.Children)
+		}
+		if most*contenderName <= javaListing {
+			continue
+		}
+		next := "End the programs that need not wait, or declare max_waiters."
+		if c.Before.Kind().Key != nil {
+			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
+		}
+		d.problem(Warning, ProblemListing, &Node{Addr: c.Addr, Path: c.Path}, "Java clients cannot list a lock",
+			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
+				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, MaxListing/contenderName/1000*1000, next))
 	}
 }

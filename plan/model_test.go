@@ -159,7 +159,7 @@ func (m *model) node(path string, n *mnode) *plan.Node {
 		return out
 	}
 	out.Payload, out.Addr = payload, plan.Addr(payload.Owner.Addr)
-	for _, name := range out.Kind().Children {
+	for _, name := range payload.Children() {
 		p := m.nodes[kind.JoinPath(path, name)]
 		if p == nil {
 			out.Live.Parts = append(out.Live.Parts, plan.Part{Name: name, Absent: true})

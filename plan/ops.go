@@ -40,6 +40,7 @@ type ACLStep struct {
 	Aversion int32 // the version of the access list that the plan saw
 	Czxid    int64 // of a declared node that the plan saw; else 0
 	Hidden   bool  // hashes of Before are not as the servers have shown them, see [AccessChange]
+	OfKey    bool  // of a family: it goes with its last user
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
@@ -83,6 +84,9 @@ func (c *Change) anew() bool {
 	return c.Action == Replace || c.Action == Update && !c.Kind.Container && (c.Tombstone || tombstone(c.Before))
 }
 
+// keptClear is the version of the node of a family that takes the place of one with a lower version.
+const keptClear = 2
+
 // renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
 // otherwise every later plan would report the new address again.
 func (c *Change) renamed() bool {
@@ -96,7 +100,7 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 	case c.Tombstone:
 		parts = nil
 	case c.Action == Create, c.Action == Replace:
-		parts = c.Kind.Children
+		parts = c.After.Payload.Children()
 	}
 	if c.Action == Delete || c.Action == NoOp && !c.renamed() && !c.Unsealed {
 		return nil, nil
@@ -111,6 +115,11 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 	// (MultiOperationRecord has no setACL).
 	case c.Action == Create || c.anew():
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
+		// Whoever locks a key checks the version of the declaration that it read. Of a transaction that comes late, the new node must
+		// not have that version: neither the present one nor, where this apply has closed the family, the one before.
+		for v := int32(0); c.anew() && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
+			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: v})
+		}
 	case c.Action == Forget || c.rewrites() || c.Unsealed:
 		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
 	}
@@ -145,7 +154,7 @@ func (tx *Transaction) ACLSteps() []ACLStep { return stepsOf(tx.Ops) }
 func stepsOf(ops []Op) (steps []ACLStep) {
 	for _, op := range ops {
 		if op.Then != nil {
-			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0, false})
+			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0, false, false})
 		}
 	}
 	return steps
@@ -154,7 +163,7 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 // indexHead is the record without what depends on the transaction. steps are the access lists to set on what was created.
 func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 	x := &Index{Apply: applyID, Key: p.key(), Extra: p.prior.Extra}
-	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), steps))
+	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), p.keySteps(), steps))
 	p.noteSet(x, len(x.Pending) > 0)
 	for _, o := range p.Outputs {
 		if o.After == nil {
@@ -187,17 +196,17 @@ func (p *Plan) ACLSteps() []ACLStep {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {
-			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid, false})
+			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid, false, false})
 		}
 		for _, part := range c.Before.Live.Parts {
 			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
-				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0, false})
+				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0, false, false})
 			}
 		}
 	}
 	for _, c := range p.Access {
 		if !c.Contenders {
-			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0, c.Hidden})
+			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0, c.Hidden, false})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })
@@ -218,6 +227,12 @@ func (p *Plan) measure() {
 	}
 	var each []Stats
 	lists := len(p.ACLSteps())
+	for c := range p.Each() {
+		if c.FormerLists != nil {
+			n, _ := c.formerKeys()
+			lists += n
+		}
+	}
 	err := p.Transactions(strings.Repeat("0", ApplyIDLen), own, func(tx *Transaction) error {
 		s := Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)}
 		if s.Bytes > MaxTransaction {

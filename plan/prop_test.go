@@ -27,7 +27,7 @@ func trees() *rapid.Generator[*plan.Tree] {
 
 func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 	for _, name := range []string{"a", "a-b", "leases", "ä"} {
-		k := rapid.SampledFrom([]*kind.Kind{nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election}).Draw(t, "kind")
+		k := rapid.SampledFrom([]*kind.Kind{nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election, kind.Keyed}).Draw(t, "kind")
 		if k == nil {
 			continue
 		}
@@ -42,10 +42,28 @@ func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 				panic(err)
 			}
 		}
+		if p, ok := n.Payload.Params.(*kind.KeyedParams); ok {
+			fit(p)
+		}
 		tree.Nodes = append(tree.Nodes, n)
 		if k.Container && depth < 2 {
 			grow(t, tree, n.Path, depth+1)
 		}
+	}
+}
+
+// fit makes parameters go together that were drawn one by one. It leaves out the 256 directories, which only take time.
+func fit(p *kind.KeyedParams) {
+	if p.Of != kind.Semaphore.Name {
+		p.Permits = 0
+	} else {
+		p.Permits, p.Wire = p.Permits+1, kind.WireCurator
+	}
+	if p.Of != kind.RWLock.Name {
+		p.Preference = ""
+	}
+	if p.Fanout != "" {
+		p.Fanout = "16"
 	}
 }
 

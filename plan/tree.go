@@ -133,13 +133,15 @@ type Live struct {
 	Trouble Trouble `json:"trouble,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
 	// Parts are the structural children that the kind needs, in the order of
-	// kind.Kind.Children, including absent ones.
+	// kind.Payload.Children, including absent ones.
 	Parts []Part `json:"parts,omitempty"`
+	// KeyLists are the access lists of the nodes of a family's keys that were looked at.
+	KeyLists []KeyLists `json:"-"`
 	// Usage is who holds and waits; nil for namespaces and for nodes without contenders.
 	Usage *kind.Usage `json:"usage,omitempty"`
 }
 
-// Part is a structural child of a node that was found ("locks", "leases").
+// Part is a structural child of a node that was found ("locks", "leases", a directory of a family).
 type Part struct {
 	Name     string    `json:"name"`
 	Absent   bool      `json:"absent,omitempty"`

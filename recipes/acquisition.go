@@ -102,7 +102,7 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 
 func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	q, n := a.members[0].q, a.members[0].n
-	if err := a.c.state.moved(q.path); err != nil {
+	if err := a.c.state.elsewhere(q); err != nil {
 		return nil, err
 	}
 	// Before the local queue, in which the caller's own lease is ahead.
@@ -283,6 +283,9 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 			}
 			return nil, err
 		}
+		if err := t.q.misspelled(t.d); err != nil {
+			return nil, err
+		}
 		if err := t.possible(); err != nil {
 			return nil, err
 		}
@@ -302,8 +305,11 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 		if !e.crowded() {
 			dirs = append(dirs, e.dirs()...)
 		}
+		if n := e.key(); n != nil {
+			t.keys = append(t.keys, n)
+		}
 	}
-	lists, err := t.run(ctx, dirs...)
+	lists, err := t.runKeyed(ctx, dirs...)
 	if t.left != nil {
 		a.left = append(a.left, t.left)
 	}
@@ -314,6 +320,9 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 		return nil, a.halfMade(err)
 	}
 	a.entries = entries
+	if err := t.admits(ctx); err != nil {
+		return nil, err
+	}
 	arrived := make([]arrival, len(entries))
 	for i, e := range entries {
 		arrived[i].entry = e

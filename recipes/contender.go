@@ -37,11 +37,16 @@ type contender struct {
 	id     string // whom data names; "" while a write that changes that is under way
 	acl    []zk.ACL
 	flags  int32
+	key    *keyNode // of the key whose queue it is in; nil where that is declared
 	freed  atomic.Bool
 	work   atomic.Pointer[holding] // what it was granted for, or is about to be
 	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
 
-	// Known once it exists.
+	node
+}
+
+// node is what is known of a contender once it exists.
+type node struct {
 	name  string
 	path  string
 	seq   int32

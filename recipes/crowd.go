@@ -18,7 +18,8 @@ type crowd struct {
 	busy   atomic.Bool   // permits created directly were refused the last time; see look
 
 	mu      sync.Mutex
-	listing *listing // the newest
+	listing *listing          // the newest
+	keys    map[string]*crowd // of a family of semaphores: those of some keys, by path
 }
 
 const (
@@ -28,6 +29,34 @@ const (
 	// ownListings is how many calls list behind their own create, in one round trip. The others list when that is answered.
 	ownListings = 8
 )
+
+// maxCrowds bounds for how many keys a crowd is kept. Another one begins where it was forgotten: then the key's calls share less.
+const maxCrowds = 256
+
+// crowd is what the calls for the lock share.
+func (t *terms) crowd() *crowd {
+	c := t.d.crowd
+	if t.d.family == nil {
+		return c
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := c.keys[t.q.path]
+	if own == nil {
+		own = newCrowd()
+		if c.keys == nil {
+			c.keys = map[string]*crowd{}
+		}
+		for path := range c.keys { // another one each time
+			if len(c.keys) >= maxCrowds {
+				delete(c.keys, path)
+			}
+			break
+		}
+		c.keys[t.q.path] = own
+	}
+	return own
+}
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -44,7 +73,7 @@ func (t *terms) ask(ctx context.Context) error {
 	if t.a.asking != nil { // by an earlier try
 		return nil
 	}
-	asking := t.d.crowd.asking
+	asking := t.crowd().asking
 	select {
 	case asking <- struct{}{}:
 		t.a.asking = asking
@@ -83,7 +112,7 @@ func (e *entry) listed(ctx context.Context) ([][]string, error) {
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
 func (t *terms) listWithOthers(ctx context.Context, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
-		l, begun := t.d.crowd.join(t)
+		l, begun := t.crowd().join(t)
 		select {
 		case <-l.done:
 		case <-ctx.Done():
@@ -117,7 +146,7 @@ func (c *crowd) join(t *terms) (l *listing, begun bool) {
 	c.listing = l
 	dirs := []string{t.q.decides().Dir(t.q.path), t.q.entrance().Dir(t.q.path)}
 	t.q.c.state.spawn(func() {
-		l.lists, l.err = listAll(context.Background(), t.e.s, dirs)
+		l.lists, l.err = listAll(context.Background(), t.e.s, dirs, t.d.family != nil)
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

@@ -41,6 +41,27 @@ func scenes() []scene {
 		{"multi-lock", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
 			s.alternate(multi(s.victim, "/m0", "/m1").Lock, multi(s.rival, "/m1", "/m0").Lock)
 		}},
+		{"key", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
+			ours, theirs := s.victim.Keyed("/km").Mutex("1"), s.rival.Keyed("/km").Mutex("1")
+			s.alternate(ours.Lock, theirs.Lock)
+			x := s.take("acquire", ours.TryLock)
+			second := s.queue(ours.Lock)
+			s.give("release to a goroutine", x)
+			s.give("release", second("goroutine's grant"))
+			s.give("rival's release", s.take("rival's grant", theirs.Lock))
+		}},
+		{"set of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
+			set := func(c *recipes.Client, keys ...string) taking {
+				return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, keys...) }
+			}
+			s.alternate(set(s.victim, "1", "2"), set(s.rival, "2", "3"))
+		}},
+		{"key of a semaphore", func(l *lab) { l.family("/s", &kind.KeyedParams{Of: "semaphore", Permits: 2}) }, []string{"/s"}, func(s *stage) {
+			draw := func(c *recipes.Client) taking {
+				return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/s").Semaphore("1").Acquire(ctx, 2) }
+			}
+			s.alternatePermits(draw(s.victim), draw(s.rival))
+		}},
 		{ofAllKinds, func(l *lab) {
 			l.mutex()
 			l.rwlock()
@@ -110,7 +131,11 @@ func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 	n, _ := s.srv.Get("/s")
 	payload, err := kind.Decode(n.Data)
 	require.NoError(s.t, err)
-	limit := payload.Params.(*kind.SemaphoreParams).Permits
+	p := payload.Params
+	if p.Kind() == kind.Keyed {
+		p = kind.Keyed.Key(p)
+	}
+	limit := p.(*kind.SemaphoreParams).Permits
 	require.LessOrEqual(s.t, permits, limit, "%s: permits of %d", s.where, limit)
 	s.leases = believed
 	return x

@@ -132,7 +132,7 @@ func (s *stage) clean() {
 	s.t.Helper()
 	time.Sleep(3 * time.Second)
 	for _, dir := range s.dirs {
-		require.Empty(s.t, s.children(dir), "%s: ghosts in %s", s.where, dir)
+		require.Empty(s.t, s.children(dir), "%s: ghosts in %s\n%s", s.where, dir, s.srv.Dump())
 	}
 	for _, c := range []*recipes.Client{s.victim, s.rival} {
 		for range 10 { // a look for what a server may have executed late may be under way at this very moment (txn.recheck)

@@ -20,6 +20,7 @@
 //   - [Semaphore]: a declared number of permits.
 //   - [Election]: one leader, and followers that observe who leads.
 //   - [MultiLock]: several of these, but no semaphore, all or none.
+//   - [Keyed]: a lock for each key, of which only the family is declared.
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process, share one place in the
 // queue, and queue at the end again after each of them. Contenders have the names of Apache Curator's recipes, so Java programs
@@ -50,6 +51,22 @@
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client
 // take a lock again and again; their price is a token that they share. [WithID] names the holder. Config.Observer receives what
 // happens; packages prom and otel make metrics and traces of it. [Client.Session] is for operations of your own.
+//
+// # Keyed locks
+//
+// A program that locks orders by their ids, say, declares one family of locks and takes the lock of a key:
+//
+//	orders := c.Keyed("/locks/orders")
+//	err = orders.Do(ctx, charge, "4711") // or several keys, all or none
+//
+// The node of a key exists while somebody uses the key: it is created with the first contender and deleted with the last. A key
+// that is free costs one round trip, as a declared lock does; one that others use costs one more. A lock of a key is like any other
+// lock of its kind, and [Keyed.Mutex], [Keyed.RWMutex] and [Keyed.Semaphore] return its handle. What a crash leaves is an empty
+// container node, which ZooKeeper deletes within a minute or so.
+//
+// The access list of a key's node is the one that the family declares for contenders. If a client finds another one, it refuses the key
+// with [ErrKeyForeign], unless the family is declared with foreign = true. A family whose declaration has no list of its own for
+// contenders accepts any.
 //
 // # A lock that moves
 //

@@ -112,11 +112,13 @@ func (t *terms) entry(in kind.Queue) (*entry, error) {
 		about.Limit, n = t.limit(), t.n
 	}
 	nodes := make([]*contender, n)
+	key := t.q.keyNode(t.d, in)
 	for i := range nodes {
 		var err error
 		if nodes[i], err = t.q.contender(t.e, t.d, in, about); err != nil {
 			return nil, err
 		}
+		nodes[i].key = key
 	}
 	return &entry{t, in, nodes}, nil
 }
@@ -131,6 +133,16 @@ type entry struct {
 
 // node is the contender that waits.
 func (e *entry) node() *contender { return e.nodes[len(e.nodes)-1] }
+
+// key is the node of the key, if it is a key's.
+func (e *entry) key() *keyNode { return e.node().key }
+
+// seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
+func (e *entry) seen(v *verdict) {
+	if n := e.key(); n != nil && v.total > len(e.nodes) {
+		n.rival = true
+	}
+}
 
 // permits reports whether the place is among the permits. Other clients count those as held from their creation.
 func (e *entry) permits() bool { return e.n > 0 && !e.in.Gate }

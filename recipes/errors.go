@@ -45,6 +45,11 @@ var (
 	ErrReleasePending = errors.New("recipes: release pending")
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = errors.New("recipes: queue full")
+	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.
+	ErrKeyTooLong = errors.New("recipes: key too long")
+	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program has made it. Whoever the
+	// list admits could end the lock. Delete the node when nobody uses it, or declare the family with foreign = true.
+	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
 	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 

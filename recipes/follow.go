@@ -66,7 +66,11 @@ func (q *queue) step(mark *declaration) (*queue, error) {
 	}
 	to := mark.payload.MovedTo
 	next := *q
-	next.path, next.key = to, leaseKey{q.c, to}
+	if next.path = to; q.family != "" {
+		next.family, next.fanout = to, ""
+		next.path, _ = new(kind.KeyedParams).Path(to, q.name) // what is wrong with a key was found when the handle was made
+	}
+	next.key = leaseKey{q.c, next.path}
 	next.trail = append(slices.Clip(q.trail), mark)
 	next.opts.params, next.opts.create = nil, false // only a declaration says that it is the same lock
 	passed := func(d *declaration) bool { return d.path == to }
@@ -112,8 +116,16 @@ func (q *queue) present(ctx context.Context, e *epoch) (*queue, error) {
 	at, needs := q, needs{st: &q.c.state}
 	defer needs.end()
 	for try := (tries{}); ; {
-		needs.add(at.path)
-		_, err := e.declared(ctx, at)
+		needs.add(at.declaredAt())
+		d, err := e.declared(ctx, at)
+		if err == nil {
+			err = at.misspelled(d)
+		}
+		var key *spelledError
+		if errors.As(err, &key) {
+			at = key.is
+			continue
+		}
 		var elsewhere *elsewhereError
 		if errors.As(err, &elsewhere) && !elsewhere.goes() {
 			var next *queue
@@ -138,7 +150,7 @@ func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*L
 	defer needs.end()
 	for {
 		for _, m := range a.members {
-			needs.add(m.q.path)
+			needs.add(m.q.declaredAt())
 		}
 		l, err := take(ctx)
 		if err == nil {
@@ -159,7 +171,12 @@ type course struct {
 // onward makes the members those at the paths to which the marks lead that err is about; else it returns err.
 func (a *acquisition) onward(ctx context.Context, c *course, err error) error {
 	var e *elsewhereError
-	if errors.As(err, &e) {
+	var key *spelledError
+	switch {
+	case errors.As(err, &key):
+		a.respell(key)
+		return nil
+	case errors.As(err, &e):
 		if err = a.step(ctx, e); err == nil {
 			return nil
 		}
@@ -179,7 +196,7 @@ func (a *acquisition) step(ctx context.Context, e *elsewhereError) error {
 	}
 	members := slices.Clone(a.members)
 	for i, m := range members {
-		if m.q.path != e.mark.path {
+		if m.q.declaredAt() != e.mark.path {
 			continue
 		}
 		var err error
@@ -230,7 +247,8 @@ func (a *acquisition) await(ctx context.Context, elsewhere *elsewhereError) erro
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now: the lock
 // has moved, or was created anew.
 func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal error) error {
-	if !isNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
+	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
+	if !older && !isNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
 	}
 	for _, e := range entries {
@@ -238,7 +256,7 @@ func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal erro
 		switch d, err := e.e.declared(ctx, e.q); {
 		case err != nil:
 			return notQueued(err)
-		case d.mzxid != e.d.mzxid:
+		case d.mzxid != e.d.mzxid || older: // our server may lag
 			return fmt.Errorf("%w: %s was declared anew (%v)", errNotApplied, e.q.path, refusal)
 		}
 	}

@@ -28,6 +28,8 @@ type lab struct {
 	t     *testing.T
 	srv   *zktest.Server
 	seams seam.Seams // of the clients made from now on
+
+	clients []*recipes.Client
 }
 
 // inLab runs f in a bubble, against a server 20 ms away.
@@ -57,6 +59,7 @@ func (l *lab) client(id string, change ...func(*recipes.Config)) *recipes.Client
 	c, err := recipes.Dial(seam.With(l.t.Context(), l.seams), cfg)
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
+	l.clients = append(l.clients, c)
 	return c
 }
 

@@ -285,6 +285,7 @@ func (h *holding) pass(ctx context.Context, heir caller) *passing {
 	if err != nil {
 		return p
 	}
+	k.key = h.ks[0].key // it stays: somebody is in it at any moment
 	p.t = &txn{e: h.e, born: []*contender{k}, gone: h.ks}
 	_ = p.t.begin(ctx, k.dir) // see sent
 	return p

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -57,4 +58,16 @@ func contendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 		return zk.WorldACL(look)
 	}
 	return acl
+}
+
+// keyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
+// unmakes its own in the node of a key.
+func keyNodeACL(contenders []zk.ACL) []zk.ACL {
+	node := slices.Clone(contenders)
+	for i, e := range node {
+		if e.Perms&zk.PermWrite != 0 {
+			node[i].Perms |= zk.PermCreate | zk.PermDelete
+		}
+	}
+	return node
 }

@@ -45,12 +45,11 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 		then()
 		return
 	}
-	b := ks[0].e.s.Batch()
-	sent := b.Delete(paths(ks)...)
-	_ = b.Offer(ctx) // what was not sent is the janitor's, too
+	r := newRemoval(ks)
+	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
 	c.state.spawn(func() {
 		defer then()
-		_ = c.dropped(ks, deleted(ks, sent.Wait(context.Background()))) // nobody waits for the answer
+		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
 }
 
@@ -107,9 +106,16 @@ func (c *Client) dropped(ks []*contender, err error) error {
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	b := ks[0].e.s.Batch()
-	b.Delete(paths(ks)...)
-	return deleted(ks, b.Do(ctx))
+	if keysOf(ks) == nil {
+		b := ks[0].e.s.Batch()
+		b.Delete(paths(ks)...)
+		return deleted(ks, b.Do(ctx))
+	}
+	r := newRemoval(ks)
+	if err := r.batch().Send(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
 }
 
 // deleted notes how a request that deletes contenders has ended.
@@ -238,20 +244,28 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 	return left
 }
 
-// try deletes one contender; nil when it is known not to exist. Its deadline keeps the janitor free for the others.
+// try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
+// janitor free for the others.
 func (j *janitor) try(k *contender) error {
 	ctx, cancel := detached(context.Background(), j.e.s)
 	defer cancel()
 	path := k.path
 	if path == "" {
 		name, err := find(ctx, j.e.s, k)
-		if err != nil || name == "" {
+		if err != nil {
 			return err
 		}
-		path = kind.JoinPath(k.dir, name)
+		if name != "" {
+			path = kind.JoinPath(k.dir, name)
+		}
 	}
-	if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
-		return err
+	if path != "" {
+		if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
+			return err
+		}
+	}
+	if k.key != nil {
+		return k.key.sweep(ctx, j.e.s)
 	}
 	return nil
 }

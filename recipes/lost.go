@@ -194,6 +194,9 @@ func exorcise(s *session.Session, ghosts []ghost) {
 		}
 		for _, g := range some {
 			g.e.forget(g.contender)
+			if g.key != nil {
+				g.e.c.state.spawn(func() { _ = g.key.sweep(context.Background(), s) })
+			}
 		}
 		return true
 	}

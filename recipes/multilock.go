@@ -89,7 +89,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 
 func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 	for _, m := range a.members {
-		if err := a.c.state.moved(m.q.path); err != nil {
+		if err := a.c.state.elsewhere(m.q); err != nil {
 			return nil, err
 		}
 	}

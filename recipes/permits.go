@@ -126,7 +126,7 @@ func (a *arrival) relist(ctx context.Context) error {
 		if a.permits() {
 			a.lists, err = a.listed(ctx)
 		} else {
-			a.lists, err = listAllAgain(ctx, a.e.s, a.dirs()...)
+			a.lists, err = listAllAgain(ctx, a.e.s, a.dirs(), a.d.family != nil)
 		}
 		return a.q.complete(ctx, a.e.s, err)
 	})
@@ -138,13 +138,14 @@ func (a *arrival) granted() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
 	err := v.decide(a.in, a.d.params, a.lists[0], a.node().name)
+	a.seen(&v)
 	var waiting []kind.Contender
 	if a.permits() {
 		waiting, _ = kind.SortContenders(a.lists[1])
 	}
 	held := err != nil || !v.granted || len(waiting) > 0
 	if a.permits() {
-		a.d.crowd.busy.Store(held)
+		a.crowd().busy.Store(held)
 	}
 	if !held {
 		return nil
@@ -161,7 +162,7 @@ func (a *arrival) granted() error {
 // Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
 // listing of that one shows the place, and so does every later look of that session.
 func (t *terms) look(ctx context.Context) error {
-	if !t.d.crowd.busy.Load() {
+	if !t.crowd().busy.Load() {
 		return nil
 	}
 	// Not a listing that began before the call: the caller may have released permits meanwhile.
@@ -244,6 +245,9 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 			return grant{}, err
 		}
 		children, change, err := childrenCalledPersistent(ctx, w.e.s, permits, w.waker())
+		if isNoNode(err) && w.key() != nil { // nobody holds one: take makes it
+			err, w.key().made[1] = nil, false
+		}
 		if err != nil {
 			return grant{}, w.timedOut(ctx, w.misplaced(err))
 		}
@@ -256,7 +260,7 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
 		if len(line)+w.n <= w.limit() {
-			change.Stop()
+			stop(change)
 			if g, taken, err := w.take(ctx, &try); taken || err != nil {
 				return g, err
 			}
@@ -290,9 +294,17 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 		return grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
-	limit := &zk.CheckVersionRequest{Path: w.q.path, Version: w.d.version}
+	limit := &zk.CheckVersionRequest{Path: w.d.path, Version: w.d.version}
 	t := &txn{e: w.e, born: e.nodes, gone: w.nodes, with: []any{limit}}
-	lists, err := t.run(ctx, e.dirs()[0])
+	if n := w.key(); n != nil { // it exists, as long as our place at the gate does
+		t.with = nil // the check is the key's
+		n.of, n.need = w.d, len(n.dirs)-1
+		t.keys = append(t.keys, n)
+		for _, k := range e.nodes {
+			k.key = n
+		}
+	}
+	lists, err := t.runKeyed(ctx, e.dirs()[0])
 	if t.left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
 		w.a.left, w.a.entries = append(w.a.left, t.left), nil
 	}
@@ -300,6 +312,9 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 	case err == nil:
 		w.own.unwatch() // the place at the gate is gone; from here on the last permit waits
 		w.a.entries = []*entry{e}
+		if err := t.admits(ctx); err != nil {
+			return grant{}, true, err
+		}
 		if err := e.exhausted(); err != nil {
 			return grant{}, true, err
 		}

@@ -31,7 +31,7 @@ type declaration struct {
 	why     error                        // why not
 	w       *session.Watch               // fires when it must be read again
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
-	crowd   *crowd                       // of a semaphore
+	crowd   *crowd                       // of a semaphore, or of a family of them
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
 
 	params  kind.Params
@@ -39,6 +39,16 @@ type declaration struct {
 	shared  []zk.ACL // what acl is where nothing is declared
 	wire    string
 	waiters int // max_waiters
+
+	familiar
+}
+
+// familiar is what a declaration has to do with families of locks.
+type familiar struct {
+	keys    *declaration      // of a family: what holds for each of its keys
+	family  *kind.KeyedParams // of what holds for each key: the family's
+	nodeACL []zk.ACL          // of that too: the list of a key's node
+	keyless *atomic.Bool      // of a node without a declaration: it was found not to be that of a key
 }
 
 // stale says that the node may have another declaration by now.
@@ -60,7 +70,13 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if q.wrong != nil {
 		return nil, q.wrong
 	}
-	d, err := e.declaration(ctx, q.path)
+	d, err := e.declaration(ctx, q.declaredAt())
+	if key, unknown := e.isKey(ctx, q, d, err); key != nil || unknown != nil {
+		if unknown != nil {
+			return nil, unknown
+		}
+		return nil, key
+	}
 	// Once: if somebody deletes it again in between, it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
 		if err = createTree(ctx, e.s, q.path, q.kind); err == nil {
@@ -71,7 +87,7 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 		return nil, strayed(q.trail[len(q.trail)-1], "which does not exist: %w", err)
 	}
 	if isNoNode(err) {
-		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.path, q.opts.missing(), err)
+		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.declaredAt(), q.opts.missing(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +95,33 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if err := q.continues(d); err != nil {
 		return nil, err
 	}
+	if q.family != "" {
+		return d.openKeys(q.kind)
+	}
 	return d.open(q.kind, q.opts.params)
+}
+
+// isKey looks whether q names the node of a key, if that has no declaration of its own.
+func (e *epoch) isKey(ctx context.Context, q *queue, d *declaration, err error) (*spelledError, error) {
+	switch {
+	case q.family != "" || len(q.trail) > 0:
+		return nil, nil
+	case isNoNode(err):
+		return e.keyOf(ctx, q)
+	case err != nil || d.payload != nil || !errors.Is(d.why, kind.ErrForeign):
+		return nil, nil
+	}
+	if d.keyless.Load() {
+		return nil, nil
+	}
+	key, err := e.keyOf(ctx, q)
+	switch {
+	case key != nil:
+		e.outdated(d) // of a node that goes with its last contender nothing is kept
+	case err == nil:
+		d.keyless.Store(true)
+	}
+	return key, err
 }
 
 // open checks the declaration against the kind the program expects, and completes it with brought parameters.
@@ -102,16 +144,28 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		return &own, nil
 	}
 	if got := d.payload.Params.Kind(); got != k {
-		return nil, fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
-			ErrKindMismatch, d.path, got, inspect.Visible(d.payload.Owner.String()), k)
+		return nil, d.mismatch(k.Name, got.Name)
 	}
+	if err := d.refuses(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *declaration) mismatch(want, got string) error {
+	return fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
+		ErrKindMismatch, d.path, got, inspect.Visible(d.payload.Owner.String()), want)
+}
+
+// refuses says why nothing new is granted; nil if it is.
+func (d *declaration) refuses() error {
 	switch {
 	case d.payload.State == kind.StateActive:
-		return d, nil
+		return nil
 	case d.payload.MovedTo != "", d.payload.State == kind.StateMoved:
-		return nil, &elsewhereError{d}
+		return &elsewhereError{d}
 	}
-	return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
+	return fmt.Errorf("%w: %s", ErrDraining, d.path)
 }
 
 // set takes the parameters every kind has out of p.
@@ -173,6 +227,7 @@ func (e *epoch) declaration(ctx context.Context, path string) (*declaration, err
 	if before != nil {
 		d.crowd = before.crowd
 	}
+	d.keys = d.ofKeys()
 	e.decls[path] = d
 	e.decls.trim(st.maxDecls, st.pins)
 	return d, nil
@@ -211,20 +266,6 @@ func (n *needs) end() {
 			e.decls.drop(path)
 		}
 	}
-}
-
-// moved is the error of a lock that is known to have moved: its caller needs neither a request nor a place in the local queue.
-func (st *clientState) moved(path string) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.epoch == nil {
-		return nil
-	}
-	d := st.epoch.decls[path]
-	if d == nil || d.payload == nil || d.payload.State != kind.StateMoved || d.stale() {
-		return nil
-	}
-	return &elsewhereError{d}
 }
 
 // declarations are those of an epoch, by lock node. clientState.mu guards them, so their methods are called with mu held.
@@ -285,7 +326,7 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 		return nil, err
 	}
 	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		crowd: newCrowd(), brought: new(atomic.Pointer[declaration])}
+		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

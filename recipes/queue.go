@@ -18,6 +18,9 @@ type queue struct {
 	path   string // the lock node
 	key    any    // leaseKey of path
 	shared bool
+	family string // of a key: the node of its family; "" for other locks
+	name   string // the key
+	fanout string // that of the declaration by which path is where the node of the key is
 	opts   options
 	trail  []*declaration // the marks that led to path from that of the program's handle; see follow.go
 	wrong  error          // with how the handle was made; every use of it says so, before it sends anything

@@ -17,8 +17,9 @@ func listChildren(ctx context.Context, s *session.Session, dir string) (children
 	return children, err
 }
 
-// listAll lists several nodes in one round trip, however often the answers are lost.
-func listAll(ctx context.Context, s *session.Session, dirs []string) ([][]string, error) {
+// listAll lists several nodes in one round trip, however often the answers are lost. What is absent may count as empty: the gate of
+// a key is created when somebody has to wait.
+func listAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
 	b := s.Batch()
 	sent := make([]*session.Reply, len(dirs))
 	for i, dir := range dirs {
@@ -26,31 +27,33 @@ func listAll(ctx context.Context, s *session.Session, dirs []string) ([][]string
 	}
 	lists, err := [][]string(nil), b.Send(ctx)
 	if err == nil {
-		lists, err = awaitLists(ctx, sent)
+		lists, err = awaitLists(ctx, sent, absent)
 	}
 	if err != nil {
-		lists, err = listAllAgain(ctx, s, dirs...)
+		lists, err = listAllAgain(ctx, s, dirs, absent)
 	}
 	return lists, err
 }
 
 // awaitLists waits for listings that were sent.
-func awaitLists(ctx context.Context, sent []*session.Reply) ([][]string, error) {
+func awaitLists(ctx context.Context, sent []*session.Reply, absent bool) ([][]string, error) {
 	lists := make([][]string, len(sent))
 	for i, r := range sent {
-		if err := r.Wait(ctx); err != nil {
+		switch err := r.Wait(ctx); {
+		case err == nil:
+			lists[i] = r.Names()
+		case !absent || !isNoNode(err):
 			return nil, err
 		}
-		lists[i] = r.Names()
 	}
 	return lists, nil
 }
 
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.
-func listAllAgain(ctx context.Context, s *session.Session, dirs ...string) (lists [][]string, err error) {
+func listAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
 	for i, dir := range dirs {
-		if lists[i], err = listChildren(ctx, s, dir); err != nil {
+		if lists[i], err = listChildren(ctx, s, dir); err != nil && !(absent && isNoNode(err)) {
 			return nil, err
 		}
 	}

@@ -20,10 +20,13 @@ type txn struct {
 	e    *epoch
 	born []*contender
 	gone []*contender
-	with []any // further operations, after the creates
+	with []any      // further operations, after the creates
+	keys []*keyNode // whose nodes it makes where they are missing; see runKeyed
 
-	sent  *session.Reply   // nil until it is sent
-	lists []*session.Reply // behind it
+	ahead    int              // operations ahead of the creates
+	sent     *session.Reply   // nil until it is sent
+	lists    []*session.Reply // behind it
+	lookedAt []*session.Reply // access lists of the nodes of keys that are not made; nil for the others
 
 	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
 	// Callers keep others from the queue until then (clientState.whenLeft). Nil otherwise.
@@ -60,13 +63,23 @@ func (t *txn) begin(ctx context.Context, lists ...string) error {
 
 func (t *txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	b = t.e.s.Batch()
-	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 { // a plain create: most are, and the pipelining saves most for them
+	if len(t.keys) > 0 {
+		t.anchored(b)
+	}
+	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 && len(t.keys) == 0 { // a plain create: most are, and the pipelining saves most for them
 		sent = b.Create(t.born[0].createRequest())
 	} else {
 		sent = b.Multi(t.ops()...)
 	}
 	for _, dir := range lists {
 		t.lists = append(t.lists, b.List(dir))
+	}
+	for _, n := range t.keys {
+		var list *session.Reply
+		if n.made[0] && !n.foreign {
+			list = b.GetACL(n.path())
+		}
+		t.lookedAt = append(t.lookedAt, list)
 	}
 	return b, sent
 }
@@ -83,13 +96,20 @@ func (t *txn) end(ctx context.Context) (children [][]string, err error) {
 	case err != nil:
 		return nil, err
 	}
-	children, _ = awaitLists(ctx, t.lists) // an error is no reason to fail: the nodes exist, and can be listed again
+	children, _ = awaitLists(ctx, t.lists, len(t.keys) > 0) // an error is no reason to fail: the nodes exist, and can be listed again
 	return children, nil
 }
 
-// ops are the operations. The creates come first, because results are found by their place.
+// ops are the operations. Behind what makes the nodes of keys, the creates come first: results are found by their place.
 func (t *txn) ops() []any {
-	ops := make([]any, 0, len(t.born)+len(t.with)+len(t.gone))
+	ops := make([]any, 0, len(t.born)+len(t.with)+len(t.gone)+2*len(t.keys))
+	for i, n := range t.keys {
+		if i == 0 || n.of.path != t.keys[i-1].of.path {
+			ops = append(ops, n.check())
+		}
+		ops = n.creates(ops, t.e.s, n.made)
+	}
+	t.ahead = len(ops)
 	for _, k := range t.born {
 		ops = append(ops, k.createRequest())
 	}
@@ -109,6 +129,7 @@ func (t *txn) settle(ctx context.Context) (settled bool, err error) {
 			k.czxid = t.sent.Zxid()
 		}
 		names := t.sent.Created()
+		names = names[min(t.ahead, len(names)):]
 		err := t.name(names[:min(len(t.born), len(names))])
 		return err == nil, err
 	case session.OutcomeOf(err) == session.OutcomeUnknown:

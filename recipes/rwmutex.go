@@ -187,6 +187,7 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err 
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
+		next.key = k.key
 		next.work.Store(old)
 		_, err = (&txn{e: old.e, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		if errors.Is(err, errNotApplied) {

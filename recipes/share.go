@@ -75,6 +75,9 @@ func (t *terms) share(ctx context.Context) (*holding, error) {
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
 	// proof, and a share is as safe as it is.
 	children, err := listChildren(ctx, t.e.s, t.q.dir())
+	if isNoNode(err) && t.d.family != nil { // nobody is in the queue any more
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

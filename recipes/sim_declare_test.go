@@ -36,7 +36,7 @@ func (w *simWorld) declareLock(of simMember) {
 		d.params = &kind.MutexParams{Common: common}
 	}
 	w.declared[of.path] = d
-	w.declare(of.path, d.params)
+	w.declareAt(of.path, d.params)
 }
 
 // publish writes what is declared now, and enters what that means; mu is held, so that the order of the entries is
@@ -44,7 +44,7 @@ func (w *simWorld) declareLock(of simMember) {
 func (w *simWorld) publish(lock string, op operation, n int) {
 	d := w.declared[lock]
 	called := w.stamp()
-	w.declare(lock, d.params, func(p *kind.Payload) {
+	w.declareAt(lock, d.params, func(p *kind.Payload) {
 		for _, state := range d.shut {
 			p.State = state
 		}

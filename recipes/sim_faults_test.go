@@ -79,6 +79,8 @@ func (w *simWorld) strike(f simFault) {
 		w.meddle(f)
 	case "drain", "move":
 		w.shut(f)
+	case "found":
+		w.found(f)
 	case "relocate":
 		w.relocate(f)
 	case "resize", "lower":

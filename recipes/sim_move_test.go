@@ -61,7 +61,7 @@ func (w *simWorld) spelled(lock string, st simStep) string {
 	if w.plan.moves && st.moved {
 		return movedPath(lock)
 	}
-	return lock
+	return w.node(lock)
 }
 
 // whereabouts are where a lock is now, and where it is not.

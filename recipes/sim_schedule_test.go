@@ -24,7 +24,9 @@ type schedule struct {
 	scripts [][]simStep
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
-	moves   bool          // locks move between two paths, and handles are on either
+	moves   bool // locks move between two paths, and handles are on either
+	keyed   bool // locks are those of keys, in families with these directories
+	keyedBy string
 	keeper  bool          // the servers are ClickHouse Keepers
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
 }

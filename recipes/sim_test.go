@@ -240,6 +240,7 @@ func (w *simWorld) atRest() {
 			w.violated("left in %s: %v", dir, n.Children)
 		}
 	}
+	w.keysAtRest()
 	for i, c := range w.clients {
 		left := c.client().Leftovers()
 		for range 20 { // a look for what a server may have done late (see txn.recheck) is under way for a round trip

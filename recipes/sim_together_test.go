@@ -92,13 +92,13 @@ func (s *schedule) hasty(r *rand.Rand, c simCrowd) simStep {
 // target is the recipe a step takes, and the lock's path where it is no set.
 func (w *simWorld) target(st simStep) (simRecipe, string) {
 	if w.plan.recipe != "world" {
-		return w.plan.recipe, w.spelled("/l", st)
+		return w.plan.recipe, "/l"
 	}
 	i := slices.IndexFunc(w.locks, func(of simMember) bool { return of.recipe == st.recipe })
 	if st.recipe == "multi" {
 		return "multi", ""
 	}
-	return st.recipe, w.spelled(w.locks[i].path, st)
+	return st.recipe, w.locks[i].path
 }
 
 // crowded lets the crowd loose and returns how to end it: then it is seen whether anybody who waits is granted, before and
@@ -172,10 +172,10 @@ func (w *simWorld) oneEach() {
 		if of.recipe != "mutex" {
 			continue
 		}
-		n, _ := w.srv.Get(of.path)
+		n, _ := w.srv.Get(w.node(of.path))
 		mine := map[int64]string{}
 		for _, child := range n.Children {
-			k, there := w.srv.Get(of.path + "/" + child)
+			k, there := w.srv.Get(w.node(of.path) + "/" + child)
 			if owner := k.Stat.EphemeralOwner; there && mine[owner] != "" {
 				w.blame("session %#x has %s and %s in %s", owner, mine[owner], child, of.path)
 			} else if there {

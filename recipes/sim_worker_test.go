@@ -63,20 +63,20 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		}
 		return wait(ctx)
 	}
-	recipe, path := w.target(st)
+	recipe, at := w.target(st)
 	switch recipe {
 	case "rwlock":
-		m := c.RWMutex(path, opts...)
+		m := w.rwmutex(c, at, st, opts...)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
 		return lock(m.Lock, m.TryLock)
 	case "semaphore":
-		m := c.Semaphore(path, opts...)
+		m := w.semaphore(c, at, st, opts...)
 		return lock(func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, st.n) },
 			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
-		lead, err := c.Election(path).Campaign(ctx)
+		lead, err := c.Election(w.spelled(at, st)).Campaign(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
 	}
-	m := c.Mutex(path, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
+	m := w.mutex(c, at, st, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
 	return lock(m.Lock, m.TryLock)
 }
 
@@ -95,22 +95,21 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 		if st.members&(1<<i) == 0 || of.recipe == "semaphore" {
 			continue
 		}
-		path := w.spelled(of.path, st)
 		switch of.recipe {
 		case "rwlock":
-			if m := c.RWMutex(path); st.shared {
+			if m := w.rwmutex(c, of.path, st); st.shared {
 				members = append(members, m.Reader())
 			} else {
 				members = append(members, m)
 			}
 		case "election":
-			members = append(members, c.Election(path))
+			members = append(members, c.Election(w.spelled(of.path, st)))
 		default:
-			members = append(members, c.Mutex(path))
+			members = append(members, w.mutex(c, of.path, st))
 		}
 	}
 	if len(members) == 0 {
-		members = append(members, c.Mutex(w.spelled(w.locks[0].path, st)))
+		members = append(members, w.mutex(c, w.locks[0].path, st))
 	}
 	return members
 }
@@ -171,9 +170,9 @@ func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
 	var err error
 	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
 	case "mutex":
-		inner, err = c.Mutex(p.lock, recipes.WithReentrancy()).Lock(ctx)
+		inner, err = w.mutex(c, p.lock, st, recipes.WithReentrancy()).Lock(ctx)
 	case "rwlock":
-		inner, err = c.RWMutex(p.lock, recipes.WithReentrancy()).RLock(ctx)
+		inner, err = w.rwmutex(c, p.lock, st, recipes.WithReentrancy()).RLock(ctx)
 	default:
 		return
 	}
@@ -209,7 +208,7 @@ func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simG
 	g.leaving = true
 	w.mu.Unlock()
 	called := w.now()
-	l, err := g.lease.Client().RWMutex(g.parts[0].lock).Downgrade(ctx, g.lease)
+	l, err := w.rwmutex(g.lease.Client(), g.parts[0].lock, st).Downgrade(ctx, g.lease)
 	if err != nil {
 		w.mu.Lock()
 		g.leaving = false

@@ -43,6 +43,7 @@ type simWorld struct {
 	observed string // who the newest observation says leads
 	stats    simStats
 	mover    mover         // where locks move
+	foreign  []string      // nodes of keys that others have made
 	moving   chan struct{} // full while one does
 }
 
@@ -110,7 +111,7 @@ func (g *simGrant) nodes() (all []string) {
 func (w *simWorld) part(of simMember, nodes []string, shared bool) *simPart {
 	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
 	for _, node := range nodes {
-		if strings.HasPrefix(node, of.path+"/") || w.plan.moves && strings.HasPrefix(node, movedPath(of.path)+"/") {
+		if strings.HasPrefix(node, w.node(of.path)+"/") || w.plan.moves && strings.HasPrefix(node, movedPath(of.path)+"/") {
 			p.nodes = append(p.nodes, node)
 		}
 	}
@@ -126,7 +127,7 @@ func (w *simWorld) declareAll() {
 	}
 	for _, of := range w.locks {
 		w.declareLock(of)
-		paths := []string{of.path}
+		paths := []string{w.node(of.path)}
 		if w.plan.moves {
 			paths = append(paths, movedPath(of.path))
 			w.lab.declare(movedPath(of.path), w.declared[of.path].params, movedTo(of.path))
@@ -146,6 +147,9 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	var brand []zktest.Option
 	if plan.keeper {
 		brand = append(brand, zktest.WithKeeper())
+	}
+	if plan.keyed {
+		brand = append(brand, zktest.WithReapInterval(plan.timeout/2))
 	}
 	w := &simWorld{
 		lab: &lab{t: t, srv: zktest.Start(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,

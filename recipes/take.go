@@ -18,7 +18,7 @@ type Want struct {
 // exec" does; others use the recipe of the kind and its documentation. inspect.Lock returns the kind of a lock.
 // Errors are those of Mutex.Lock.
 func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want, opts ...Option) (*Lease, error) {
-	if k == nil || k.Container {
+	if k == nil || k.Container || len(k.Queues) == 0 {
 		return nil, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k)
 	}
 	if k.Permits == nil {

@@ -106,6 +106,7 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 		err := v.decide(w.in, w.d.params, children, w.node().name)
 		if err == nil {
 			w.total = v.total
+			w.seen(&v)
 		}
 		switch {
 		case err != nil && missing:

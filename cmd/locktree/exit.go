@@ -14,7 +14,7 @@ const (
 	exitError   = 1 // failed, invalid, cancelled, stale, locked, interrupted
 	exitChanges = 2 // plan and status with -detailed-exitcode: there are differences
 	exitFmtRead = 2 // fmt: a file does not parse
-	exitFmtDiff = 3 // fmt -check: a file would change
+	exitFmtDiff = 3 // fmt -check and generate -check: a file would change
 
 	// Only with apply or destroy -detailed-exitcode.
 	exitStale  = 4 // the saved plan no longer fits what is in ZooKeeper

@@ -20,7 +20,7 @@ var exitCodes = []struct {
 	{exitError, "an error, an invalid configuration, a refused approval, an interrupt"},
 	{exitChanges, "plan and status with -detailed-exitcode: there are changes"},
 	{exitFmtRead, "fmt: a file does not parse, or does not exist"},
-	{exitFmtDiff, "fmt -check: a file would change"},
+	{exitFmtDiff, "fmt -check, generate -check: a file would change"},
 	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	declared "github.com/locktree/locktree/examples/monitoring/locks"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/prom"
 )
@@ -54,11 +55,12 @@ func run(ctx context.Context, l net.Listener) error {
 	}
 	defer c.Close()
 	failed := make(chan error, 4)
-	go func() { failed <- book(ctx, c.Mutex("/shop/ledger")) }()
+	shop := declared.At(c, declared.Root).Shop
+	go func() { failed <- book(ctx, shop.Ledger()) }()
 	for range 2 { // as many as there are permits; two programs are too many
-		go func() { failed <- call(ctx, c.Semaphore("/shop/api")) }()
+		go func() { failed <- call(ctx, shop.Api()) }()
 	}
-	go func() { failed <- mail(ctx, c.Election("/shop/mailer")) }()
+	go func() { failed <- mail(ctx, shop.Mailer()) }()
 	return <-failed
 }
 

@@ -9,8 +9,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/locktree/locktree/examples/quickstart/locks"
 	"github.com/locktree/locktree/recipes"
 )
+
+//go:generate go run github.com/locktree/locktree/cmd/locktree generate go -out=locks/locks.go
 
 func main() {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
@@ -30,7 +33,7 @@ func run(ctx context.Context, servers []string) error {
 	}
 	defer client.Close()
 
-	ledger := client.Mutex("/locks/payments/ledger")
+	ledger := locks.At(client, locks.Root).Payments.Ledger()
 	return ledger.Do(ctx, func(ctx context.Context, lease *recipes.Lease) error {
 		// One program at a time runs this. ctx is cancelled if the lock is lost;
 		// with the token, the store you write to can refuse earlier holders.

@@ -3,6 +3,10 @@
 #   locktree dev &                            # or ZOOKEEPER_SERVERS=zk1:2181,zk2:2181
 #   locktree -chdir=examples/recipes apply
 #   go run ./examples/recipes/worker          # and ratelimit, cache, transfer, turns
+#
+# Their package locks is generated from it:
+#
+#   locktree -chdir=examples/recipes generate go -out=locks/locks.go
 locktree {
   stack = "recipes"
 }

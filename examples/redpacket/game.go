@@ -12,12 +12,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/examples/redpacket/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
-// The lock is the one locks.locktree.hcl declares; the money lies beside it.
+// The money lies beside the lock that locks.locktree.hcl declares.
 const (
-	lockPath = "/redpacket/lock"
 	gamePath = "/redpacket-game"
 	potPath  = gamePath + "/pot"
 	paidPath = gamePath + "/paid"
@@ -167,7 +167,7 @@ func (w worker) attempt(ctx context.Context) (empty bool, err error) {
 	if w.game.Unlocked {
 		return w.draw(ctx, nil)
 	}
-	err = w.client.Mutex(lockPath).Do(ctx, func(ctx context.Context, lease *recipes.Lease) (err error) {
+	err = locks.At(w.client, locks.Root).Redpacket.Lock().Do(ctx, func(ctx context.Context, lease *recipes.Lease) (err error) {
 		empty, err = w.draw(ctx, lease)
 		return err
 	})

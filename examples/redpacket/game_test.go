@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/redpacket/locks"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -19,7 +20,7 @@ func inFakeTime(t *testing.T, g Game, die func(ctx context.Context, srv *zktest.
 	var res Result
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithTickTime(time.Second), zktest.WithLatency(time.Millisecond))
-		require.NoError(t, provision(srv))
+		require.NoError(t, locks.Provision(srv, locks.Root))
 		g.Dial = func(ctx context.Context) (*recipes.Client, error) {
 			return recipes.Dial(ctx, recipes.Config{
 				Servers: []string{"zk:2181"}, SessionTimeout: 6 * time.Second, Dialer: srv.DialContext,

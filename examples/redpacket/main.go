@@ -19,10 +19,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/examples/redpacket/locks"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
+
+//go:generate go run github.com/locktree/locktree/cmd/locktree generate go -out=locks/locks.go
 
 func main() {
 	servers := flag.String("servers", "", "ZooKeeper `servers`; empty: an embedded one")
@@ -46,7 +48,7 @@ func run(ctx context.Context, g Game, servers string) error {
 	if servers == "" {
 		srv := zktest.New(zktest.WithTickTime(100 * time.Millisecond))
 		defer srv.Close()
-		if err := provision(srv); err != nil {
+		if err := locks.Provision(srv, locks.Root); err != nil {
 			return err
 		}
 		servers = srv.Addr()
@@ -73,12 +75,6 @@ func run(ctx context.Context, g Game, servers string) error {
 		return fmt.Errorf("paid %d cents from a pot of %d: the lock failed", res.Paid, g.Pot)
 	}
 	return nil
-}
-
-// provision does by hand what `locktree apply` does on an ensemble.
-func provision(srv *zktest.Server) error {
-	owner := kind.Owner{Stack: "redpacket", Addr: "namespace.redpacket.mutex.lock"}
-	return srv.Provision(lockPath, &kind.Payload{Params: &kind.MutexParams{}, Owner: owner})
 }
 
 // reaper cuts a connection or expires a session every few milliseconds, until

@@ -1,6 +1,7 @@
 package kind_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -44,6 +45,18 @@ func TestKeysHaveTheNamesThatAreDocumented(t *testing.T) {
 		_, ok := kind.ParseKeyName(name)
 		require.False(t, ok, name)
 	}
+}
+
+func TestThePageHasTheVectors(t *testing.T) {
+	page, err := os.ReadFile("../../docs/keyed.md")
+	require.NoError(t, err)
+	for key, name := range keyNames {
+		if strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r > 127 }) {
+			continue // in words there
+		}
+		require.Contains(t, string(page), "| `"+name+"` |", key)
+	}
+	require.Contains(t, string(page), "`4/order-17` | `14/order-17`")
 }
 
 func FuzzKeyName(f *testing.F) {

@@ -136,15 +136,20 @@ func (f *parameter) check(v any) error {
 	return nil
 }
 
+// Named are the strings of OneOf that somebody would write: the empty one is no value.
+func (f *parameter) Named() []string {
+	return slices.DeleteFunc(slices.Clone(f.OneOf), func(s string) bool { return s == "" })
+}
+
 func (f *parameter) checkString(v any) error {
 	s, ok := v.(string)
 	if !ok {
 		return errors.New("must be a string")
 	}
 	if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, s) {
-		quoted := make([]string, len(f.OneOf))
-		for i, o := range f.OneOf {
-			quoted[i] = strconv.Quote(o)
+		var quoted []string
+		for _, o := range f.Named() {
+			quoted = append(quoted, strconv.Quote(o))
 		}
 		if why, ok := f.refused[s]; ok {
 			return fmt.Errorf("%q is not allowed: %s; it must be %s", s, why, strings.Join(quoted, " or "))

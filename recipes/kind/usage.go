@@ -25,6 +25,7 @@ type Party struct {
 	Revoked bool          // it has been asked to release the lock
 	Permits int           // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
 	Retains time.Duration // how long its client may keep the lock idle (WithRetention); 0: not at all
+	Key     string        // of a family's lock: the name of the key's node, see [KeyName]; else ""
 	Data    []byte        // as found
 }
 
@@ -45,19 +46,47 @@ type Usage struct {
 	// Holders and Waiters are in the order of the queue.
 	Holders, Waiters []Party
 	// Junk are children that are not contenders of any known client, sorted. Like every
-	// child they prevent deletion.
+	// child they prevent deletion. Of a family, they are what stands where only nodes of keys should.
 	Junk []string
+	// Keys counts the keys of a family, whose holders and waiters are those of the keys in use that were looked at. It is zero for
+	// other locks.
+	Keys Keys
 }
 
-// Busy reports whether there is anything in the lock's queues. A nil Usage is idle.
+// Keys counts the nodes of keys in a family. Only so many are looked at.
+type Keys struct {
+	Nodes  int // that exist
+	Looked int // of these: looked at
+	Used   int // of those that were looked at: with contenders in them. A crash leaves others, until the servers collect them.
+}
+
+// unseen are the nodes that were not looked at.
+func (k Keys) unseen() int { return k.Nodes - k.Looked }
+
+// String counts: "12 keys in use", or "40 keys, of which 20 were looked at (18 in use)".
+func (k Keys) String() string {
+	switch {
+	case k.unseen() > 0:
+		return fmt.Sprintf("%d keys, of which %d were looked at (%d in use)", k.Nodes, k.Looked, k.Used)
+	case k.Used == 1:
+		return "1 key in use"
+	}
+	return fmt.Sprintf("%d keys in use", k.Used)
+}
+
+// Busy reports whether there is anything in the lock's queues. A nil Usage is idle. A key that was not looked at counts as used.
 func (u *Usage) Busy() bool {
-	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
+	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk)+u.Keys.Used+u.Keys.unseen() > 0
 }
 
-// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter".
+// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter", of a family "12 keys in use: 12 holders (...) and 1 waiter".
 func (u *Usage) String() string {
 	if !u.Busy() {
 		return "nobody"
+	}
+	whole := ""
+	if u.Keys.Used+u.Keys.unseen() > 0 {
+		whole = u.Keys.String()
 	}
 	var parts []string
 	holders := PerClient(u.Holders)
@@ -73,33 +102,48 @@ func (u *Usage) String() string {
 			parts = append(parts, fmt.Sprintf("%d %ss%s", g.n, g.noun, ids(g.who)))
 		}
 	}
-	return strings.Join(parts, " and ")
+	if whole != "" && len(parts) > 0 {
+		whole += ": "
+	}
+	return whole + strings.Join(parts, " and ")
 }
 
 // List names everybody: "held by host-a/4121, session 0x1000123".
 func (u *Usage) List() (out []string) {
 	for _, p := range u.Holders {
-		out = append(out, "held by "+p.String())
+		out = append(out, p.of()+"held by "+p.String())
 	}
 	for _, p := range u.Waiters {
-		out = append(out, "waited for by "+p.String())
+		out = append(out, p.of()+"waited for by "+p.String())
 	}
 	for _, junk := range u.Junk {
 		out = append(out, "foreign child "+junk)
 	}
+	if n := u.Keys.unseen(); n > 0 {
+		out = append(out, fmt.Sprintf("%d more keys, which were not looked at", n))
+	}
 	return out
 }
 
-// PerClient keeps the first of each client's nodes and adds up its permits: a semaphore has one for each. A node whose session
+// of names the key of a party in a family.
+func (p Party) of() string {
+	if p.Key == "" {
+		return ""
+	}
+	key, _ := ParseKeyName(p.Key)
+	return fmt.Sprintf("key %q ", key)
+}
+
+// PerClient keeps the first of each client's nodes, of a family for each key, and adds up its permits: a semaphore has one for each. A node whose session
 // could not be read may be anybody's.
 func PerClient(all []Party) (out []Party) {
 	type client struct {
 		session int64
-		id      string
+		id, key string
 	}
 	at := map[client]int{}
 	for _, p := range all {
-		key := client{p.Session, p.ID}
+		key := client{p.Session, p.ID, p.Key}
 		if i, seen := at[key]; seen && p.Session != 0 {
 			out[i].Permits += p.Permits
 			continue

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/locktree/locktree/examples/quickstart/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -46,7 +47,7 @@ func run(ctx context.Context, servers []string, name string) error {
 	defer client.Close()
 	// How many permits there are is not this program's business: it is declared,
 	// and can change while the program waits.
-	return client.Semaphore("/locks/payments/workers").Do(ctx, 1, func(ctx context.Context, _ *recipes.Lease) error {
+	return locks.At(client, locks.Root).Payments.Workers().Do(ctx, 1, func(ctx context.Context, _ *recipes.Lease) error {
 		fmt.Println(name, "has a permit")
 		<-ctx.Done() // told to stop, or lost
 		return context.Cause(ctx)

@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/examples/recipes/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
 const (
-	lock     = "/recipes/prices"
 	readers  = 8
 	renewals = 10
 
@@ -102,7 +102,7 @@ func reader(ctx context.Context, id string, prices *table) error {
 	}
 	defer c.Close()
 	for {
-		err := c.RWMutex(lock).RDo(ctx, func(ctx context.Context, _ *recipes.Lease) error { return prices.read(ctx) })
+		err := locks.At(c, locks.Root).Recipes.Prices().RDo(ctx, func(ctx context.Context, _ *recipes.Lease) error { return prices.read(ctx) })
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func renewer(ctx context.Context, prices *table) error {
 	}
 	for range renewals {
 		time.Sleep(20 * time.Millisecond) // the prices change now and then
-		err := c.RWMutex(lock).Do(ctx, func(context.Context, *recipes.Lease) error {
+		err := locks.At(c, locks.Root).Recipes.Prices().Do(ctx, func(context.Context, *recipes.Lease) error {
 			prices.renew()
 			return nil
 		})

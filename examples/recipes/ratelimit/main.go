@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/examples/recipes/locks"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 const (
-	limit    = "/recipes/api"
 	programs = 10
 	calls    = 5 // of each
 )
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	lock, err := inspect.Lock(ctx, c, limit)
+	lock, err := inspect.Lock(ctx, c, locks.At(c, locks.Root).Recipes.Api().Path())
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func program(ctx context.Context, id string, other *api) error {
 	}
 	defer c.Close()
 	for range calls {
-		err := c.Semaphore(limit).Do(ctx, 1, func(context.Context, *recipes.Lease) error {
+		err := locks.At(c, locks.Root).Recipes.Api().Do(ctx, 1, func(context.Context, *recipes.Lease) error {
 			other.call()
 			return nil
 		})

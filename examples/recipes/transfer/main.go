@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/examples/recipes/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -25,7 +26,7 @@ const (
 	opening   = 1000
 )
 
-var names = []string{"alice", "bob", "carol"}
+var names = []string{locks.RecipesAccountAlice, locks.RecipesAccountBob, locks.RecipesAccountCarol}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -81,7 +82,8 @@ func program(ctx context.Context, seed uint64, accounts bank) error {
 	for range transfers {
 		two := rnd.Perm(len(names))[:2]
 		from, to := names[two[0]], names[two[1]]
-		both := c.MultiLock(c.Mutex("/recipes/account-"+from), c.Mutex("/recipes/account-"+to))
+		account := locks.At(c, locks.Root).Recipes.Account
+		both := c.MultiLock(account(from), account(to))
 		err := both.Do(ctx, func(context.Context, *recipes.Lease) error {
 			accounts.move(from, to, rnd.Int64N(100))
 			return nil

@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/examples/recipes/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
 const (
-	lock     = "/recipes/turns"
 	programs = 10
 )
 
@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer gate.Close()
-	closed, err := gate.Mutex(lock).Lock(ctx) // so that all ten queue before the first one runs
+	closed, err := locks.At(gate, locks.Root).Recipes.Turns().Lock(ctx) // so that all ten queue before the first one runs
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func program(ctx context.Context, who int, q queued, inside, order *atomic.Int64
 		return t
 	}
 	defer c.Close()
-	l, err := c.Mutex(lock).Lock(ctx)
+	l, err := locks.At(c, locks.Root).Recipes.Turns().Lock(ctx)
 	if err != nil {
 		t.err = err
 		return t

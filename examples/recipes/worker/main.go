@@ -14,13 +14,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/examples/recipes/locks"
 	"github.com/locktree/locktree/recipes"
 )
 
+//go:generate go run github.com/locktree/locktree/cmd/locktree -chdir=.. generate go -out=locks/locks.go
+
 const (
-	election = "/recipes/worker"
-	workers  = 3
-	jobs     = 3 // of each
+	workers = 3
+	jobs    = 3 // of each
 )
 
 func main() {
@@ -51,7 +53,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 	}
 	defer c.Close()
 	left := jobs
-	return c.Election(election).Lead(ctx, func(ctx context.Context, lead *recipes.Lease) error {
+	return locks.At(c, locks.Root).Recipes.Worker().Lead(ctx, func(ctx context.Context, lead *recipes.Lease) error {
 		if leaders.Add(1) > 1 {
 			return fmt.Errorf("%s leads beside another worker", id)
 		}

@@ -88,7 +88,7 @@ func bareLab(t *testing.T, words string) *realLab {
 }
 
 // compileJava builds the Java program for this run, and returns its class path.
-func compileJava(t *testing.T) (string, error) {
+func compileJava(t *testing.T, more ...string) (string, error) {
 	dir := t.TempDir()
 	path := []string{dir}
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
@@ -104,7 +104,7 @@ func compileJava(t *testing.T) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", classes, "-d", dir}, sources...)...).CombinedOutput()
+	out, err := exec.Command("javac", slices.Concat([]string{"-proc:none", "-cp", classes, "-d", dir}, sources, more)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}

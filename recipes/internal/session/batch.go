@@ -77,6 +77,12 @@ func (b *Batch) Delete(paths ...string) *Reply {
 // List adds Session.Children.
 func (b *Batch) List(path string) *Reply { return b.add(readList(path)) }
 
+// Exists adds Session.Exists.
+func (b *Batch) Exists(path string) *Reply { return b.add(readStat(path)) }
+
+// GetACL adds Session.GetACL.
+func (b *Batch) GetACL(path string) *Reply { return b.add(readACL(path)) }
+
 // Send waits for a connection and hands it the requests. An error has OutcomeNotSent: no server sees any of them.
 func (b *Batch) Send(ctx context.Context) error { return b.send(ctx, true) }
 
@@ -155,6 +161,12 @@ func (r *Reply) Zxid() int64 { return r.reply.zxid }
 
 // Names are the children that a listing shows.
 func (r *Reply) Names() []string { return r.reply.names }
+
+// Stat is a node's.
+func (r *Reply) Stat() *zk.Stat { return r.reply.stat }
+
+// ACL is a node's access list.
+func (r *Reply) ACL() []zk.ACL { return r.reply.acl }
 
 // Created are the paths of the nodes that a create or a transaction made, with "" for each other operation.
 func (r *Reply) Created() []string {

@@ -86,6 +86,12 @@ func (e *encoder) node(request any) int32 {
 		e.acls(r.Acl)
 		e.Int32(r.Flags)
 		return jute.OpCreate
+	case *Container:
+		e.Str(r.Path)
+		e.Buffer([]byte{})
+		e.acls(r.ACL)
+		e.Int32(zk.FlagContainer)
+		return jute.OpCreateContainer
 	case *zk.SetDataRequest:
 		e.Str(r.Path)
 		e.Buffer(r.Data)
@@ -180,6 +186,9 @@ func (r *reply) multi(c *cursor, want int) error {
 			}
 		case jute.OpCreate:
 			result.String = c.str()
+		case jute.OpCreate2: // of a container
+			result.String = c.str()
+			c.stat()
 		case jute.OpSetData:
 			result.Stat = c.stat()
 		case jute.OpCheck, jute.OpDelete:

@@ -74,6 +74,14 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, flags in
 	return r.path, err
 }
 
+// Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
+// its last child has gone. Older servers than 3.5.3, and a ClickHouse Keeper, know none. It is of this package, so programs, which
+// must not hang locks on a node that goes by itself, cannot make one.
+type Container struct {
+	Path string
+	ACL  []zk.ACL
+}
+
 // Set replaces a node's data, if its Version is version, or that is -1.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, write(path, data, version))

@@ -118,6 +118,8 @@ func (s *Session) checkNode(o *op) error {
 			return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
 		}
 		sequential, toNobody = r.Flags&zk.FlagSequence != 0, len(r.Acl) == 0
+	case *Container:
+		toNobody = len(r.ACL) == 0
 	case *setACL:
 		toNobody = len(r.acl) == 0
 	case *setWatches:
@@ -140,6 +142,8 @@ func (s *Session) checkNode(o *op) error {
 func partOf(op any) (what, path string) {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
+		return "create", r.Path
+	case *Container:
 		return "create", r.Path
 	case *zk.SetDataRequest:
 		return "set", r.Path

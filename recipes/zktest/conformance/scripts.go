@@ -56,7 +56,26 @@ func scripts() []script {
 			{Op: opCreateTTL, Path: "/t/s-", ACL: anyone, Flags: 6, TTL: 1 << 39}, create(0, "/u", 5),
 			{Op: opCreateTTL, Path: "/v", ACL: anyone, Flags: 0, TTL: 5}, get(0, "/c"), get(0, "/o"), get(0, "/t"),
 		}},
+		{"the node of a key, which comes and goes with its contenders", keys()},
 		{"reconfiguring a standalone server", []Op{{Op: opReconfig, Path: "server.2=h:1:2;3"}}},
+	}
+}
+
+// keys has the transactions with which package recipes makes a container with its first child, and deletes it with its last.
+func keys() []Op {
+	box := func(path string) Op { return Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4} }
+	check := func(version int32) Op { return Op{Op: opCheck, Path: "/f", Version: version} }
+	return []Op{
+		create(0, "/f", 0), multi(check(1), box("/f/k"), create(0, "/f/k/c-", 3)),
+		multi(check(0), box("/f/k"), create(0, "/f/k/c-", 3)), get(0, "/f/k"), get(0, "/f/k/c-0000000000"),
+		multi(check(0), box("/f/k"), create(1, "/f/k/c-", 3)), multi(check(0), create(0, "/f/k/c-", 3)), list(1, "/f/k"),
+		multi(del(0, "/f/k/c-0000000000"), del(0, "/f/k")), list(1, "/f/k"), multi(del(0, "/f/k/c-0000000000")),
+		multi(del(0, "/f/k/c-0000000001"), del(0, "/f/k")), exists(1, "/f/k"), multi(check(0), create(0, "/f/k/c-", 3)),
+		multi(check(0), box("/f/k"), box("/f/k/l"), create(0, "/f/k/l/c-", 3), create(0, "/f/k/l/c-", 3)), list(0, "/f/k/l"),
+		multi(check(0), box("/f/k/g"), create(0, "/f/k/g/c-", 3)), multi(del(0, "/f/k/l"), del(0, "/f/k")),
+		multi(del(0, "/f/k/l/c-0000000000"), del(0, "/f/k/l/c-0000000001"), del(0, "/f/k/l"), del(0, "/f/k")),
+		multi(del(0, "/f/k/g/c-0000000000"), del(0, "/f/k/l/c-0000000000"), del(0, "/f/k/l/c-0000000001"), del(0, "/f/k/g"), del(0, "/f/k/l"), del(0, "/f/k")),
+		multi(check(0), box("/f/k"), create(0, "/f/k/c-", 3)), list(0, "/f/k"), get(1, "/f"),
 	}
 }
 

@@ -189,6 +189,8 @@ func (t planText) usage(c *plan.Change) []string {
 	u := c.Usage
 	switch foreign := foreignIn(u); {
 	case c.NeedsIdle():
+	case u.Keys != kind.Keys{}:
+		return []string{fmt.Sprintf("# (%s; takes effect without interrupting holders)", clean(u.String()))}
 	case len(u.Holders)+len(u.Waiters) == 0:
 		return []string{"# (not in use, but contains " + foreign + ")"}
 	default:
@@ -198,6 +200,9 @@ func (t planText) usage(c *plan.Change) []string {
 		return []string{fmt.Sprintf("# (in use: %d held, %d waiting%s; takes effect without interrupting holders)", len(u.Holders), len(u.Waiters), foreign)}
 	}
 	text := "! IN USE: "
+	if u.Keys != (kind.Keys{}) {
+		text += u.Keys.String() + ": "
+	}
 	switch {
 	case len(u.Holders) > 0:
 		text += "held by " + clean(u.Holders[0].String())
@@ -209,6 +214,8 @@ func (t planText) usage(c *plan.Change) []string {
 		}
 	case len(u.Waiters) > 0:
 		text += "nobody holds it"
+	case len(u.Junk) == 0:
+		text = strings.TrimSuffix(text, ": ")
 	default:
 		text += foreignIn(u)
 	}
@@ -279,6 +286,9 @@ func (t planText) captions(c *plan.Change) []string {
 	if c.Usage.Busy() {
 		lines = append(lines, t.usage(c)...)
 	}
+	if text := c.Relists(); text != "" {
+		lines = append(lines, "# ("+text+")")
+	}
 	return lines
 }
 
@@ -341,7 +351,7 @@ func gist(c *plan.Change) string {
 	if why := c.ReasonText(); why != "" {
 		parts = append(parts, why)
 	}
-	if u := c.Usage; u.Busy() && len(u.Holders)+len(u.Waiters) == 0 {
+	if u := c.Usage; u.Busy() && len(u.Holders)+len(u.Waiters) == 0 && u.Keys == (kind.Keys{}) {
 		parts = append(parts, foreignIn(u))
 	} else if u.Busy() {
 		parts = append(parts, "in use")

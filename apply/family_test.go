@@ -1,0 +1,483 @@
+package apply_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func of(what string) func(*plan.Node)  { return set("kind", what) }
+func fanout(n string) func(*plan.Node) { return set("fanout", n) }
+
+// orders is a tree with a family in a namespace.
+func (s *site) orders(change ...func(*plan.Node)) *plan.Tree {
+	return s.tree(declare("/shop", kind.Namespace), declare("/shop/orders", kind.Keyed, change...))
+}
+
+func keyPath(tree *plan.Tree, key string) string {
+	n := tree.Nodes[1]
+	path, err := n.Payload.Params.(*kind.KeyedParams).Path(n.Path, key)
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// leave makes the node of a key as a crash leaves it.
+func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
+	s.t.Helper()
+	path, session := keyPath(tree, key), s.session(c)
+	list := apply.ToZK(tree.Nodes[1].Payload.ChildACL)
+	nodes := []string{path}
+	for _, part := range kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind().Children {
+		nodes = append(nodes, path+"/"+part)
+	}
+	for _, node := range nodes {
+		_, err := session.Create(s.t.Context(), node, []byte{}, 0, list)
+		require.NoError(s.t, err)
+	}
+	return path
+}
+
+// hold makes the node of a key with a contender, which it returns.
+func (s *site) hold(c *recipes.Client, tree *plan.Tree, key string) string {
+	s.t.Helper()
+	path := s.leave(c, tree, key)
+	name := path + "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
+	if kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind() == kind.Semaphore {
+		name = path + "/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"
+	}
+	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(tree.Nodes[1].Payload.ChildACL))
+	require.NoError(s.t, err)
+	return at
+}
+
+func TestFamilyIsMadeWithItsDirectoriesAndGoesWithThem(t *testing.T) {
+	for _, dirs := range []string{"", "16", "256"} {
+		t.Run(dirs, func(t *testing.T) { families(t, inMemory(t), dirs) })
+	}
+}
+
+func families(t *testing.T, s *site, dirs string) {
+	c := s.provisioner()
+	tree := s.orders(of("mutex"), fanout(dirs))
+	res := s.apply(c, tree)
+	require.Equal(t, 1, res.Transactions)
+	names, _, err := s.session(c).Children(t.Context(), s.root+"/shop/orders")
+	require.NoError(t, err)
+	require.ElementsMatch(t, tree.Nodes[1].Payload.Children(), names)
+	for _, name := range names {
+		acl, _, err := s.session(c).GetACL(t.Context(), s.root+"/shop/orders/"+name)
+		require.NoError(t, err)
+		require.True(t, apply.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
+	}
+	require.False(t, s.plan(c, tree).HasChanges())
+
+	if dirs != "" {
+		require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/shop/orders/"+names[3], -1))
+		p := s.plan(c, tree)
+		require.Equal(t, []string{names[3]}, p.Changes[1].MissingParts)
+		_, err = executor(c).Run(t.Context(), p)
+		require.NoError(t, err)
+		require.False(t, s.plan(c, tree).HasChanges())
+	}
+	s.hold(s.dial("worker:w"), tree, "order-17")
+	wider := s.orders(of("mutex"), fanout(dirs), set("max_waiters", 3))
+	s.apply(c, wider)
+	require.False(t, s.plan(c, wider).HasChanges(), "traffic is nothing to be planned")
+
+	for _, other := range []*plan.Tree{s.orders(of("rwlock"), fanout(dirs)), s.orders(of("mutex"), fanout(map[string]string{"": "16", "16": "256", "256": ""}[dirs])), s.orders(of("mutex"), fanout(dirs), set("wire", "kazoo"))} {
+		p := s.plan(c, other)
+		require.Equal(t, plan.Replace, p.Changes[1].Action)
+		require.Len(t, p.InUse(), 1)
+	}
+}
+
+func TestKeysInUseAreCountedAndNamed(t *testing.T) {
+	for _, dirs := range []string{"", "256"} {
+		t.Run(dirs, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			tree := s.orders(of("semaphore"), set("permits", 2), fanout(dirs))
+			s.apply(c, tree)
+			w := s.dial("worker:w")
+			for i := range 3 {
+				s.hold(w, tree, fmt.Sprintf("order/%d", i))
+			}
+			s.leave(w, tree, "left")
+			use := s.usage(c, tree)
+			require.Equal(t, kind.Keys{Nodes: 4, Looked: 4, Used: 3}, use.Keys)
+			require.Len(t, use.Holders, 3)
+			require.Contains(t, use.String(), "3 keys in use: 3 holders")
+			require.True(t, slices.ContainsFunc(use.List(), func(line string) bool { return strings.HasPrefix(line, `key "order/1" held by `) }), "%s", use.List())
+
+			for i := range 5000 {
+				require.NoError(t, s.server.Create(keyPath(tree, fmt.Sprint(i))+"/leases", nil))
+			}
+			s.server.ResetCounts()
+			use = s.usage(c, tree)
+			require.Equal(t, 5004, use.Keys.Nodes)
+			require.Equal(t, 16, use.Keys.Looked)
+			require.Contains(t, use.String(), "5004 keys, of which 16 were looked at (")
+			n := s.server.SessionCounts(s.session(c).ID()).Total - len(tree.Nodes[1].Payload.Children())
+			require.LessOrEqual(t, n, 200)
+		})
+	}
+}
+
+// usage is who uses the family.
+func (s *site) usage(c *recipes.Client, tree *plan.Tree) *kind.Usage {
+	s.t.Helper()
+	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	return live.Nodes[1].Live.Usage
+}
+
+func TestFamilyWithAKeyInUseIsNotDestroyed(t *testing.T) { familyHeld(t, inMemory(t)) }
+
+func familyHeld(t *testing.T, s *site) {
+	c, w := s.provisioner(), s.dial("worker:w")
+	for _, what := range []string{"mutex", "rwlock", "semaphore"} {
+		tree := s.orders(of(what), fanout("16"), func(n *plan.Node) {
+			if what == "semaphore" {
+				set("permits", 2)(n)
+			}
+		})
+		s.apply(c, tree)
+		held := s.hold(w, tree, "order-17")
+		for i := range 70 {
+			s.leave(w, tree, fmt.Sprintf("left-%d", i))
+		}
+		p := s.plan(c, tree, plan.Options{Destroy: true})
+		s.unchanged(c, func() {
+			_, err := executor(c).Run(t.Context(), p)
+			require.ErrorContains(t, err, "order-17")
+		})
+		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+		_, err := executor(c).Run(t.Context(), p)
+		require.NoError(t, err, "what a crash left holds nothing up")
+		require.False(t, s.plan(c, s.tree()).HasChanges())
+	}
+}
+
+func TestNodeOfAKeyThatHoldsSomethingIsNobodysLeftover(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	for _, path := range []string{"/locks/shop/orders/precious", "/locks/shop/orders/%2/x"} {
+		require.NoError(t, s.server.Create(path, []byte("data")))
+		require.Len(t, s.usage(c, tree).Junk, 1)
+		require.ErrorContains(t, s.destroy(c, tree), "foreign child")
+		require.NoError(t, s.server.Delete("/locks/shop/orders/"+strings.Split(path, "/")[4]))
+	}
+	require.NoError(t, s.destroy(c, tree))
+}
+
+// Somebody comes between two requests of the apply, whichever these are.
+func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
+	for i, more := 1, true; more; i++ {
+		s := inMemory(t)
+		c, w := s.provisioner(), s.dial("worker:w")
+		tree := s.orders(of("mutex"))
+		s.apply(c, tree)
+		left, rival := s.leave(w, tree, "order-17"), s.session(w)
+		p, session := s.plan(c, tree, plan.Options{Destroy: true}), s.session(c).ID()
+		n := 0
+		in := s.server.Inject(func(r zktest.Request) bool {
+			if r.Session != session || r.Op == "ping" {
+				return false
+			}
+			n++
+			return n == i
+		}, zktest.Hold)
+		held := make(chan string, 1)
+		go func() {
+			select {
+			case <-in.Hit():
+			case <-t.Context().Done():
+			}
+			at, err := rival.Create(context.Background(), left+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+			if err != nil {
+				at = ""
+			}
+			in.Release()
+			held <- at
+		}()
+		_, err := executor(c).Run(t.Context(), p)
+		if more = in.Hits() > 0; !more {
+			require.NoError(t, err)
+			break
+		}
+		if at := <-held; at != "" {
+			_, there := s.server.Get(at)
+			require.True(t, there, "request %d", i)
+			var used *apply.InUseError
+			require.ErrorAs(t, err, &used, "request %d", i)
+		}
+	}
+}
+
+func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"), fanout("16"))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	s.leave(w, tree, "left")
+	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
+	x := executor(c)
+	x.Events = func(e apply.Event) {
+		if d, ok := e.(apply.Draining); ok {
+			require.Equal(t, 1, d.Usage.Keys.Used)
+			n, _ := s.server.Get("/locks/shop/orders")
+			payload, err := kind.Decode(n.Data)
+			require.NoError(t, err)
+			require.Equal(t, kind.StateDraining, payload.State)
+			require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+		}
+	}
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	_, there := s.server.Get("/locks/shop/orders")
+	require.False(t, there)
+}
+
+func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("semaphore"), set("permits", 2), fanout("16"))
+	s.apply(c, tree)
+	s.hold(w, tree, "order-17")
+	s.hold(w, tree, "order-18")
+	s.leave(w, tree, "left")
+	p := s.plan(c, tree, plan.Options{Destroy: true, ForceBreak: []string{"shop.orders.keyed"}})
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.False(t, s.plan(c, s.tree()).HasChanges())
+}
+
+// A family moves as a lock does: when no key is in use, which the transaction proves.
+func TestFamilyMovesWhenNoKeyIsInUse(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"), fanout("16"))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	to := s.tree(declare("/shop", kind.Namespace), declare("/shop/purchases", kind.Keyed, of("mutex"), fanout("16"), func(n *plan.Node) {
+		n.Addr, n.Payload.Owner.Addr = tree.Nodes[1].Addr, string(tree.Nodes[1].Addr)
+	}))
+	p := s.plan(c, to)
+	require.Len(t, p.InUse(), 1)
+	_, err := executor(c).Run(t.Context(), p)
+	require.ErrorContains(t, err, `key "order-17" held by`)
+	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	n, _ := s.server.Get("/locks/shop/orders")
+	require.Empty(t, n.Children)
+	payload, err := kind.Decode(n.Data)
+	require.NoError(t, err)
+	require.Equal(t, s.root+"/shop/purchases", payload.MovedTo)
+	n, _ = s.server.Get("/locks/shop/purchases")
+	require.Len(t, n.Children, 16)
+	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+	require.ErrorIs(t, err, zk.ErrNoAuth, "nobody locks a key where the family was")
+}
+
+// Whoever makes the node of a key checks the version of the declaration that it read.
+func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
+	for raised := range int32(4) {
+		s := inMemory(t)
+		c := s.provisioner()
+		tree := s.orders(of("mutex"))
+		s.apply(c, tree)
+		for i := range raised {
+			s.apply(c, s.orders(of("mutex"), set("max_waiters", int(i)+1)))
+		}
+		n, _ := s.server.Get("/locks/shop/orders")
+		require.Equal(t, raised, n.Stat.Version)
+		s.apply(c, s.orders(of("mutex"), fanout("16")))
+		now, _ := s.server.Get("/locks/shop/orders")
+		require.NotEqual(t, n.Stat.Version, now.Stat.Version)
+		require.False(t, s.plan(c, s.orders(of("mutex"), fanout("16"))).HasChanges())
+	}
+}
+
+var (
+	joiner = kind.ACL{Scheme: "digest", ID: digest("joiner:j"), Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	joined = kind.ACL{Scheme: "digest", ID: digest("joiner:j"), Perms: kind.PermCreate | kind.PermRead | kind.PermWrite | kind.PermDelete}
+)
+
+func to(lock, contender kind.List) func(*plan.Node) {
+	return func(n *plan.Node) { n.ACL, n.Payload.ChildACL = lock, contender }
+}
+
+func TestChangedListReachesTheKeysInUse(t *testing.T) { relisted(t, inMemory(t)) }
+
+func relisted(t *testing.T, s *site) {
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("semaphore"), set("permits", 2), fanout("16"))
+	s.apply(c, tree)
+	for i := range 20 {
+		s.hold(w, tree, fmt.Sprintf("order-%d", i))
+	}
+	foreign := keyPath(tree, "foreign")
+	_, err := s.session(w).Create(t.Context(), foreign, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+
+	next := s.orders(of("semaphore"), set("permits", 2), fanout("16"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	p := s.plan(c, next)
+	require.Equal(t, "21 keys have a node, and 15 of the 16 that were looked at have the former access list: apply sets the new one on all that have it", text21(p))
+	res, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, 20*3+1+16, res.ACLs, "the nodes of each key, the family with its directories, and no other")
+	for i := range 20 {
+		for _, part := range []string{"", "/leases", "/locks"} {
+			acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, fmt.Sprintf("order-%d", i))+part)
+			require.NoError(t, err)
+			require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+		}
+	}
+	acl, _, err := s.session(c).GetACL(t.Context(), foreign)
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.WorldAll()), "what another program made is its own")
+	require.False(t, s.plan(c, next).HasChanges())
+	require.Empty(t, s.index(c).Pending)
+}
+
+func text21(p *plan.Plan) string {
+	for c := range p.Each() {
+		if text := c.Relists(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// relistScene replaces the credential with which a key is in use: as long as the node of the key has the former list, so has the family.
+func relistScene(t *testing.T, s *site, c *recipes.Client) scene {
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	held := s.hold(s.dial("worker:w"), tree, "order-17")
+	lists := func() (key, family kind.List) {
+		for path, list := range map[string]*kind.List{keyPath(tree, "order-17"): &key, s.root + "/shop/orders": &family} {
+			acl, _, err := s.session(c).GetACL(t.Context(), path)
+			require.NoError(t, err)
+			*list = apply.FromZK(acl)
+		}
+		return key, family
+	}
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	return scene{tree: next, stopped: func(bool) {
+		key, family := lists()
+		sure, _ := family.Rights(worker)
+		require.False(t, key.Covers(kind.List{crew}) && sure == 0, "the key is of a credential that the family has lost: %s, %s", key, family)
+		_, there := s.server.Get(held)
+		require.True(t, there)
+	}, finished: func() {
+		key, family := lists()
+		require.True(t, key.Equal(kind.List{admin, joined}), "the key was forgotten: %s", key)
+		require.True(t, family.Equal(kind.List{admin, joiner}), "%s", family)
+	}}
+}
+
+// litteredScene replaces a family in which a crash has left nodes of keys.
+func litteredScene(t *testing.T, s *site, c *recipes.Client) scene {
+	tree, w := s.orders(of("mutex")), s.dial("worker:w")
+	s.apply(c, tree)
+	for i := range 3 {
+		s.leave(w, tree, fmt.Sprint(i))
+	}
+	return scene{tree: s.orders(of("mutex"), fanout("16"))}
+}
+
+// A program that locks a node for each key is taken over while it runs, and its keys are named. In the instant when nobody uses one,
+// the family's node is made anew, with what the program has left behind.
+func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, inMemory(t)) }
+
+func familyImported(t *testing.T, s *site) {
+	c, theirs := s.provisioner(), s.dial("")
+	s.apply(c, s.tree(declare("/shop", kind.Namespace)))
+	session := s.session(theirs)
+	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+	for _, path := range []string{"/order-17", "/order-18"} {
+		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+		require.NoError(t, err)
+	}
+	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+	require.NoError(t, err)
+	tree := s.orders(of("mutex"), set("foreign", "true"))
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
+	p := s.plan(c, tree)
+	require.Equal(t, kind.Keys{Nodes: 2, Looked: 2, Used: 1}, p.Changes[1].Usage.Keys)
+	require.Equal(t, plan.Update, p.Changes[1].Action)
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, kind.MadeElsewhere, s.made(c))
+
+	done := make(chan error)
+	remake := apply.New(c, executor(c).Options)
+	err = remake.Remake(t.Context(), tree, tree.Nodes[1], 300*time.Millisecond)
+	var used *apply.InUseError
+	require.ErrorAs(t, err, &used)
+	require.ErrorContains(t, err, `key "order-17" held by`)
+	go func() { done <- remake.Remake(t.Context(), tree, tree.Nodes[1], time.Minute) }()
+	require.NoError(t, session.Delete(t.Context(), held, -1))
+	require.NoError(t, <-done)
+	require.Equal(t, kind.MadeHere, s.made(c))
+	names, _, err := s.session(c).Children(t.Context(), s.root+"/shop/orders")
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func (s *site) made(c *recipes.Client) kind.Made {
+	s.t.Helper()
+	data, _, err := s.session(c).Get(s.t.Context(), s.root+"/shop/orders")
+	require.NoError(s.t, err)
+	p, err := kind.Decode(data)
+	require.NoError(s.t, err)
+	return p.Made
+}
+
+// A key that we cannot give another list keeps its credential in the family, until nobody uses it.
+func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{joined}))
+	for range 2 {
+		p := s.plan(c, next)
+		require.True(t, p.HasChanges())
+		_, err := executor(c).Run(t.Context(), p)
+		var phase *apply.ACLPhaseError
+		require.ErrorAs(t, err, &phase)
+		require.ErrorContains(t, err, "order-17")
+		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+		require.NoError(t, err)
+		sure, _ := apply.FromZK(acl).Rights(worker)
+		require.Equal(t, worker.Perms, sure)
+	}
+	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	require.NoError(t, s.session(w).Delete(t.Context(), kind.ParentPath(held), -1))
+	s.apply(c, next)
+	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joiner}))
+	require.False(t, s.plan(c, next).HasChanges())
+}

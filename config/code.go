@@ -1,0 +1,195 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Code is what programs can be compiled against: what a configuration says whatever values its variables get. A variable has its
+// default here; one without a default has no value, nor has anything that depends on it. The same holds for the environment and
+// for the root of an ensemble, which are other ones elsewhere.
+type Code struct {
+	Stack     string
+	Ensembles []*CodeEnsemble // by name
+	Outputs   []CodeOutput    // by name, without sensitive ones
+	Moves     []plan.Move     // in the order of the configuration
+	Sources   map[string]*hcl.File
+
+	roots map[*Ensemble]string
+}
+
+// CodeEnsemble is what is declared on an ensemble.
+type CodeEnsemble struct {
+	Name   string
+	Root   string // the default; "" if there is none
+	Blocks []*Block
+	// Nodes are the nodes whose keys are known, sorted by path. Paths begin at the root. A parameter that is not known has its
+	// default, a required one the least value.
+	Nodes []plan.Node
+}
+
+// Block is a block of a configuration that declares nodes, or a module that has such blocks.
+type Block struct {
+	Addr     plan.Addr  // without keys
+	Kind     *kind.Kind // nil: a module, which is no node
+	Label    string
+	Repeated bool     // it has for_each
+	Keys     []string // that are known, sorted; others are possible where a variable gives them
+	Name     Name
+	Fields   []kind.Field // the parameters that have the same value for all keys, whatever the variables
+	Blocks   []*Block
+}
+
+// Name is how the name of a block's node is made: Before, the key if HasKey, and After. Listed names have no such rule:
+// those of the known keys are in CodeEnsemble.Nodes.
+type Name struct {
+	Before, After  string
+	HasKey, Listed bool
+}
+
+// CodeOutput is an output. Exactly one of the last three fields is set.
+type CodeOutput struct {
+	Name, Description string
+	Value             cty.Value // wholly known
+	Ensemble, Path    string    // it is the path of a node
+	Unknown           string    // why there is no value: what it depends on
+}
+
+// LoadCode reads the configuration in dir without any values for its variables: those of opts are not used, and neither is
+// what else [Load] reads them from.
+func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
+	d := directories{dir: dir}
+	defer d.close()
+	code := &Code{}
+	c, diags := d.load(opts, code)
+	code.Sources = c.Sources
+	return code, diags
+}
+
+// anyElement stands for the elements of a for_each that are not known.
+var anyElement = element{value: cty.DynamicVal, any: true}
+
+func hasUnknownKeys(v cty.Value) bool {
+	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
+}
+
+func (v *variable) unknown() *given {
+	value := cty.UnknownVal(v.typ.WithoutOptionalAttributesDeep())
+	if v.sensitive {
+		value = value.Mark(sensitive)
+	}
+	return &given{value, v.head}
+}
+
+// isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
+func (d *decl) isUnseen() bool {
+	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.typ.name)
+}
+
+// withoutEnvironment returns the functions as they are where values may be unknown. Ours take for granted that what is in a list
+// is known; hcl's and cty's do not.
+func withoutEnvironment(table map[string]function.Function) map[string]function.Function {
+	table = maps.Clone(table)
+	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
+		known := table[name]
+		params := slices.Clone(known.Params())
+		for i := range params {
+			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
+		}
+		rest := known.VarParam()
+		if rest != nil {
+			rest.AllowUnknown, rest.AllowDynamicType = true, true
+		}
+		table[name] = function.New(&function.Spec{
+			Params: params, VarParam: rest,
+			Type: func(args []cty.Value) (cty.Type, error) {
+				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
+					return cty.DynamicPseudoType, nil
+				}
+				return known.ReturnTypeForValues(args)
+			},
+			Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+				if ty == cty.DynamicPseudoType {
+					return cty.DynamicVal, nil
+				}
+				return known.Call(args)
+			},
+		})
+	}
+	table["env"] = function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}}, Type: function.StaticReturnType(cty.String),
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
+	})
+	return table
+}
+
+// unknown reports whether an argument has no value here. Its errors have been reported.
+func (s scope) unknown(a *attribute) bool {
+	if s.code == nil || a == nil || s.isBad(a) {
+		return false
+	}
+	v, ok := s.value(a)
+	return ok && !v.IsWhollyKnown()
+}
+
+// hide takes from what a reference to a node offers whatever is not known.
+func (i *instance) hide(attrs map[string]cty.Value) {
+	attrs["path"] = cty.UnknownVal(cty.String)
+	if i.nameless {
+		attrs["name"] = cty.UnknownVal(cty.String)
+	}
+	for _, name := range i.unknown {
+		attrs[name] = cty.UnknownVal(attrs[name].Type())
+	}
+}
+
+// codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
+func (s scope) codeEnsemble(e *Ensemble) {
+	if !s.unknown(s.d.block.arg("root")) {
+		s.evaluateRoot(e)
+		if s.code.roots == nil {
+			s.code.roots = map[*Ensemble]string{}
+		}
+		s.code.roots[e] = e.Root
+	}
+	e.Root = "/"
+	if len(s.names["ensemble"]) == 1 {
+		s.home = e
+	}
+	s.r.value = cty.CapsuleVal(ensembleType, e)
+}
+
+// finishCode makes what a Code holds.
+func (e *evaluation) finishCode(c *Config) {
+	e.checkHomes()
+	if a := e.settings; a != nil && e.scope(a).unknown(a.block.arg("stack")) {
+		e.errorf(a.block.arg("stack").expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.block.arg("stack")))
+	}
+	if e.diags.HasErrors() || !e.explained() {
+		return
+	}
+	e.code.Stack = c.Stack
+	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
+		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
+		b := blocks{on, c.Stack}
+		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: e.code.roots[on],
+			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
+	}
+	for _, d := range e.outputs {
+		if o := e.codeOutput(d); o.Name != "" {
+			e.code.Outputs = append(e.code.Outputs, o)
+		}
+	}
+	slices.SortFunc(e.code.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
+	for _, m := range e.moves {
+		e.code.Moves = append(e.code.Moves, m.Move)
+	}
+}

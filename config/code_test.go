@@ -1,0 +1,155 @@
+package config_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
+)
+
+const codePreamble = `
+locktree { stack = "code" }
+variable "region" {}
+variable "open" { type = set(string) }
+variable "zone" { default = "z" }
+variable "password" {}
+principal "p" {
+  scheme = "digest"
+  id     = digest("p", var.password)
+}
+acl "a" {
+  grant {
+    to    = [principal.p]
+    allow = "admin"
+  }
+}
+ensemble "main" {}
+`
+
+func loadCode(blocks string) (*config.Code, string) {
+	code, diags := config.LoadCodeFS(fstest.MapFS{
+		"main.locktree.hcl": {Data: []byte(codePreamble + blocks)},
+		"mod/m.locktree.hcl": {Data: []byte("variable \"name\" {}\nvariable \"where\" { default = \"there\" }\n" +
+			"mutex \"m\" {\n  name = \"${var.name}-${var.where}\"\n}\noutput \"path\" {\n  value = mutex.m.path\n}\n")},
+	}, ".", config.Options{Inputs: []config.Input{{Var: "region=eu"}, {Var: `open=["a"]`}, {Var: "zone=other"}}, Environ: []string{"REGION=eu", "LOCKTREE_VAR_region=eu"}})
+	if diags.HasErrors() {
+		return nil, diags[0].Summary + ": " + diags[0].Detail
+	}
+	return code, ""
+}
+
+// A name that no program could be compiled with is an error which names what it depends on, wherever that is.
+func TestNamesThatProgramsCannotKnow(t *testing.T) {
+	for blocks, reason := range map[string]string{
+		`mutex "m" { name = "m-${var.region}" }`: "mutex.m depends on var.region,",
+		`locals { r = upper(var.region) }
+		mutex "m" { name = "${local.r}${env("REGION")}" }`: "mutex.m depends on the environment and var.region,",
+		`mutex "a" {}
+		mutex "m" { name = replace(mutex.a.path, "/", "-") }`: "mutex.m depends on the root,",
+		`semaphore "s" {
+			permits = length(var.open)
+			acl = acl.a
+		}
+		mutex "m" { name = "m${semaphore.s.permits}" }`: "mutex.m depends on var.open,",
+		`module "mod" {
+			source = "./mod"
+			name = "x${var.region}"
+		}`: "module.mod.mutex.m depends on var.region,",
+		`module "mod" {
+			source = "./mod"
+			for_each = var.open
+			name = each.key
+		}`: "module.mod.mutex.m depends on var.open,",
+		`mutex "m" {
+			for_each = var.open
+			name = upper(each.key)
+		}`: "mutex.m depends on var.open,",
+		`namespace "n" {
+			for_each = var.open
+			mutex "m" {
+				for_each = { a = "b" }
+				name = each.value
+			}
+		}`: "namespace.n.mutex.m depends on var.open,",
+		`ensemble "other" {}
+		mutex "m" { ensemble = var.region == "eu" ? ensemble.main : ensemble.other }`: "It depends on var.region which ensemble",
+	} {
+		_, got := loadCode(blocks)
+		require.Contains(t, got, "Not known to programs: ", blocks)
+		require.Contains(t, got, reason, blocks)
+	}
+}
+
+// Whatever is known is known for all values of the variables without a default.
+func TestCodeKnowsDefaultsAlone(t *testing.T) {
+	code, wrong := loadCode(`
+variable "hide" { type = bool }
+namespace "n" {
+  name = "n-${var.zone}"
+  mutex "m" {
+    description = "in ${var.region}"
+    max_waiters = 3
+    wire        = var.region
+  }
+  mutex "k" {
+    for_each = merge({ x = 1 }, { for k in var.open : k => 1 })
+  }
+  mutex "none" {
+    for_each = toset([])
+  }
+}
+module "mod" {
+  source   = "./mod"
+  for_each = toset(["a", "b"])
+  name     = each.key
+}
+output "zone" { value = var.zone }
+output "path" { value = namespace.n.mutex.m.path }
+output "paths" { value = [for k, m in module.mod : m.path] }
+output "maybe" {
+  value     = "hidden"
+  sensitive = var.hide
+}
+output "either" { value = try(env("REGION"), "none") }
+output "sum" { value = alltrue([true, var.hide]) }
+`)
+	require.Empty(t, wrong)
+	var outputs []string
+	for _, o := range code.Outputs {
+		switch {
+		case o.Unknown != "":
+			outputs = append(outputs, o.Name+": "+o.Unknown)
+		case o.Path != "":
+			outputs = append(outputs, o.Name+" at "+o.Path)
+		default:
+			outputs = append(outputs, o.Name+" = "+o.Value.AsString())
+		}
+	}
+	require.Equal(t, []string{"either: the environment", "path at /n-z/m", "paths: the root", "sum: var.hide", "zone = z"}, outputs)
+	blocks := code.Ensembles[0].Blocks
+	require.Len(t, blocks, 2)
+	n := blocks[0]
+	require.Equal(t, config.Name{Before: "n-z"}, n.Name)
+	m, k, none := n.Blocks[0], n.Blocks[1], n.Blocks[2]
+	fields := map[string]any{}
+	for _, f := range m.Fields {
+		fields[f.Name] = f.Get()
+	}
+	require.Equal(t, 3, fields["max_waiters"])
+	require.NotContains(t, fields, "description")
+	require.NotContains(t, fields, "wire")
+	for _, b := range []*config.Block{k, none} {
+		require.True(t, b.Repeated)
+		require.Empty(t, b.Keys)
+		require.Equal(t, config.Name{Before: b.Label + "-", HasKey: true}, b.Name)
+	}
+	require.Equal(t, []string{"a", "b"}, blocks[1].Keys)
+	require.True(t, blocks[1].Blocks[0].Name.Listed)
+	var paths []string
+	for _, node := range code.Ensembles[0].Nodes {
+		paths = append(paths, node.Path)
+	}
+	require.Equal(t, []string{"/a-there", "/b-there", "/n-z", "/n-z/m"}, paths)
+}

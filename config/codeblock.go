@@ -1,0 +1,177 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// blocks makes the blocks that are on one ensemble.
+type blocks struct {
+	on    *Ensemble
+	stack string
+}
+
+// of are the blocks of instances of one directory. keyed: there is for_each around them.
+func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
+	for _, n := range all[0].nodes {
+		var at []siblings
+		for _, e := range all {
+			at = append(at, e.top)
+		}
+		if block := b.node(all[0], n, at, keyed); block != nil {
+			out = append(out, block)
+		}
+	}
+	for _, name := range all[0].names["module"] {
+		d := all[0].named["module"][name]
+		var inside []*evaluation
+		for _, e := range all {
+			inside = append(inside, e.calls[d]...)
+		}
+		if len(inside) == 0 {
+			continue
+		}
+		prefix := strings.ReplaceAll(strings.TrimSuffix(inside[0].prefix, "."), "[*]", "")
+		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.forEach != nil}
+		for _, e := range inside {
+			block.know(e.at)
+		}
+		if block.Blocks = b.of(inside, keyed || block.Repeated); len(block.Blocks) > 0 {
+			out = append(out, block)
+		}
+	}
+	return out
+}
+
+// know adds a key.
+func (b *Block) know(e element) {
+	if i, known := slices.BinarySearch(b.Keys, e.key); b.Repeated && !e.any && !known {
+		b.Keys = slices.Insert(b.Keys, i, e.key)
+	}
+}
+
+// node is the block of n in these places; nil if it is on another ensemble.
+func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Block {
+	var all []*instance
+	var inside []siblings
+	block := &Block{Kind: n.kind, Label: n.label, Repeated: n.attr("for_each") != nil}
+	for _, s := range at {
+		for _, i := range s[n] {
+			if i.ensemble != b.on {
+				continue
+			}
+			all, inside = append(all, i), append(inside, i.inside)
+			if block.Repeated {
+				block.know(*i.each)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	block.Addr = plan.Addr(strings.ReplaceAll(string(all[0].addr), "[*]", "")).Block()
+	block.Name = e.nameOf(block.Addr, n, all, keyed || block.Repeated)
+	for at, f := range all[0].params.Fields() {
+		differs := func(i *instance) bool {
+			return slices.Contains(i.unknown, f.Name) || i.params.Fields()[at].Get() != f.Get()
+		}
+		if !slices.ContainsFunc(all, differs) {
+			block.Fields = append(block.Fields, f)
+		}
+	}
+	for _, c := range n.children {
+		if in := b.node(e, c, inside, keyed || block.Repeated); in != nil {
+			block.Blocks = append(block.Blocks, in)
+		}
+	}
+	return block
+}
+
+// nameOf is how the names of a block's nodes are made.
+func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed bool) Name {
+	a := n.attr("name")
+	if a == nil && n.attr("for_each") != nil {
+		return Name{Before: n.label + "-", HasKey: true}
+	}
+	if a == nil {
+		return Name{Before: n.label}
+	}
+	if name, ok := template(a.expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
+		return name
+	}
+	keys := func(i *instance) bool { return i.nameless || i.any && n.attr("for_each") != nil }
+	if slices.ContainsFunc(all, keys) {
+		why := []*attribute{a}
+		for in := n; in != nil; in = in.parent {
+			why = append(why, in.attr("for_each"))
+		}
+		e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
+			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
+		return Name{}
+	}
+	if keyed && !all[0].any {
+		return Name{Listed: true}
+	}
+	return Name{Before: all[0].name} // one that stands for others has it whatever their keys are
+}
+
+// template reads a name that is written with literals and at most one each.key.
+func template(expr hcl.Expression) (name Name, ok bool) {
+	parts := []hclsyntax.Expression{}
+	switch e := expr.(type) {
+	case *hclsyntax.TemplateExpr:
+		parts = e.Parts
+	case *hclsyntax.TemplateWrapExpr:
+		parts = append(parts, e.Wrapped)
+	case hclsyntax.Expression:
+		parts = append(parts, e)
+	default:
+		return name, false
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *hclsyntax.LiteralValueExpr:
+			if p.Val.Type() != cty.String || p.Val.IsNull() {
+				return name, false
+			}
+			if name.HasKey {
+				name.After += p.Val.AsString()
+			} else {
+				name.Before += p.Val.AsString()
+			}
+		case *hclsyntax.ScopeTraversalExpr:
+			if key, ok := word(p.Traversal, 1); p.Traversal.RootName() != "each" || !ok || key != "key" || name.HasKey {
+				return name, false
+			}
+			name.HasKey = true
+		default:
+			return name, false
+		}
+	}
+	return name, true
+}
+
+// nodes are the nodes of the ensemble, with what an apply would write.
+func (b blocks) nodes(all []*instance) (out []plan.Node) {
+	for _, i := range all {
+		if i.ensemble != b.on || i.path == "" {
+			continue
+		}
+		for _, f := range i.params.Fields() { // as the permits of a family of semaphores, which have no default there
+			if slices.Contains(i.unknown, f.Name) && f.Number && kind.Validate(i.params) != nil {
+				_ = f.Set(1)
+			}
+		}
+		out = append(out, plan.Node{Path: i.path, Addr: i.addr, Payload: &kind.Payload{Params: i.params, Protect: i.protect,
+			Owner: kind.Owner{Stack: b.stack, Addr: string(i.addr)}}})
+	}
+	slices.SortFunc(out, func(a, b plan.Node) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}

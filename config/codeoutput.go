@@ -1,0 +1,123 @@
+package config
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// codeOutput is an output; without a name if it is sensitive or null.
+func (e *evaluation) codeOutput(d *decl) CodeOutput {
+	v := e.of(d).value
+	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
+		return CodeOutput{}
+	}
+	o := CodeOutput{Name: d.block.name()}
+	o.Description, _ = e.scope(d).text(d.block.arg("description"))
+	if v.IsWhollyKnown() {
+		o.Value = v
+		return o
+	}
+	a := d.block.arg("value")
+	if i := e.pathOf(a); i != nil {
+		for name, d := range e.named["ensemble"] {
+			if ensembleValue(e.of(d).value) == i.ensemble {
+				o.Ensemble, o.Path = name, i.path
+			}
+		}
+		return o
+	}
+	o.Unknown = e.reasons(a)
+	return o
+}
+
+// pathOf is the node whose path an argument is, nil if it is anything else.
+func (e *evaluation) pathOf(a *attribute) *instance {
+	ref, ok := a.expr.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
+		return nil
+	}
+	var addr plan.Addr
+	for i := 0; i+1 < len(ref.Traversal)-1; i += 2 {
+		typ, label := nameOf(ref.Traversal[i]), nameOf(ref.Traversal[i+1])
+		if addr = addr.Child(typ, label); typ == "" || label == "" {
+			return nil
+		}
+		if key, ok := word(ref.Traversal, i+2); ok && nameOf(ref.Traversal[i+2]) == "" {
+			addr = addr.Instance(key)
+			i++
+		}
+	}
+	for _, i := range e.instances {
+		if i.addr == addr && i.path != "" {
+			return i
+		}
+	}
+	return nil
+}
+
+// reasons says what arguments refer to that has no value here, in this module or where the module is called.
+func (e *evaluation) reasons(all ...*attribute) string {
+	r := reasons{map[string]bool{}, map[*result]bool{}, false}
+	for _, a := range all {
+		r.attribute(e, a)
+	}
+	for in := e; in.call != nil && len(r.found) == 0; in = in.outer {
+		r.attribute(in.outer, in.call.forEach)
+	}
+	switch names := slices.Sorted(maps.Keys(r.found)); {
+	case len(names) > 1:
+		return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	case len(names) == 1:
+		return names[0]
+	case r.nodes:
+		return "the root"
+	}
+	return "what is known only when it is applied"
+}
+
+var environment = regexp.MustCompile(`\benv\s*\(`)
+
+type reasons struct {
+	found map[string]bool
+	seen  map[*result]bool
+	nodes bool // one of those seen is a node, whose path begins with the root
+}
+
+func (r *reasons) attribute(e *evaluation, a *attribute) {
+	if a == nil {
+		return
+	}
+	if environment.Match(e.files.text(a.expr.Range())) {
+		r.found["the environment"] = true
+	}
+	for _, d := range a.deps {
+		r.declaration(e, d)
+	}
+}
+
+func (r *reasons) declaration(e *evaluation, d *decl) {
+	if r.seen[e.of(d)] || d.isUnseen() || strings.HasPrefix(d.addr, "ensemble.") {
+		return // no name depends on access lists and servers
+	}
+	r.seen[e.of(d)] = true
+	r.nodes = r.nodes || d.node != nil || d.isModule()
+	v := e.variables[strings.TrimPrefix(d.addr, "var.")]
+	if v == nil || v.decl != d {
+		for _, a := range d.attrs {
+			r.attribute(e, a)
+		}
+		return
+	}
+	if e.outer == nil && v.fallback == nil {
+		r.found[d.addr] = true
+	}
+	if e.outer != nil {
+		r.attribute(e.outer, e.call.block.arg(v.block.name()))
+	}
+}

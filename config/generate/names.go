@@ -1,0 +1,112 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// words are the parts of a label or a key that can be in an identifier.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// exported is a text as an exported identifier of Go, "" if nothing in it can be in one.
+func exported(text string) string {
+	var b strings.Builder
+	for _, w := range words(text) {
+		r := []rune(w)
+		r[0] = unicode.ToUpper(r[0])
+		b.WriteString(string(r))
+	}
+	if name := b.String(); name == "" || unicode.IsUpper([]rune(name)[0]) {
+		return name
+	}
+	return "X" + b.String() // a digit, or a letter that is neither upper nor lower case
+}
+
+// escaped is a text as a part of an identifier. Two texts have two.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "_%x_", r)
+		}
+	}
+	return b.String()
+}
+
+// distinct chooses one of each list of names, the first that nothing else has. The last of each list must be unlike the last of
+// all others.
+func distinct(lists [][]string, taken ...string) []string {
+	at, names := make([]int, len(lists)), make([]string, len(lists))
+	for again := true; again; {
+		count := map[string]int{}
+		for _, name := range taken {
+			count[name]++
+		}
+		for i, list := range lists {
+			names[i] = list[at[i]]
+			count[names[i]]++
+		}
+		again = false
+		for i, list := range lists {
+			if (count[names[i]] > 1 || names[i] == "") && at[i]+1 < len(list) {
+				at[i]++
+				again = true
+			}
+		}
+	}
+	return names
+}
+
+// typeName is what a block is called in the configuration.
+func typeName(k *kind.Kind) string {
+	if k == nil {
+		return "module"
+	}
+	return k.Name
+}
+
+// facts are what programmers want to know of a block, a line each.
+func facts(b *config.Block) (lines []string) {
+	var list []string
+	for _, f := range b.Fields {
+		v := f.Get()
+		switch {
+		case f.Name == "description" && v != "":
+			lines = append(strings.Split(v.(string), "\n"), "")
+		case v == f.Default || v == "":
+		default:
+			list = append(list, fmt.Sprintf("  - %s: %v", f.Name, v))
+		}
+	}
+	lines = append(lines, list...)
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	if n := len(lines); n > 0 && lines[n-1] == "" {
+		lines = lines[:n-1]
+	}
+	return slices.Clip(lines)
+}
+
+// printable is text for one line of a comment, or for several.
+func printable(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRightFunc(strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return ' '
+		}, line), unicode.IsSpace)
+	}
+	return strings.Join(lines, "\n")
+}

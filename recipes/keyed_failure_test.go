@@ -1,0 +1,374 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// warmed is a client's family whose declaration it knows.
+func (l *lab) warmed(id, path string) *recipes.Keyed {
+	l.t.Helper()
+	k := l.client(id).Keyed(path)
+	x, err := k.Lock(l.t.Context(), "warm")
+	require.NoError(l.t, err)
+	l.unlock(x)
+	return k
+}
+
+// of matches a client's requests.
+func (l *lab) of(k *recipes.Keyed, ops ...string) func(zktest.Request) bool {
+	id, on := l.session(k.Mutex("").Client()), zktest.On(ops...)
+	return func(r zktest.Request) bool { return r.Session == id && on(r) }
+}
+
+func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *testing.T) {
+	for foreign, want := range map[string]error{"false": recipes.ErrKeyForeign, "true": nil} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: foreign, Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
+				p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
+			})
+			k := l.warmed("a", "/km")
+			require.NoError(t, l.srv.Create("/km/1", nil)) // open to everybody, administrators of all sorts too
+			got := l.cost(func() {
+				x, err := k.Lock(t.Context(), "1")
+				require.ErrorIs(t, err, want)
+				if err == nil {
+					l.unlock(x)
+				}
+			})
+			require.LessOrEqual(t, got.trips, 3, got.ops)
+			l.noKeys("/km") // the last contender takes the node along, whoever made it
+		})
+	}
+}
+
+func TestAKeysNodeOfTheFamilysOwnListIsNotForeign(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
+			p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
+		})
+		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
+		x, err := a.Lock(t.Context(), "1")
+		require.NoError(t, err)
+		w := l.locking(b.Mutex("1"))
+		notYet(t, w, "it waits")
+		l.unlock(x)
+		l.unlock((<-w).v)
+		l.noKeys("/km")
+	})
+}
+
+// A client that meets its key's node deleted between two steps begins again. After three times it depends on luck no more.
+func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
+	for name, keys := range map[string][]string{"a key": {"1"}, "a set": {"1", "2", "3"}} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.families()
+				a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
+				var x *recipes.Lease
+				toggle := func() {
+					if x != nil {
+						l.unlock(x)
+						x = nil
+						return
+					}
+					var err error
+					x, err = a.Lock(t.Context(), "1")
+					require.NoError(t, err)
+				}
+				toggle()
+				refused := 0
+				var rule *zktest.Injection
+				next := func() { rule = l.srv.Inject(zktest.Once(l.of(b, "multi")), zktest.Hold) }
+				next()
+				l.srv.ResetCounts()
+				w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
+				for ; refused < 3; refused++ { // it always guesses wrong
+					<-rule.Hit()
+					if refused > 0 {
+						toggle()
+					}
+					held := rule
+					next()
+					held.Release()
+				}
+				<-rule.Hit() // the forms of the fourth, which nothing that happened before can spoil
+				toggle()
+				rule.Release()
+				if x != nil {
+					l.settle()
+					l.unlock(x)
+				}
+				r := <-w
+				require.NoError(t, r.err)
+				require.Equal(t, len(keys), l.srv.Counts().ByOp["create"], "one form of each key's anchor")
+				for _, node := range r.v.Nodes() {
+					require.Len(t, l.children(kind.ParentPath(node)), 1, "an anchor is left")
+				}
+				l.unlock(r.v)
+				l.noKeys("/km")
+			})
+		})
+	}
+}
+
+func TestNoKeyIsMadeUnderAnOlderDeclaration(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		k := l.warmed("a", "/km")
+		rule := l.srv.Inject(zktest.Once(l.of(k, "multi")), zktest.Hold)
+		w := l.locking(k.Mutex("1"))
+		<-rule.Hit()
+		l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, draining)
+		before := l.changes("/km")
+		rule.Release()
+		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
+		require.Equal(t, before, l.changes("/km"), "a key was made all the same")
+		l.noKeys("/km")
+	})
+}
+
+func TestAFamilyThatMovesTakesItsKeysAlong(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := func() *kind.KeyedParams {
+			return &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}
+		}
+		l.declare("/km", p())
+		k := l.warmed("a", "/km")
+		l.declare("/new", p(), movedTo("/km"))
+		l.declare("/new", p())
+		l.declare("/km", p(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/new" })
+		l.settle()
+		for _, take := range []func(context.Context) (*recipes.Lease, error){k.Mutex("1").Lock, k.Mutex("1").Client().Mutex("/km/1").Lock} {
+			x, err := take(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "/new/1", x.Path())
+			l.unlock(x)
+		}
+		l.noKeys("/km", "/new")
+	})
+}
+
+// Whatever happens to the answer of a request that takes or gives back a key, nothing is left.
+func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
+	takes := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
+		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Keyed("/km").Mutex("1").Lock
+		},
+		"reader": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Keyed("/krw").RWMutex("1").RLock
+		},
+		"permits": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) {
+				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 2)
+			}
+		},
+		"set": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2") }
+		},
+	}
+	for name, take := range takes {
+		for what, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.CutAfter, "reply": zktest.DropReply, "half": zktest.CutAt(7), "throttled": zktest.Fail(zktest.CodeThrottled)} {
+			for nth := 1; nth <= 3; nth++ {
+				t.Run(fmt.Sprint(name, " ", what, " ", nth), func(t *testing.T) {
+					inLab(t, func(t *testing.T, l *lab) {
+						l.families()
+						c := l.client("a")
+						x, err := take(c)(t.Context())
+						require.NoError(t, err)
+						l.unlock(x)
+						seen := 0
+						l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+							if zktest.On("multi", "delete")(r) {
+								seen++
+							}
+							return seen == nth
+						}), fault)
+						for range 2 {
+							x, err = take(c)(t.Context())
+							if err == nil {
+								_ = x.Unlock(t.Context())
+							}
+						}
+						time.Sleep(12 * time.Second)
+						l.noKeys("/km", "/krw", "/ks")
+						x, err = take(c)(t.Context())
+						require.NoError(t, err)
+						l.unlock(x)
+						l.noKeys("/km", "/krw", "/ks")
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestAKeyIsMadeAnewByALateTransactionAndFound(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		k := l.warmed("a", "/km")
+		late := l.srv.Inject(zktest.Once(l.of(k, "multi")), zktest.HoldReader)
+		w := async(func() (*recipes.Lease, error) { return k.Lock(context.Background(), "1") })
+		<-late.Hit()
+		l.srv.Disconnect(l.session(k.Mutex("").Client()))
+		r := <-w // by another transaction
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.noKeys("/km")
+		late.Release()
+		time.Sleep(oneWay)
+		require.NotEmpty(t, l.children("/km"), "the late one has made the key anew")
+		time.Sleep(5 * time.Second)
+		l.noKeys("/km")
+	})
+}
+
+// What a crash leaves is collected by the servers: the nodes of all kinds have had children.
+func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		c := l.client("a")
+		for _, take := range []func(context.Context) (*recipes.Lease, error){c.Keyed("/km").Mutex("1").Lock, c.Keyed("/krw").RWMutex("1").Lock,
+			func(ctx context.Context) (*recipes.Lease, error) {
+				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 3)
+			}} {
+			_, err := take(t.Context())
+			require.NoError(t, err)
+		}
+		waiting, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := async(func() (*recipes.Lease, error) { return l.client("b").Keyed("/ks").Semaphore("1").Acquire(waiting, 1) })
+		l.settle()
+		require.Len(t, l.children("/ks/1"), 2)
+		for _, s := range l.srv.Sessions() {
+			l.srv.Partition(s.ID, zktest.Both)
+			l.srv.Expire(s.ID)
+		}
+		cancel()
+		<-w
+		require.NotEmpty(t, l.children("/km"))
+		time.Sleep(3 * time.Minute)
+		for _, path := range []string{"/km", "/krw", "/ks"} {
+			require.Empty(t, l.children(path))
+		}
+	})
+}
+
+func TestAPersistentNodeOfAKeyGoesWithOurLastContender(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		k := l.warmed("a", "/km")
+		require.NoError(t, l.srv.Create("/km/1", nil))
+		theirs := l.foreign("/km/1", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "")
+		w := l.locking(k.Mutex("1"))
+		notYet(t, w, "they hold it")
+		require.NoError(t, l.srv.Delete(theirs))
+		l.unlock((<-w).v)
+		l.noKeys("/km")
+	})
+}
+
+func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is bounded, in time and in requests
+	for name, draw := range map[string]func(k *recipes.Keyed, i, n int) []string{
+		"one key":        func(*recipes.Keyed, int, int) []string { return []string{"1"} },
+		"sets of eight":  func(_ *recipes.Keyed, i, n int) []string { return some(8, 64, i*7+n*13) },
+		"sets of many":   func(_ *recipes.Keyed, i, n int) []string { return some(8, 600, i*7+n*13) },
+		"different keys": func(_ *recipes.Keyed, i, n int) []string { return []string{fmt.Sprint(i, n%2)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.families()
+				const clients, rounds = 64, 5
+				var all []*recipes.Keyed
+				for i := range clients {
+					all = append(all, l.warmed(fmt.Sprint(i), "/km"))
+				}
+				l.settle()
+				l.srv.ResetCounts()
+				start := time.Now()
+				done := make(chan error)
+				for i, k := range all {
+					go func() {
+						for n := range rounds {
+							time.Sleep(time.Duration((i*31+n*17)%40) * time.Millisecond)
+							x, err := k.Lock(context.Background(), draw(k, i, n)...)
+							if err == nil {
+								time.Sleep(time.Duration((i+n)%3) * oneWay)
+								err = x.Unlock(context.Background())
+							}
+							if err != nil {
+								done <- err
+								return
+							}
+						}
+						done <- nil
+					}()
+				}
+				for range clients {
+					require.NoError(t, <-done)
+				}
+				took, requests := time.Since(start), 0
+				by := l.srv.Counts().ByOp
+				for op, n := range by {
+					if op != "ping" {
+						requests += n
+					}
+				}
+				t.Logf("%v, %d requests: %v", took, requests, by)
+				require.Less(t, by["multi"], 10*clients*rounds, "transactions in vain")
+				require.Less(t, took, clients*rounds*8*oneWay)
+				l.noKeys("/km")
+			})
+		})
+	}
+}
+
+// some are n different keys of so many.
+func some(n, of, seed int) (keys []string) {
+	for _, k := range rand.New(rand.NewPCG(uint64(seed), 8)).Perm(of)[:n] {
+		keys = append(keys, fmt.Sprint(k))
+	}
+	return keys
+}
+
+func TestAQuotaIsReportedAsOne(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		l.mutex()
+		c := l.client("a")
+		for name, take := range map[string]func(context.Context) (*recipes.Lease, error){"a key": c.Keyed("/km").Mutex("1").Lock, "a lock": c.Mutex("/m").Lock} {
+			full := l.srv.Inject(zktest.On("multi", "create"), zktest.Fail(-125))
+			_, err := take(t.Context())
+			require.ErrorIs(t, err, recipes.ErrQuotaExceeded, name)
+			require.Equal(t, "quota", recipes.ResultOf(err))
+			full.Remove()
+		}
+		l.noKeys("/km")
+	})
+}
+
+func TestKeysOnAKeeper(t *testing.T) { // it knows no containers
+	inKeeperLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
+		x, err := a.Lock(t.Context(), "1", "2")
+		require.NoError(t, err)
+		w := l.locking(b.Mutex("1"))
+		l.unlock(x)
+		l.unlock((<-w).v)
+		s := b.Mutex("").Client().Keyed("/ks").Semaphore("1")
+		x, err = s.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		l.unlock(x)
+		l.noKeys("/km", "/ks")
+	})
+}

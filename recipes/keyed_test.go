@@ -1,0 +1,274 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// families declares one of each kind: /km, /krw, and /ks with three permits.
+func (l *lab) families(change ...func(*kind.KeyedParams)) {
+	l.t.Helper()
+	for path, p := range map[string]*kind.KeyedParams{"/km": {Of: "mutex"}, "/krw": {Of: "rwlock"}, "/ks": {Of: "semaphore", Permits: simPermits}} {
+		l.family(path, p, change...)
+	}
+}
+
+func (l *lab) family(path string, p *kind.KeyedParams, change ...func(*kind.KeyedParams)) {
+	l.t.Helper()
+	for _, c := range change {
+		c(p)
+	}
+	if p.Wire == "" {
+		p.Wire = kind.WireCurator
+	}
+	if p.Foreign == "" {
+		p.Foreign = "false"
+	}
+	l.declare(path, p)
+}
+
+// noKeys requires that nobody has left anything, in the servers' tree or in the clients.
+func (l *lab) noKeys(families ...string) {
+	l.t.Helper()
+	l.settle()
+	for _, c := range l.clients {
+		require.Empty(l.t, c.Leftovers())
+	}
+	for _, path := range families {
+		require.Empty(l.t, l.children(path), "left in %s", path)
+	}
+}
+
+func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		c := l.client("a")
+		for name, take := range map[string]func(context.Context) (*recipes.Lease, error){
+			"/km/17":  c.Keyed("/km").Mutex("17").Lock,
+			"/krw/17": c.Keyed("/krw").RWMutex("17").RLock,
+			"/ks/17": func(ctx context.Context) (*recipes.Lease, error) {
+				return c.Keyed("/ks").Semaphore("17").Acquire(ctx, 2)
+			},
+			"/km/a + /km/%2F": func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "a", "/") },
+		} {
+			x, err := take(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, name, x.Path())
+			for _, node := range x.Nodes() {
+				n, _ := l.srv.Get(node)
+				require.NotZero(t, n.Stat.EphemeralOwner)
+				require.EqualValues(t, n.Stat.Czxid, x.Token())
+			}
+			for path := range strings.SplitSeq(name, " + ") {
+				n, there := l.srv.Get(path)
+				require.True(t, there)
+				require.Empty(t, n.Data)
+			}
+			l.unlock(x)
+			l.noKeys("/km", "/krw", "/ks")
+		}
+	})
+}
+
+func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a declared lock costs
+	draw := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		return func(ctx context.Context) (*recipes.Lease, error) {
+			return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 1)
+		}
+	}
+	set := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2", "3") }
+	}
+	for name, b := range map[string]struct {
+		take             func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
+		acquire, release string
+	}{
+		"mutex": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Keyed("/km").Mutex("1").Lock
+		}, "getChildren2 getData multi", "multi"},
+		"reader": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Keyed("/krw").RWMutex("1").RLock
+		}, "getChildren2 getData multi", "multi"},
+		"one permit":      {draw, "2getChildren2 getData multi", "multi"},
+		"set of three":    {set, "3getChildren2 3getData multi", "multi"},
+		"by its own path": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.families()
+				take := b.take(l.client("a"))
+				warm, err := take(t.Context())
+				require.NoError(t, err)
+				l.unlock(warm)
+				var x *recipes.Lease
+				require.Equal(t, spent{1, b.acquire}, l.cost(func() { x, err = take(t.Context()) }), "to acquire")
+				require.NoError(t, err)
+				require.Equal(t, spent{1, b.release}, l.cost(func() { l.unlock(x) }), "to release")
+				l.noKeys("/km", "/krw", "/ks")
+			})
+		})
+	}
+}
+
+func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		for _, k := range []*recipes.Keyed{a, b} { // both know the declaration
+			x, err := k.Lock(t.Context(), "warm")
+			require.NoError(t, err)
+			l.unlock(x)
+		}
+		x, err := a.Lock(t.Context(), "1")
+		require.NoError(t, err)
+		require.Equal(t, spent{2, "delete exists 2getChildren2 2multi"}, l.cost(func() {
+			_, err := b.TryLock(t.Context(), "1")
+			require.ErrorIs(t, err, recipes.ErrHeld)
+		}), "one round trip more than of a declared lock")
+		w := l.locking(b.Mutex("1"))
+		require.Equal(t, spent{2, "delete exists 2getData multi setData"}, l.cost(func() { l.unlock(x) }), "who did not know of its rival finds out")
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, spent{2, "2delete exists"}, l.cost(func() { l.unlock(r.v) }), "who has waited expects others")
+		l.noKeys("/km")
+	})
+}
+
+func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		var keys []string
+		var held []*recipes.Lease
+		for i := range 8 {
+			keys = append(keys, fmt.Sprint(i))
+			if i%2 == 0 {
+				x, err := a.Lock(t.Context(), keys[i])
+				require.NoError(t, err)
+				held = append(held, x)
+			}
+		}
+		x, err := b.Lock(t.Context(), "warm")
+		require.NoError(t, err)
+		l.unlock(x)
+		require.Equal(t, 2, l.cost(func() {
+			_, err := b.TryLock(t.Context(), keys...)
+			require.ErrorIs(t, err, recipes.ErrHeld)
+		}).trips, "the refusal tells of one key, the listings of all")
+		w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
+		l.settle()
+		for _, x := range held {
+			l.unlock(x)
+		}
+		r := <-w
+		require.NoError(t, r.err)
+		require.Len(t, r.v.Nodes(), 8)
+		l.unlock(r.v)
+		l.noKeys("/km")
+	})
+}
+
+func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b, c := l.client("a").Keyed("/ks").Semaphore("k"), l.client("b").Keyed("/ks").Semaphore("k"), l.client("c").Keyed("/ks").Semaphore("k")
+		x, err := a.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"leases"}, l.children("/ks/k"))
+		w := async(func() (*recipes.Lease, error) { return b.Acquire(context.Background(), 2) })
+		l.settle()
+		require.ElementsMatch(t, []string{"leases", "locks"}, l.children("/ks/k"))
+		v := async(func() (*recipes.Lease, error) { return c.Acquire(context.Background(), 3) })
+		l.settle()
+		l.unlock(x)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		r = <-v
+		require.NoError(t, r.err)
+		require.Len(t, l.children("/ks/k/leases"), 3)
+		l.unlock(r.v)
+		l.noKeys("/ks")
+	})
+}
+
+func TestAKeyInADirectory(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.family("/f", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
+		p := &kind.KeyedParams{Fanout: "16"}
+		path, err := p.Path("/f", "order 1")
+		require.NoError(t, err)
+		a := l.client("a")
+		x, err := a.Keyed("/f").Lock(t.Context(), "order 1")
+		require.NoError(t, err)
+		require.Equal(t, path, x.Path())
+		_, err = a.Mutex(path).TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		_, err = l.client("b").Mutex(path).TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		_, err = a.Keyed("/f").Mutex("order 1").TryLock(x.Context())
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
+		l.unlock(x)
+		l.settle()
+		require.Empty(t, l.children(kind.ParentPath(path)))
+	})
+}
+
+func TestAKeyIsOpenedAsItsFamilyDeclares(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		l.mutex()
+		c := l.client("a")
+		for what, x := range map[string]struct {
+			take func(context.Context) (*recipes.Lease, error)
+			want error
+			text string
+		}{
+			"a mutex in a family of read-write locks": {c.Keyed("/krw").Mutex("1").Lock, recipes.ErrKindMismatch, "/krw is declared as a family of the kind rwlock"},
+			"by the path of the key":                  {c.Mutex("/krw/1").Lock, recipes.ErrKindMismatch, "/krw is declared as a family of the kind rwlock"},
+			"with parameters of its own":              {c.Mutex("/krw/1", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock, recipes.ErrKindMismatch, "rwlock"},
+			"the family as a lock":                    {c.Mutex("/km").Lock, recipes.ErrKindMismatch, "/km is declared as keyed"},
+			"a lock as a family":                      {c.Keyed("/m").Mutex("1").Lock, recipes.ErrKindMismatch, "/m is declared as mutex"},
+			"a family that is not there":              {c.Keyed("/no").Mutex("1").Lock, recipes.ErrNotProvisioned, "/no does not exist"},
+			"a key that is too long":                  {c.Keyed("/km").Mutex(strings.Repeat("x", 513)).Lock, recipes.ErrKeyTooLong, "513 bytes"},
+			"parameters for a key":                    {c.Keyed("/km", recipes.WithParams(kind.Mutex.New())).Mutex("1").Lock, nil, "WithParams"},
+			"a key that is not UTF-8":                 {c.Keyed("/km").Mutex("\xff").Lock, nil, "UTF-8"},
+		} {
+			_, err := x.take(t.Context())
+			require.ErrorContains(t, err, x.text, what)
+			if x.want != nil {
+				require.ErrorIs(t, err, x.want, what)
+			}
+		}
+		l.noKeys("/km", "/krw")
+	})
+}
+
+func TestADrainedFamilyGrantsNothingNew(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		x, err := a.Lock(t.Context(), "1")
+		require.NoError(t, err)
+		w := l.locking(b.Mutex("1"))
+		l.declare("/km", &kind.KeyedParams{Of: "mutex", Common: kind.Common{Wire: kind.WireCurator}, Foreign: "false"}, draining)
+		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
+		_, err = b.Lock(t.Context(), "2")
+		require.ErrorIs(t, err, recipes.ErrDraining)
+		require.NoError(t, x.Verify(t.Context()))
+		l.unlock(x)
+		l.noKeys("/km")
+		l.families()
+		l.settle()
+		x, err = b.Lock(t.Context(), "2")
+		require.NoError(t, err)
+		l.unlock(x)
+	})
+}

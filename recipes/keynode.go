@@ -1,0 +1,273 @@
+package recipes
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The node of a key lives from its first contender to its last. Each life is a node of its own, with a czxid of its own, and the
+// numbers of its contenders begin anew. Why that changes nothing in who is admitted:
+//
+//   - A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
+//     deletes the node of a key in any other way, and the servers' collector looks in the same transaction, as everybody does.
+//   - So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
+//     only. What excludes, the order of the contenders that exist, is that of a declared lock's.
+//   - A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
+//     silent its life went on, and its predecessor was in it: names are never used twice, so no contender of another life was
+//     taken for it.
+//   - A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
+//     depend on where its contender was. Its guarded writes check that contender, which is never there again.
+//   - Tokens are the czxids of contenders. Those only grow, also from one life to the next.
+//   - A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
+//     life of it while both wait, and in the same order everywhere (see MultiLock).
+//
+// Every transaction that makes the node, or a contender in it, also checks the version of the family's declaration, so it fails if
+// that says something else by now. Before it grants, a client looks whether the declaration has changed since, as for every lock.
+//
+// A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
+// another contender came or went meanwhile.
+
+// keyNode is the node of a key, with the children that its kind needs, as one place knows it.
+type keyNode struct {
+	of      *declaration // what its family declares for each key
+	foreign bool         // any access list will do
+	dirs    []string     // the node, and then its children
+	made    []bool       // of these: is believed to exist
+	need    int          // how many of these the place needs
+	rival   bool         // somebody else was seen in the queue
+}
+
+// keyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
+func (q *queue) keyNode(d *declaration, in kind.Queue) *keyNode {
+	if d.family == nil {
+		return nil
+	}
+	n := &keyNode{of: d, foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, dirs: []string{q.path}}
+	for _, child := range q.kind.Children { // the gate is the last: only who has to wait makes it
+		n.dirs = append(n.dirs, kind.JoinPath(q.path, child))
+	}
+	n.made, n.need = make([]bool, len(n.dirs)), len(n.dirs)
+	switch {
+	case in.Gate:
+		n.rival = true
+		for i := range n.need - 1 {
+			n.made[i] = true
+		}
+	case n.need > 1:
+		n.need--
+	}
+	return n
+}
+
+// path is that of the node itself.
+func (n *keyNode) path() string { return n.dirs[0] }
+
+// creates are the operations that make the nodes from the i-th on, as far as they are not believed to exist.
+func (n *keyNode) creates(ops []any, s *session.Session, made []bool) []any {
+	for i, dir := range n.dirs[:n.need] {
+		switch {
+		case made[i]:
+		case s.Kind() == session.Keeper: // it knows no containers
+			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.of.nodeACL})
+		default:
+			ops = append(ops, &session.Container{Path: dir, ACL: n.of.nodeACL})
+		}
+	}
+	return ops
+}
+
+func (n *keyNode) check() *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: n.of.path, Version: n.of.version}
+}
+
+// existing are the nodes that are believed to exist, children first.
+func (n *keyNode) existing() (paths []string) {
+	for i, dir := range slices.Backward(n.dirs) {
+		if n.made[i] {
+			paths = append(paths, dir)
+		}
+	}
+	return paths
+}
+
+// haste is after how many refusals in a row a client no longer guesses.
+const haste = 3
+
+// runKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
+// that is no error: the next transaction knows better. After a few in a row it depends on no guess (anchor).
+func (t *txn) runKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
+	gone := t.gone
+	for refused := 0; ; refused++ {
+		children, err = t.run(ctx, lists...)
+		if err == nil || len(t.keys) == 0 {
+			return children, err
+		}
+		if anchors := t.gone[len(gone):]; len(anchors) > 0 {
+			t.e.janitor.remove(anchors...)
+			if session.OutcomeOf(err) != session.OutcomeDefinite {
+				(&txn{e: t.e, born: anchors}).recheck(time.Second)
+			}
+		}
+		if !t.learn(ctx, lists, err) {
+			return nil, t.refusal(err)
+		}
+		t.gone, t.sent, t.lists, t.lookedAt = gone, nil, nil, nil
+		for _, k := range t.born {
+			k.freed.Store(false) // a refused transaction has created nothing
+		}
+		if refused+1 >= haste {
+			t.anchor()
+		}
+	}
+}
+
+// anchor makes the transaction independent of what others do meanwhile. On the same connection, ahead of it, both forms of one more
+// transaction are sent for each key: one that makes the key's node and one that finds it, each with an ephemeral child that is no
+// contender. Whichever succeeds, the node stays until the transaction has deleted that child again. All fail only if, in the instant
+// between the forms, another contender came and went.
+func (t *txn) anchor() {
+	t.gone = slices.Clip(t.gone)
+	for _, n := range t.keys {
+		for i := range n.made {
+			n.made[i] = n.made[i] || i < n.need
+		}
+		dir := n.dirs[n.need-1]
+		u := newUUID()
+		name := anchorPrefix + hex.EncodeToString(u[:])
+		k := &contender{e: t.e, dir: dir, prefix: name, acl: n.of.acl, flags: zk.FlagEphemeral, key: n,
+			node: node{name: name, path: kind.JoinPath(dir, name)}}
+		k.freed.Store(true) // it is too brief to be booked
+		t.gone = append(t.gone, k)
+	}
+}
+
+// anchorPrefix begins the names of anchors. Curator and kazoo sort what has such a name behind all contenders.
+const anchorPrefix = "_key_"
+
+// anchored adds the forms to a batch.
+func (t *txn) anchored(b *session.Batch) {
+	for _, k := range t.gone {
+		if k.flags&zk.FlagSequence != 0 || k.key == nil || k.name != k.prefix {
+			continue
+		}
+		create := &zk.CreateRequest{Path: k.path, Data: []byte{}, Acl: k.acl, Flags: zk.FlagEphemeral}
+		for have := range k.key.need { // nothing, the node, ...: all that is missing is made
+			made := make([]bool, len(k.key.dirs))
+			for i := range have {
+				made[i] = true
+			}
+			b.Multi(append(k.key.creates([]any{k.key.check()}, t.e.s, made), create)...)
+		}
+		b.Create(create)
+	}
+}
+
+// learn reports whether a transaction was refused because somebody has made or deleted the node of a key, or a child that its kind
+// needs, which was not known. The listings behind it tell about each key.
+func (t *txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
+	var op *session.OpError
+	if !errors.As(err, &op) || op.Outcome != session.OutcomeDefinite {
+		return false
+	}
+	for _, n := range t.keys {
+		for i, dir := range n.dirs {
+			switch {
+			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.made[i]:
+				n.made[i], learnt = true, true
+				for j := range n.need { // mostly it is whole
+					n.made[j] = n.made[j] || i == 0
+				}
+			case isNoNode(err) && kind.ParentPath(op.Path) == dir && n.made[i]:
+				n.made[i], learnt = false, true
+				for j := range n.made {
+					n.made[j] = n.made[j] && i > 0
+				}
+			}
+		}
+	}
+	if !learnt {
+		return false
+	}
+	for i, r := range t.lists {
+		err := r.Wait(ctx)
+		for _, n := range t.keys {
+			j := slices.Index(n.dirs, lists[i])
+			switch {
+			case j < 0:
+			case err == nil:
+				n.made[0], n.made[j] = true, true
+			case isNoNode(err) && (j == 0 || j >= n.need):
+				n.made[j] = false
+			}
+		}
+	}
+	return true
+}
+
+// refusal says whose node it is that does not let us in.
+func (t *txn) refusal(err error) error {
+	var op *session.OpError
+	if !errors.As(err, &op) || !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	for _, n := range t.keys {
+		if slices.Contains(n.dirs, kind.ParentPath(op.Path)) && n.made[0] {
+			return fmt.Errorf("%w: %s does not let this client in: %w", ErrKeyForeign, n.path(), err)
+		}
+	}
+	return err
+}
+
+// admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
+// came with the transaction.
+func (t *txn) admits(ctx context.Context) error {
+	for i, n := range t.keys {
+		for j := range n.need {
+			n.made[j] = true
+		}
+		r := t.lookedAt[i]
+		if r == nil {
+			continue
+		}
+		var list []zk.ACL
+		err := r.Wait(ctx)
+		switch {
+		case err == nil:
+			list = r.ACL()
+		case unanswered(err):
+			err = retry(ctx, t.e.s, unanswered, func() (err error) {
+				list, _, err = t.e.s.GetACL(ctx, n.path())
+				return err
+			})
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return fmt.Errorf("%w: its access list is hidden from this client: %w", ErrKeyForeign, err)
+		case err != nil:
+			return err
+		}
+		if got := fromZK(list); !got.Equal(n.of.payload.ChildACL) {
+			return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
+				ErrKeyForeign, n.path(), got, n.of.payload.ChildACL)
+		}
+	}
+	return nil
+}
+
+// fromZK converts an access list.
+func fromZK(acl []zk.ACL) kind.List {
+	out := make(kind.List, len(acl))
+	for i, a := range acl {
+		out[i] = kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)}
+	}
+	return out
+}
