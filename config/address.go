@@ -38,7 +38,7 @@ func (a address) String() string {
 func (a address) last() string { return a[len(a)-1].typ }
 
 // parseAddress reads an address without evaluating it. Keys must be constants.
-func (r *reading) parseAddress(a *attribute) (out address, ok bool) {
+func (r *report) parseAddress(a *attribute) (out address, ok bool) {
 	var steps hcl.Traversal
 	if e, ok := written(a.expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
@@ -95,7 +95,7 @@ func constantText(expr hcl.Expression) (string, bool) {
 	return v.AsString(), true
 }
 
-func (r *reading) notAddress(a *attribute, why string) (address, bool) {
+func (r *report) notAddress(a *attribute, why string) (address, bool) {
 	r.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
 	return nil, false
 }

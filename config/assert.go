@@ -20,14 +20,22 @@ func (s scope) evaluateCheck() {
 		s.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, b := range d.block.blocks {
-		s.evaluateAssert(b, &c)
+		s.evaluateAssert(b, &c, checkFailure)
 	}
 	s.checks = append(s.checks, c)
 }
 
-func (s scope) evaluateAssert(b *block, c *plan.Check) {
+// failure is what an assertion that does not hold is.
+type failure struct {
+	severity hcl.DiagnosticSeverity
+	summary  string
+}
+
+var checkFailure = failure{severity: hcl.DiagWarning, summary: "Check block assertion failed"}
+
+func (s scope) evaluateAssert(b *block, c *plan.Check, as failure) {
 	condition := b.arg("condition")
-	holds, ok := s.doubtful(condition, cty.Bool)
+	holds, ok := s.doubtful(condition, cty.Bool, as.severity)
 	switch {
 	case !ok:
 		c.Verdict = plan.CheckError
@@ -37,7 +45,7 @@ func (s scope) evaluateAssert(b *block, c *plan.Check) {
 		return
 	}
 	text := "An assertion does not hold."
-	if message, ok := s.doubtful(b.arg("error_message"), cty.String); ok {
+	if message, ok := s.doubtful(b.arg("error_message"), cty.String, as.severity); ok {
 		text = message.AsString()
 	}
 	if c.Verdict == plan.CheckPass {
@@ -46,7 +54,7 @@ func (s scope) evaluateAssert(b *block, c *plan.Check) {
 	c.Problems = append(c.Problems, text)
 	r := condition.expr.Range()
 	s.add(&hcl.Diagnostic{
-		Severity: hcl.DiagWarning, Summary: "Check block assertion failed", Subject: &r,
+		Severity: as.severity, Summary: as.summary, Subject: &r,
 		Detail:     fmt.Sprintf("%s%s", text, s.about(condition)),
 		Expression: condition.expr, EvalContext: s.ctx,
 	})
@@ -54,7 +62,7 @@ func (s scope) evaluateAssert(b *block, c *plan.Check) {
 
 // doubtful evaluates an argument of an assertion, without marks: only whether it
 // holds is shown, and a message that repeats a secret is replaced.
-func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
+func (s scope) doubtful(a *attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
@@ -68,7 +76,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 		}
 	}
 	for _, d := range diags {
-		d.Severity = hcl.DiagWarning
+		d.Severity = severity
 		d.Detail += s.about(a) + " The check could not be made."
 	}
 	s.add(diags...)

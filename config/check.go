@@ -24,12 +24,7 @@ func (e *evaluation) checkNodes() {
 		if i.path != "" && i.ensemble != nil {
 			w := spot{i.ensemble, i.path}
 			if other := first[w]; other != nil {
-				if i.addr.Block() == other.addr.Block() {
-					e.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
-				} else {
-					e.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-						i.addr, i.path, other.addr, e.where(other.decl.head))
-				}
+				e.own(i.addr, func() { e.duplicatePath(other, i) })
 			} else {
 				first[w] = i
 			}
@@ -47,6 +42,16 @@ func (e *evaluation) checkNodes() {
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
+	}
+}
+
+func (e *evaluation) duplicatePath(first, second *instance) {
+	at := second.decl.head
+	if second.addr.Block() == first.addr.Block() {
+		e.errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
+	} else {
+		e.errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
+			second.addr, second.path, first.addr, e.where(first.decl.head))
 	}
 }
 

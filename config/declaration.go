@@ -156,7 +156,7 @@ func (r *reading) duplicate(d, first *decl) {
 }
 
 // checkLabel refuses labels that no reference could spell.
-func (r *reading) checkLabel(b *block, name string) {
+func (r *report) checkLabel(b *block, name string) {
 	if !hclsyntax.ValidIdentifier(name) {
 		next := ""
 		if b.typ.kind != nil {

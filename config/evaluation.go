@@ -17,6 +17,10 @@ type loading struct {
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
+	// given gives variables values beside those of opts, above all of them; nil outside of tests.
+	given func(*evaluation)
+	// owners are the declarations that diagnostics of the evaluation are about.
+	owners map[*hcl.Diagnostic]plan.Addr
 }
 
 // evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
@@ -65,10 +69,21 @@ func (e *evaluation) run() {
 	e.evaluateVariables()
 	for _, d := range e.steps {
 		if d.evaluate != nil && !(e.code != nil && d.isUnseen()) {
-			d.evaluate(e.scope(d))
+			e.own(plan.Addr(e.prefix+d.addr), func() { d.evaluate(e.scope(d)) })
 		}
 	}
 	e.collectInstances(e.nodes, e.top)
+}
+
+// own notes that what f reports is about the declaration at an address. What is inside a module has an owner there.
+func (l *loading) own(addr plan.Addr, f func()) {
+	before := len(l.diags)
+	f()
+	for _, found := range l.diags[before:] {
+		if l.owners[found] == "" {
+			l.owners[found] = addr
+		}
+	}
 }
 
 // collectInstances collects the instances of nodes and of those in them, parents first, in the order of the configuration.

@@ -47,7 +47,7 @@ type Expressions struct {
 
 // OpenExpressions loads the configuration in dir. Close the result in any case.
 func OpenExpressions(dir string, opts Options) (*Expressions, error) {
-	x := &Expressions{&loading{report: &report{dir: dir}, opts: opts}, directories{dir: dir}}
+	x := &Expressions{newLoading(dir, opts), directories{dir: dir}}
 	root, err := x.dirs.open(".")
 	if err == nil {
 		x.run(root, &Config{Dir: dir, Sources: map[string]*hcl.File{}}, x.dirs.open)

@@ -60,7 +60,7 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 		func(e *evaluation) { e.instances[0].failed = true },
 	} {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
-		b := &loading{report: &report{dir: "."}}
+		b := newLoading(".", Options{})
 		b.run(files, &Config{Dir: ".", Sources: map[string]*hcl.File{}}, nil)
 		require.False(t, b.diags.HasErrors())
 		fail(b.root)

@@ -59,12 +59,21 @@ func (r *report) noDirectory(dir string, err error) {
 }
 
 func loadTree(fsys fs.FS, dir string, opts Options, code *Code, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
-	l := &loading{report: &report{dir: dir}, opts: opts, code: code}
-	c := &Config{Dir: dir, Sources: map[string]*hcl.File{}}
+	l := newLoading(dir, opts)
+	l.code = code
+	return l.load(fsys, open), l.sorted()
+}
+
+func newLoading(dir string, opts Options) *loading {
+	return &loading{report: &report{dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}}
+}
+
+func (l *loading) load(fsys fs.FS, open func(string) (fs.FS, error)) *Config {
+	c := &Config{Dir: l.dir, Sources: map[string]*hcl.File{}}
 	if l.run(fsys, c, open); l.diags.HasErrors() {
-		*c = Config{Dir: dir, Sources: c.Sources}
+		*c = Config{Dir: l.dir, Sources: c.Sources}
 	}
-	return c, l.sorted()
+	return c
 }
 
 // run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
@@ -76,6 +85,9 @@ func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
 		l.root = newEvaluation(all, l, nil, "")
 		if l.code == nil {
 			l.root.readInputs()
+		}
+		if l.given != nil {
+			l.given(l.root)
 		}
 		l.root.run()
 		l.root.finish(c)

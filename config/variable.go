@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // variable is a variable block before it has a value.
@@ -37,7 +39,7 @@ func (e *evaluation) evaluateVariables() {
 		if v.broken {
 			continue
 		}
-		if values[v] = e.valueOf(v); values[v] == nil {
+		if e.own(plan.Addr(e.prefix+v.addr), func() { values[v] = e.valueOf(v) }); values[v] == nil {
 			e.of(v.decl).failed = true
 		} else {
 			e.of(v.decl).value = values[v].value
@@ -50,9 +52,11 @@ func (e *evaluation) evaluateVariables() {
 			continue
 		}
 		for _, rule := range v.rules {
-			if !e.keeps(v, rule, values[v].at) {
-				rejected = append(rejected, v)
-			}
+			e.own(plan.Addr(e.prefix+v.addr), func() {
+				if !e.keeps(v, rule, values[v].at) {
+					rejected = append(rejected, v)
+				}
+			})
 		}
 	}
 	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
@@ -173,7 +177,7 @@ func (r *reading) readType(v *variable, expr hcl.Expression) bool {
 	return !diags.HasErrors()
 }
 
-func (r *reading) constantBool(a *attribute, def bool) bool {
+func (r *report) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}

@@ -122,6 +122,11 @@ type OutputChange struct {
 // and its tombstone as one change.
 type Counts struct{ Add, Change, Destroy, Import, Forget int }
 
+// Plus adds up what two plans do.
+func (c Counts) Plus(o Counts) Counts {
+	return Counts{c.Add + o.Add, c.Change + o.Change, c.Destroy + o.Destroy, c.Import + o.Import, c.Forget + o.Forget}
+}
+
 // Summary counts what the plan does.
 func (p *Plan) Summary() Counts {
 	var c Counts

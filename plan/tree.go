@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -57,6 +58,17 @@ type Tree struct {
 	// configuration or the record names and the children of this stack's namespaces. Those that are
 	// named are also in Nodes.
 	Unreadable []string
+}
+
+// Payloads are the nodes of a desired tree, parents first: their paths, and what an apply writes into each.
+func (t *Tree) Payloads() iter.Seq2[string, *kind.Payload] {
+	return func(yield func(string, *kind.Payload) bool) {
+		for _, n := range t.Nodes {
+			if n.Payload != nil && !yield(n.Path, n.Payload) {
+				return
+			}
+		}
+	}
 }
 
 // Framed is one node of a [Tree]'s frame.

@@ -32,6 +32,8 @@ var importRules = []struct {
 		"Kerberos is one library, without a release since 2023, behind one package: who does not import that neither links nor downloads it"},
 	{"recipes/zktest", []string{"recipes/internal/jute"},
 		"tests of other projects import it; of the client it shares the codec, which the conformance suite compares with Apache ZooKeeper"},
+	{"recipes/recipetest", []string{"recipes", "recipes/zktest", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
 	{"plan/document", []string{"recipes/internal/jute", "recipes/kind"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
 	{"plan", []string{"plan/document", "recipes/internal/jute", "recipes/kind", "github.com/go-zookeeper/zk"},

@@ -153,7 +153,7 @@ func (a *app) execute(ctx context.Context, all []*applying, plans []*plan.Plan) 
 		if p.HasChanges() {
 			changed = append(changed, p.Ensemble)
 		}
-		done.Counts = view.Sum(done.Counts, result.Counts)
+		done.Counts = done.Counts.Plus(result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)
 	}
 	a.show(done)

@@ -18,7 +18,7 @@ import (
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, an incompatible change the major one.
-const uiVersion = "1.4"
+const uiVersion = "1.5"
 
 // machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
 // machine-readable UI.
@@ -71,6 +71,8 @@ type message struct {
 	Level     string `json:"@level"`
 	Text      string `json:"@message"`
 	Module    string `json:"@module"`
+	InFile    string `json:"@testfile,omitempty"`
+	InRun     string `json:"@testrun,omitempty"`
 	Timestamp string `json:"@timestamp"`
 
 	Change      *change                    `json:"change,omitempty"`
@@ -82,6 +84,11 @@ type message struct {
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
 	Transaction *transaction               `json:"transaction,omitempty"`
+
+	TestAbstract map[string][]string `json:"test_abstract,omitempty"`
+	TestFile     *testFileJSON       `json:"test_file,omitempty"`
+	TestRun      *testRunJSON        `json:"test_run,omitempty"`
+	TestSummary  *testSummaryJSON    `json:"test_summary,omitempty"`
 
 	Type string `json:"type"`
 	UI   string `json:"ui,omitempty"`
@@ -190,12 +197,18 @@ func (s *machine) write(level, kind, text string, m message) {
 func (s *machine) message(text string) { s.send("info", "log", text, message{}) }
 
 func (s *machine) diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	s.diagnosticsOf(message{}, diags, files)
+}
+
+// diagnosticsOf sends them with what else is in m.
+func (s *machine) diagnosticsOf(m message, diags hcl.Diagnostics, files map[string]*hcl.File) {
 	for i, j := range diagnosticsJSON(diags, files) {
 		level := j.Severity
 		if diags[i].Severity == hcl.DiagWarning {
 			level = "warn"
 		}
-		s.send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, message{Diagnostic: &j})
+		m.Diagnostic = &j
+		s.send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, m)
 	}
 }
 
@@ -214,7 +227,7 @@ func (p Plan) json(s *machine) {
 	}
 	s.changeSummary(SummaryLine(total(p.Plans)), total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)
-	s.diagnostics(problems(p), p.Files)
+	s.diagnostics(Problems(p), p.Files)
 	if p.SavedTo != "" {
 		s.message("Saved the plan to: " + p.SavedTo)
 	}

@@ -366,15 +366,9 @@ func gist(c *plan.Change) string {
 func total(plans []*plan.Plan) plan.Counts {
 	var sum plan.Counts
 	for _, p := range plans {
-		sum = Sum(sum, p.Summary())
+		sum = sum.Plus(p.Summary())
 	}
 	return sum
-}
-
-// Sum adds two figures of the summary line.
-func Sum(a, b plan.Counts) plan.Counts {
-	return plan.Counts{Add: a.Add + b.Add, Change: a.Change + b.Change, Destroy: a.Destroy + b.Destroy,
-		Import: a.Import + b.Import, Forget: a.Forget + b.Forget}
 }
 
 // SummaryLine is the line that scripts search for. It names imports as Terraform does, and

@@ -14,9 +14,9 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// problems turns the problems of plans into diagnostics, with the line that declares
+// Problems turns the problems of plans into diagnostics, with the line that declares
 // the node if there is one.
-func problems(p Plan) hcl.Diagnostics {
+func Problems(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
 		for i := range one.Problems {

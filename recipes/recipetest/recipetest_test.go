@@ -1,0 +1,105 @@
+package recipetest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/recipetest"
+)
+
+// Every recipe is a Locker: held by one client, it is refused to another one, and given back it is not.
+func TestEveryRecipeIsALocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := recipetest.Start(t,
+			recipetest.Lock("/mutex", &kind.MutexParams{}), recipetest.Lock("/rwlock", &kind.RWLockParams{}),
+			recipetest.Lock("/semaphore", &kind.SemaphoreParams{Permits: 3}), recipetest.Lock("/election", &kind.ElectionParams{}))
+		lockers := func(c *recipes.Client) map[string]recipes.Locker {
+			rw := c.RWMutex("/rwlock")
+			return map[string]recipes.Locker{
+				"mutex": c.Mutex("/mutex"), "writer": rw, "semaphore": c.Semaphore("/semaphore").Locker(2), "election": c.Election("/election").Locker(),
+				"multilock": c.MultiLock(c.Mutex("/mutex"), rw.Reader()),
+			}
+		}
+		one, two := lockers(c.Client("one")), lockers(c.Client("two"))
+		for name, lock := range one {
+			err := lock.Do(t.Context(), func(ctx context.Context, l *recipes.Lease) error {
+				require.Positive(t, l.Token(), name)
+				_, err := two[name].TryLock(context.Background())
+				require.ErrorIs(t, err, recipes.ErrHeld, name)
+				return nil
+			})
+			require.NoError(t, err, name)
+			l, err := two[name].Lock(t.Context())
+			require.NoError(t, err, name)
+			require.NoError(t, l.Unlock(t.Context()), name)
+		}
+		// Readers share.
+		rw := c.Client("three").RWMutex("/rwlock").RLocker()
+		l, err := rw.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Client("four").RWMutex("/rwlock").RLocker().Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil }))
+		_, err = one["writer"].TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestExpiredAndCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := recipetest.Start(t, recipetest.Lock("/m", &kind.MutexParams{}))
+		first := c.Client("first", func(cfg *recipes.Config) { cfg.SessionTimeout = 12 * time.Second })
+		second := c.Client("second")
+		l, err := first.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		c.Expire(first)
+		<-l.Context().Done()
+		require.ErrorIs(t, context.Cause(l.Context()), recipes.ErrLost)
+		later, err := second.Mutex("/m").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, later.Token(), l.Token())
+		require.NoError(t, later.Unlock(t.Context()))
+
+		l, err = first.Mutex("/m").Lock(t.Context()) // with a new session
+		require.NoError(t, err)
+		begun := time.Now()
+		heal := c.Cut(first)
+		<-l.Context().Done()
+		require.Less(t, time.Since(begun), 12*time.Second)
+		heal()
+		l, err = second.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestALeaseOfATest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lose := recipetest.Lease(t, "/locks/ledger")
+		require.Equal(t, "/locks/ledger", l.Path())
+		require.NoError(t, l.Verify(t.Context()))
+		lose()
+		require.ErrorIs(t, l.Verify(t.Context()), recipes.ErrLost)
+		require.ErrorIs(t, context.Cause(l.Context()), recipes.ErrLost)
+	})
+}
+
+// Whatever cannot be done ends the test that asked for it.
+type failed struct{ text string }
+
+type judged struct {
+	*testing.T
+}
+
+func (judged) Fatalf(format string, _ ...any) { panic(failed{format}) }
+
+func TestWhatCannotBeDeclaredFailsTheTest(t *testing.T) {
+	require.PanicsWithValue(t, failed{"recipetest: %v"}, func() {
+		recipetest.Start(judged{t}, recipetest.Lock("no path", &kind.MutexParams{}))
+	})
+}
