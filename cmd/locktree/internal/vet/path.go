@@ -12,11 +12,11 @@ import (
 // Declared are the locks that configurations declare: kinds by path.
 type Declared map[string][]string
 
-// declared is nil if no configuration was given: then nothing is said about paths.
-var declared Declared
+// declare says what is declared; nil if no configuration was given: then nothing is said about paths.
+var declare func() (Declared, error)
 
-// Declare sets what is declared, for the analyzers undeclared and wrongkind.
-func Declare(d Declared) { declared = d }
+// Declare sets where the analyzers undeclared and wrongkind learn what is declared, once a package opens a lock.
+func Declare(by func() (Declared, error)) { declare = by }
 
 // Advise sets whether advice is given.
 func Advise(on bool) { advised = on }
@@ -34,7 +34,7 @@ Good:
 
 	ledger := client.Mutex("/locks/payments/ledger")
 `, func(p *pkg, f *function) {
-	p.paths(f, func(o opened, at string) {
+	p.paths(f, func(declared Declared, o opened, at string) {
 		if len(declared[at]) > 0 || slices.Contains(declared[path.Dir(at)], "keyed") || slices.Contains(declared[path.Dir(path.Dir(at))], "keyed") {
 			return
 		}
@@ -58,7 +58,7 @@ Good:
 
 	pool := client.Semaphore("/locks/payments/pool")
 `, func(p *pkg, f *function) {
-	p.paths(f, func(o opened, at string) {
+	p.paths(f, func(declared Declared, o opened, at string) {
 		if is := declared[at]; o.kind != "" && len(is) > 0 && !slices.Contains(is, o.kind) {
 			p.Reportf(o.call.Pos(), "%q is declared as %s, and opened as %s%s", at, is[0], o.kind, opener(is[0]))
 		}
@@ -75,13 +75,10 @@ func opener(kind string) string {
 }
 
 // paths visits the calls that open a lock at a constant path and bring no declaration of their own.
-func (p *pkg) paths(f *function, visit func(opened, string)) {
-	if declared == nil {
-		return
-	}
+func (p *pkg) paths(f *function, visit func(Declared, opened, string)) {
 	within(f.body, func(n ast.Node) {
 		call, ok := n.(*ast.CallExpr)
-		if !ok {
+		if !ok || declare == nil || p.failed != nil {
 			return
 		}
 		o, ok := p.opens(call)
@@ -89,7 +86,10 @@ func (p *pkg) paths(f *function, visit func(opened, string)) {
 			return
 		}
 		if at, ok := p.constant(o.path); ok {
-			visit(o, at)
+			declared, err := declare()
+			if p.failed = err; err == nil {
+				visit(declared, o, at)
+			}
 		}
 	})
 }

@@ -36,6 +36,17 @@ var Analyzers = []*analysis.Analyzer{
 	background, token_,
 }
 
+// Title is a finding in words.
+func Title(name string) string {
+	for _, a := range Analyzers {
+		if a.Name == name {
+			title, _, _ := strings.Cut(a.Doc, "\n")
+			return strings.ToUpper(title[:1]) + title[1:]
+		}
+	}
+	return name
+}
+
 // calls is what the others stand on: the functions of a package and the values of its variables.
 var calls = &analysis.Analyzer{
 	Name:       "locktreecalls",
@@ -72,7 +83,7 @@ func packageAnalyzer(name, doc string, run func(*pkg)) *analysis.Analyzer {
 			p := *pass.ResultOf[calls].(*pkg)
 			p.Pass = pass
 			run(&p)
-			return nil, nil
+			return nil, p.failed
 		}}
 }
 
@@ -80,6 +91,7 @@ func packageAnalyzer(name, doc string, run func(*pkg)) *analysis.Analyzer {
 type pkg struct {
 	*analysis.Pass
 	functions []*function
+	failed    error                       // what is declared could not be read
 	origins   map[types.Object][]ast.Expr // all that is assigned to a variable or field; nil stands for what is not known
 }
 

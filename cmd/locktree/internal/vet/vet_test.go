@@ -78,7 +78,10 @@ var (
 // find runs the analyzers on a package: its texts by the names of the files.
 func find(t *testing.T, d Declared, texts map[string]string) (all []finding) {
 	t.Helper()
-	Declare(d)
+	Declare(func() (Declared, error) { return d, nil })
+	if d == nil {
+		Declare(nil)
+	}
 	Advise(true)
 	defer func() { Declare(nil); Advise(false) }()
 	var parsed []*ast.File
