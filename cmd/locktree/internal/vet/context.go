@@ -3,6 +3,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -52,6 +53,9 @@ func (p *pkg) outer(n ast.Node, ctx ast.Expr, visit func(ast.Expr, *ast.CallExpr
 	switch c := ast.Unparen(ctx).(type) {
 	case *ast.Ident:
 		v := p.variable(c)
+		if v == nil || p.sets(n, v) { // perhaps to the right one
+			return
+		}
 		same = func(e ast.Expr) bool { return p.is(e, v) }
 	case *ast.CallExpr: // r.Context()
 		s, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
@@ -61,7 +65,11 @@ func (p *pkg) outer(n ast.Node, ctx ast.Expr, visit func(ast.Expr, *ast.CallExpr
 		v := p.variable(s.X)
 		same = func(e ast.Expr) bool {
 			call, ok := ast.Unparen(e).(*ast.CallExpr)
-			return ok && p.callee(call) == p.callee(c) && p.is(call.Fun.(*ast.SelectorExpr).X, v)
+			if !ok || p.callee(call) != p.callee(c) {
+				return false
+			}
+			s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+			return ok && p.is(s.X, v)
 		}
 	default:
 		return
@@ -82,6 +90,17 @@ func (p *pkg) outer(n ast.Node, ctx ast.Expr, visit func(ast.Expr, *ast.CallExpr
 		}
 		return true
 	})
+}
+
+// sets reports whether a variable is assigned to in a node.
+func (p *pkg) sets(n ast.Node, v types.Object) (set bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if a, ok := n.(*ast.AssignStmt); ok {
+			set = set || slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+		}
+		return !set
+	})
+	return set
 }
 
 // unguarded reports whether a call may be given any context.
@@ -122,7 +141,7 @@ Good:
 	return work(lease.Context())
 `, func(p *pkg, f *function) {
 	for _, h := range p.leases(f) {
-		if len(h.call.Args) == 0 || h.watched(f) {
+		if len(h.call.Args) == 0 || h.watched(f) || p.sets(f.body, p.variable(h.call.Args[0])) {
 			continue
 		}
 		for _, n := range h.during {

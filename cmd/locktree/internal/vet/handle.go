@@ -23,8 +23,9 @@ type handle struct {
 	// id is equal for two handles of one lock; "" if nothing is known. Those of global handles mean the same in all functions.
 	id     string
 	global bool
-	text   string // as in the source, for people
-	kind   string // as the library calls the type: Mutex
+	client types.Object // that made it, if it is known
+	text   string       // as in the source, for people
+	kind   string       // as the library calls the type: Mutex
 
 	reentrant, bounded known // it was made with WithReentrancy, and with WithMaxWait
 }
@@ -123,6 +124,9 @@ func (f *function) repeats(v types.Object) bool {
 func (p *pkg) made(h handle, call *ast.CallExpr) handle {
 	if o, ok := p.opens(call); ok {
 		h.reentrant, h.bounded = p.option(o, "WithReentrancy"), p.option(o, "WithMaxWait")
+		if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
+			h.client = p.variable(s.X)
+		}
 		if path, ok := p.constant(o.path); ok {
 			h.id, h.global = path, true
 		}

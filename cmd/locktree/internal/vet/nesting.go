@@ -26,7 +26,7 @@ Good:
 	})
 `, func(p *pkg, f *function) {
 	p.nestings(f, func(n nesting) {
-		if n.outer.id != n.inner.id || n.outer.reentrant != no || n.inner.reentrant != no || n.inner.kind == "Semaphore" {
+		if n.outer.id != n.inner.id || n.outer.client != n.inner.client || n.outer.reentrant != no || n.inner.reentrant != no || n.inner.kind == "Semaphore" {
 			return
 		}
 		p.Reportf(n.in.call.Pos(), "%s is held here since line %d, and is not reentrant: this fails, or waits for itself", n.inner.text, p.line(n.out.call))
@@ -77,7 +77,8 @@ var lockorder = packageAnalyzer("lockorder", `two functions nest the same locks 
 
 Two programs in these functions can wait for each other until their contexts end. Take the locks in one order, or all at once
 with a multi-lock. This is looked at within a package, for mutexes, read-write locks and elections whose paths are constants, or
-that come from generated code. Readers do not count among themselves.
+that come from generated code. Readers do not count among themselves, and equal paths are taken for one lock: clients of two ensembles
+are not told apart.
 
 Bad:
 

@@ -167,13 +167,8 @@ func (p *pkg) afterUnlock(g *cfg.CFG, id *ast.Ident, unlock ast.Node, said map[a
 		return yes
 	}
 	set := func(n ast.Node) bool {
-		a, ok := n.(*ast.AssignStmt)
-		for i := 0; ok && i < len(a.Lhs); i++ {
-			if p.is(a.Lhs[i], lease) {
-				return true
-			}
-		}
-		return false
+		_, ok := n.(*ast.AssignStmt)
+		return ok && p.sets(n, lease)
 	}
 	from := func(starts func(ast.Node) bool, stop func(ast.Node) bool, entry bool) map[ast.Node]bool {
 		reached, seen := map[ast.Node]bool{}, map[*cfg.Block]bool{}

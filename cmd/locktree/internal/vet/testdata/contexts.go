@@ -85,3 +85,16 @@ func (h *handlers) pay(w http.ResponseWriter, r *http.Request) {
 		c.Close()
 	}
 }
+
+func replaced(ctx context.Context, m *recipes.Mutex) error {
+	return m.Do(ctx, func(own context.Context, _ *recipes.Lease) error {
+		ctx = own
+		return work(ctx)
+	})
+}
+
+func parenthesized(m *recipes.Mutex, r *http.Request) error {
+	return m.Do((r.Context)(), func(own context.Context, _ *recipes.Lease) error {
+		return work((r.Context)()) // want outerctx:`context from outside`
+	})
+}

@@ -89,3 +89,9 @@ func behindGate(ctx context.Context, c *recipes.Client) {
 		return y.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error { return x.Do(ctx, work) })
 	})
 }
+
+func regions(ctx context.Context, east, west *recipes.Client) error {
+	return east.Mutex("/locks/payments/ledger").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+		return west.Mutex("/locks/payments/ledger").Do(ctx, work) // of another ensemble
+	})
+}
