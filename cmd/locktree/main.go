@@ -34,6 +34,9 @@ func (a *app) lasting() {
 }
 
 func main() {
+	if isVetUnit(os.Args[1:]) {
+		vetUnit()
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}

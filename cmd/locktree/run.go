@@ -85,7 +85,7 @@ func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
 		statusCommand, topCommand, serveCommand, doctorCommand, execCommand, showCommand, outputCommand, stateCommand, fmtCommand, testCommand, generateCommand, importCommand,
-		compatCommand, devCommand, demoCommand, versionCommand,
+		vetCommand, compatCommand, devCommand, demoCommand, versionCommand,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,6 +110,9 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			env.Setenv("ZOOKEEPER_SESSION", "40")
 			env.Setenv("DOWN", nobody)
 			env.Setenv("HTTP", webServer(env))
+			if err := goCommand(env); err != nil {
+				return err
+			}
 			hand, err := newHand(addr)
 			if err != nil {
 				return err
@@ -119,6 +123,25 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 		},
 		Cmds: allVerbs(),
 	}
+}
+
+// goCommand is what a script needs to run locktree vet on packages of this repository.
+func goCommand(env *testscript.Env) error {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		return err
+	}
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath("locktree")
+	env.Setenv("LOCKTREE", program)
+	caches := strings.Fields(string(out))
+	env.Setenv("GOCACHE", caches[0])
+	env.Setenv("GOMODCACHE", caches[1])
+	env.Setenv("REPOSITORY", repository)
+	return err
 }
 
 func allVerbs() map[string]func(*testscript.TestScript, bool, []string) {
