@@ -117,7 +117,7 @@ func (s scope) evaluateCall() {
 		byKey[el.key] = in.evaluateModule(at, el)
 	}
 	switch s.r.value = byKey[""]; {
-	case d.forEach != nil && elements[0].any:
+	case d.forEach != nil && len(elements) == 1 && elements[0].any:
 		s.r.value = cty.DynamicVal
 	case d.forEach != nil:
 		s.r.value = cty.ObjectVal(byKey)
