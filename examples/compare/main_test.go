@@ -62,7 +62,7 @@ func lacks(s drivers.System) string {
 	switch s.Name {
 	case drivers.Ours, "locktree, no fsync", "curator", "nothing", "nothing in Java", "nothing in Python":
 		return ""
-	case "locktree with LockFrom":
+	case "locktree with LockFrom", "locktree, keys with LockFrom":
 		return "mutex rw semaphore set" // it gives a lock back when it takes the next one
 	case "kazoo":
 		return "rw set" // rw because Debian's has python-zk/kazoo#649

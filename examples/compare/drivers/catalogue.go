@@ -39,8 +39,12 @@ const Ours = "locktree"
 // All systems.
 var All = []System{
 	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree},
-	{Name: "locktree with Release", Server: "zookeeper", Client: true, Stream: true, driver: released},
-	{Name: "locktree with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: exchanged},
+	{Name: "locktree with Release", Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, false, released)},
+	{Name: "locktree with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, true, exchanged)},
+	{Name: "locktree, keys", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, unlocked)},
+	{Name: "locktree, keys with Release", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, released)},
+	{Name: "locktree, keys with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, true, exchanged)},
+	{Name: "locktree, keys kept", Server: "zookeeper", Client: true, Stream: true, driver: streaming(retained, false, unlocked)},
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},

@@ -3,8 +3,11 @@ package drivers
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/recipes"
@@ -68,42 +71,88 @@ func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
 	}
 }
 
-// released goes from lock to lock, and waits for no release.
-func released(ctx context.Context, addrs []string) (lock.Client, error) {
-	return streaming(ctx, addrs, false, func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
-		return lock.Locker{
-			Lock: func(ctx context.Context) (err error) {
-				*lease, err = m.Lock(ctx)
-				return err
-			},
-			Unlock: func(context.Context) error { (*lease).Release(); return nil },
-		}
-	})
+// The ways to go from lock to lock.
+type step func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker
+
+// released waits for no release.
+func released(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
+	l := unlocked(m, lease)
+	l.Unlock = func(context.Context) error { (*lease).Release(); return nil }
+	return l
+}
+
+func unlocked(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
+	return lock.Locker{
+		Lock: func(ctx context.Context) (err error) {
+			*lease, err = m.Lock(ctx)
+			return err
+		},
+		Unlock: func(ctx context.Context) error { return (*lease).Unlock(ctx) },
+	}
 }
 
 // exchanged gives each lock back in the transaction that takes the next one: until then it keeps it, so nobody else may want it.
-func exchanged(ctx context.Context, addrs []string) (lock.Client, error) {
-	return streaming(ctx, addrs, true, func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
-		return lock.Locker{
-			Lock: func(ctx context.Context) (err error) {
-				if *lease == nil {
-					*lease, err = m.Lock(ctx)
-				} else {
-					*lease, err = m.LockFrom(ctx, *lease)
-				}
-				return err
-			},
-			Unlock: func(context.Context) error { return nil },
-		}
-	})
+func exchanged(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
+	return lock.Locker{
+		Lock: func(ctx context.Context) (err error) {
+			if *lease == nil {
+				*lease, err = m.Lock(ctx)
+			} else {
+				*lease, err = m.LockFrom(ctx, *lease)
+			}
+			return err
+		},
+		Unlock: func(context.Context) error { return nil },
+	}
 }
 
-// streaming makes lockers that share the lease of their worker.
-func streaming(ctx context.Context, addrs []string, own bool, way func(*recipes.Mutex, **recipes.Lease) lock.Locker) (lock.Client, error) {
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
+// declared opens locks that stand, keyed those of a family, which exist while they are used.
+func declared(c *recipes.Client, name string) *recipes.Mutex {
+	return c.Mutex("/locktree/"+name, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+}
+
+func keyed(c *recipes.Client, name string) *recipes.Mutex { return c.Keyed(family).Mutex(name) }
+
+// retained keeps the lock of a key after its use, until somebody wants it.
+func retained(c *recipes.Client, name string) *recipes.Mutex {
+	return c.Keyed(family, recipes.WithRetention(time.Minute)).Mutex(name)
+}
+
+const family = "/locktree-keys"
+
+// declareFamily does what an apply does, of which this driver needs no more.
+func declareFamily(ctx context.Context, c *recipes.Client) error {
+	data, err := (&kind.Payload{Params: &kind.KeyedParams{Of: kind.Mutex.Name}}).Encode()
+	if err != nil {
+		return err
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err = s.Create(ctx, family, data, 0, zk.WorldACL(zk.PermAll)); errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// streaming makes lockers that share the lease of their worker. Those that keep a lock until the next one need locks of their own.
+func streaming(open func(*recipes.Client, string) *recipes.Mutex, keeps bool, way step) lock.Driver {
+	return func(ctx context.Context, addrs []string) (lock.Client, error) {
+		c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
+		if err == nil {
+			if err = declareFamily(ctx, c); err != nil {
+				_ = c.Close()
+			}
+		}
+		return streamer(c, open, keeps, way), err
+	}
+}
+
+func streamer(c *recipes.Client, open func(*recipes.Client, string) *recipes.Mutex, keeps bool, way step) lock.Client {
 	leases := map[int]**recipes.Lease{}
 	return lock.Client{Close: c.Close, Locker: func(_ context.Context, what lock.What) (lock.Locker, error) {
-		if what.Kind != lock.Mutex || own && !what.Own {
+		if what.Kind != lock.Mutex || keeps && !what.Own {
 			return lock.Locker{}, lock.ErrNotOffered
 		}
 		lease := leases[what.Worker]
@@ -111,7 +160,7 @@ func streaming(ctx context.Context, addrs []string, own bool, way func(*recipes.
 			lease = new(*recipes.Lease)
 			leases[what.Worker] = lease
 		}
-		l := way(c.Mutex("/locktree/"+what.Names[0], recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate()), lease)
+		l := way(open(c, what.Names[0]), lease)
 		take := l.Lock
 		l.Lock = func(ctx context.Context) error {
 			err := take(ctx)
@@ -123,5 +172,5 @@ func streaming(ctx context.Context, addrs []string, own bool, way func(*recipes.
 		l.Token = func() uint64 { return (*lease).Token() }
 		l.Lost = func() <-chan struct{} { return (*lease).Context().Done() }
 		return l, nil
-	}}, err
+	}}
 }
