@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -53,6 +54,17 @@ func TestScriptOnApacheZooKeeper(t *testing.T) {
 	t.Run("both", func(t *testing.T) {
 		testscript.Run(t, params("../../testdata/script/both", func(*testscript.Env) string { return server.Addr }))
 	})
+}
+
+// Those that run the go command, and by it this program once for each package that one of the programs imports: that takes a minute of
+// processor time.
+func TestScriptOfGoPrograms(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	server := zktest.Start(t)
+	p := params("../../testdata/script/go", func(*testscript.Env) string { return server.Addr() })
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error { return cmp.Or(setup(env), goCommand(env)) }
+	testscript.Run(t, p)
 }
 
 type serverKey struct{}
@@ -110,9 +122,6 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			env.Setenv("ZOOKEEPER_SESSION", "40")
 			env.Setenv("DOWN", nobody)
 			env.Setenv("HTTP", webServer(env))
-			if err := goCommand(env); err != nil {
-				return err
-			}
 			hand, err := newHand(addr)
 			if err != nil {
 				return err

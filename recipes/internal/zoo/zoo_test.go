@@ -42,7 +42,7 @@ const zooDir = "../../../testdata/zoo"
 const recipesDir = "../.."
 
 // zooTimeout is the child's own. What it runs takes a second or two: only a variant that runs in circles counts as hung.
-const zooTimeout = 5 * time.Minute
+const zooTimeout = 10 * time.Minute
 
 // variant is one exhibit.
 type variant struct {
