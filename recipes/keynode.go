@@ -143,7 +143,9 @@ func (t *txn) anchor() {
 		dir := n.dirs[n.need-1]
 		u := newUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
-		k := &contender{e: t.e, dir: dir, prefix: name, acl: n.of.acl, flags: zk.FlagEphemeral, key: n,
+		own := *n // what the janitor may still have when n has learnt more
+		own.made = slices.Clone(n.made)
+		k := &contender{e: t.e, dir: dir, prefix: name, acl: n.of.acl, flags: zk.FlagEphemeral, key: &own,
 			node: node{name: name, path: kind.JoinPath(dir, name)}}
 		k.freed.Store(true) // it is too brief to be booked
 		t.gone = append(t.gone, k)
