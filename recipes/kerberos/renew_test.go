@@ -28,7 +28,7 @@ const patience = 3 * time.Minute
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
 		require.True(t, time.Now().Before(end), "not yet: %s", what)
 	}
 }
