@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -156,12 +155,7 @@ func (s *stage) alternatePermits(ours, theirs taking) {
 
 // playPermits lets several take some of three permits, in front of others that want more.
 func playPermits(s *stage) {
-	one := func(ctx context.Context) (x *recipes.Lease, err error) {
-		for err = recipes.ErrUnreachable; errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil; {
-			x, err = s.victim.Semaphore("/s").TryAcquire(ctx, 1) // several cuts in a row may keep it from a connection for a sixth of the timeout
-		}
-		return x, err
-	}
+	one := reached(func(ctx context.Context) (*recipes.Lease, error) { return s.victim.Semaphore("/s").TryAcquire(ctx, 1) })
 	a := s.drawing(one)("one of three")
 	b := s.drawing(draws(2)(s.rival))("the other two")
 	c := s.drawing(draws(2)(s.victim))
