@@ -242,6 +242,7 @@ func TestAStoppingKeeperEndsItsSessionsAndTellsItsClientsNothing(t *testing.T) {
 		held := s.Inject(Once(On("create")), Hold)
 		waiting.create("/late")
 		<-held.Hit()
+		synctest.Wait() // it may still be on its way
 		r.Stop()
 		require.Len(t, s.Sessions(), 1, "the rival's")
 		xid, _ := rival.header()
