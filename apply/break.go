@@ -59,7 +59,7 @@ func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 
 // gone reports whether a family is in nobody's use by now, although something was in it.
 func gone(c *plan.Change, e *InUseError) bool {
-	return c.Addr == e.Addr && c.Before.Kind().Key != nil && !e.Usage.Busy()
+	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
 
 // contenders returns the deletions that break the locks of the plan, and reports whose

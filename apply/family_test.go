@@ -297,6 +297,35 @@ func TestFamilyMovesWhenNoKeyIsInUse(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth, "nobody locks a key where the family was")
 }
 
+// Somebody comes after the apply has looked.
+func TestLockTakenAtTheLastMomentDoesNotMove(t *testing.T) {
+	for _, k := range []*kind.Kind{kind.Mutex, kind.Keyed} {
+		t.Run(k.Name, func(t *testing.T) {
+			s := inMemory(t)
+			c, w := s.provisioner(), s.dial("worker:w")
+			s.apply(c, s.tree(declare("/here", k, at("lock."+k.Name))))
+			p, x := s.plan(c, s.tree(declare("/there", k, at("lock."+k.Name)))), executor(c)
+			x.Events = func(e apply.Event) {
+				if _, ok := e.(apply.Verified); !ok {
+					return
+				}
+				path := s.root + "/here/"
+				if k == kind.Keyed {
+					path += "order-17/"
+					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+					require.NoError(t, err)
+				}
+				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+				require.NoError(t, err)
+			}
+			_, err := x.Run(t.Context(), p)
+			var used *apply.InUseError
+			require.ErrorAs(t, err, &used)
+			require.True(t, used.Usage.Busy())
+		})
+	}
+}
+
 // Whoever makes the node of a key checks the version of the declaration that it read.
 func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 	for raised := range int32(4) {
