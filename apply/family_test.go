@@ -340,7 +340,7 @@ func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 		require.Equal(t, raised, n.Stat.Version)
 		s.apply(c, s.orders(of("mutex"), fanout("16")))
 		now, _ := s.server.Get("/locks/shop/orders")
-		require.NotEqual(t, n.Stat.Version, now.Stat.Version)
+		require.NotContains(t, []int32{n.Stat.Version, n.Stat.Version - 1}, now.Stat.Version)
 		require.False(t, s.plan(c, s.orders(of("mutex"), fanout("16"))).HasChanges())
 	}
 }
