@@ -157,14 +157,14 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 
 // key notes the last contender of a key in use, if there is one, or what else is in the family.
 func (v *idling) key(ctx context.Context, s *recipes.Session) (err error) {
-	if v.last, err = keyInUse(ctx, s, v.node, func(context.Context, []plan.Op) error { return nil }); v.last == "" {
+	if v.last, err = keyInUse(ctx, s, v.node, leaveIt); v.last == "" {
 		return err
 	}
 	f := familyOf(v.node)
 	for _, at := range f.nodes(v.last) {
-		names, _, err := s.Children(ctx, at)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(at, err)
+		names, err := childrenOf(ctx, s, at)
+		if err != nil {
+			return err
 		}
 		v.contender(at, without(names, f.parts))
 	}
