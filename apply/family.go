@@ -297,13 +297,10 @@ func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)
-	if op, refused := firstRefused(results, ops); refused && !overtaken(err) {
-		return r.explain(ctx, op, err)
-	}
 	if err == nil || overtaken(err) || unknown(err) {
 		return nil // what is still there has the transaction refused
 	}
-	return lockError(r.lease.Path(), err)
+	return r.refusal(ctx, ops, results, err)
 }
 
 // below lists everything in a family except its directories, what is inside of a node before the node.

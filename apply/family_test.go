@@ -230,6 +230,25 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 	}
 }
 
+func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	s.leave(s.dial("worker:w"), tree, "order-17")
+	p := s.plan(c, tree, plan.Options{Destroy: true})
+	x := executor(c)
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); ok {
+			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
+		}
+	}
+	_, err := x.Run(t.Context(), p)
+	require.ErrorContains(t, err, "The transaction was not committed")
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+}
+
 func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 	s := inMemory(t)
 	c, w := s.provisioner(), s.dial("worker:w")

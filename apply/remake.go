@@ -240,7 +240,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 			return cmp.Or(err, v.lost("another apply finished while the node was gone, so it is not known whether the lock is still declared"))
 		}
 	}
-	l := &locked{job: &job{x: x, p: &plan.Plan{}, s: h.s}, lease: h.lease}
+	l := &locked{job: &job{x: x, p: &plan.Plan{Root: desired.Root}, s: h.s}, lease: h.lease}
 	if v.node.Kind().Key != nil {
 		if _, err := keyInUse(ctx, h.s, v.node, l.clear); err != nil {
 			return err
