@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -59,7 +57,7 @@ func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 
 // gone reports whether a family is in nobody's use by now, although something was in it.
 func gone(c *plan.Change, e *InUseError) bool {
-	return c.Addr == e.Addr && c.Before.Kind().Key != nil && !e.Usage.Busy()
+	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
 
 // contenders returns the deletions that break the locks of the plan, and reports whose
@@ -78,7 +76,7 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 			continue
 		}
 		if c.Before.Kind().Key != nil {
-			all, err := below(ctx, r.s, c.Before, c.Path)
+			all, err := below(ctx, r.s, c.Before)
 			if err != nil {
 				return nil, err
 			}
@@ -95,9 +93,9 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 			}
 		}
 		for _, dir := range dirs {
-			names, _, err := r.s.Children(ctx, dir)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return nil, readError(dir, err)
+			names, err := childrenOf(ctx, r.s, dir)
+			if err != nil {
+				return nil, err
 			}
 			if dir == c.Path {
 				names = without(names, parts)

@@ -303,7 +303,12 @@ func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err e
 	if errors.Is(err, recipes.ErrTooLarge) {
 		return tooLarge(r.tx.Changes, r.all, false)
 	}
-	if op, refused := firstRefused(results, r.all); refused {
+	return r.refusal(ctx, r.all, results, err)
+}
+
+// refusal is refused for operations that are short.
+func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiResponse, err error) error {
+	if op, refused := firstRefused(results, ops); refused {
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
 		return r.explain(ctx, op, err)
 	}

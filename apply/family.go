@@ -23,24 +23,23 @@ const (
 
 // family fills in the directories of a family, and who uses its keys.
 func (r *reader) family(ctx context.Context, n *plan.Node) error {
-	dirs := n.Payload.Children()
-	n.Live.Parts = make([]plan.Part, len(dirs))
-	err := each(ctx, r.s, dirs, func(dirs []string) (reads recipes.Reads) {
+	in := familyOf(n)
+	n.Live.Parts = make([]plan.Part, len(in.dirs))
+	err := each(ctx, r.s, in.dirs, func(dirs []string) (reads recipes.Reads) {
 		for _, dir := range dirs {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(n.Path, dir))
 		}
 		return reads
 	}, func(ctx context.Context, s *recipes.Session, i int) (err error) {
-		n.Live.Parts[i], err = r.part(ctx, s, n.Path, dirs[i])
+		n.Live.Parts[i], err = r.part(ctx, s, n.Path, in.dirs[i])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	in := familyOf(n)
 	use := &kind.Usage{}
 	if n.Live.Children > present(n.Live.Parts) {
-		names, err := r.childrenOf(ctx, n.Path)
+		names, err := childrenOf(ctx, r.s, n.Path)
 		if err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 		case listed == listedDirs || len(in.keys) >= lookedAt:
 			use.Keys.Nodes += part.Children
 		default:
-			names, err := r.childrenOf(ctx, kind.JoinPath(n.Path, part.Name))
+			names, err := childrenOf(ctx, r.s, kind.JoinPath(n.Path, part.Name))
 			if err != nil {
 				return err
 			}
@@ -66,7 +65,7 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	if slices.Sort(in.keys); in.isKey(r.used) { // first of all, wherever it is
 		in.keys = append([]string{r.used}, slices.DeleteFunc(in.keys, func(key string) bool { return key == r.used })...)
 	}
-	if err := r.keys(ctx, n, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
+	if err := r.keys(ctx, in, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
 		return err
 	}
 	if slices.Sort(use.Junk); use.Keys.Nodes+len(use.Junk) > 0 {
@@ -76,14 +75,11 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 }
 
 // keys looks at some keys.
-func (r *reader) keys(ctx context.Context, n *plan.Node, paths []string, use *kind.Usage) error {
-	params := n.Kind().Key(n.Payload.Params)
+func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.Usage) error {
+	n, params := in.n, in.n.Kind().Key(in.params)
 	var reads recipes.Reads
 	for _, path := range paths {
-		reads.GetACL = append(reads.GetACL, path)
-		for _, part := range params.Kind().Children {
-			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
-		}
+		reads.GetACL = append(reads.GetACL, in.nodes(path)...)
 	}
 	ahead := r.s.ReadAhead(ctx, reads)
 	for _, path := range paths {
@@ -147,13 +143,14 @@ func add(lists []plan.KeyLists, list kind.List) []plan.KeyLists {
 type keyed struct {
 	n          *plan.Node
 	params     *kind.KeyedParams
+	dirs       []string // of Fanout
 	parts      []string // that the lock of each key may have
 	keys, junk []string
 }
 
 func familyOf(n *plan.Node) *keyed {
 	params := n.Payload.Params.(*kind.KeyedParams)
-	return &keyed{n: n, params: params, parts: n.Kind().Key(params).Kind().Children}
+	return &keyed{n: n, params: params, dirs: n.Payload.Children(), parts: n.Kind().Key(params).Kind().Children}
 }
 
 // isKey reports whether a path is where the node of a key is.
@@ -169,7 +166,7 @@ func (f *keyed) sort(dir string, names []string) {
 		path := kind.JoinPath(dir, name)
 		if f.isKey(path) {
 			f.keys = append(f.keys, path)
-		} else if dir != f.n.Path || !slices.Contains(f.n.Payload.Children(), name) {
+		} else if dir != f.n.Path || !slices.Contains(f.dirs, name) {
 			f.junk = append(f.junk, strings.TrimPrefix(path, f.n.Path+"/"))
 		}
 	}
@@ -178,20 +175,23 @@ func (f *keyed) sort(dir string, names []string) {
 // list lists all of it.
 func (f *keyed) list(ctx context.Context, s *recipes.Session) error {
 	dirs := []string{f.n.Path}
-	for _, name := range f.n.Payload.Children() {
+	for _, name := range f.dirs {
 		dirs = append(dirs, kind.JoinPath(f.n.Path, name))
 	}
-	names := make([][]string, len(dirs))
-	err := each(ctx, s, dirs, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
-		if names[i], _, err = s.Children(ctx, dirs[i]); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(dirs[i], err)
-		}
-		return nil
-	})
+	names, err := listAll(ctx, s, dirs)
 	for i, dir := range dirs {
 		f.sort(dir, names[i])
 	}
 	return err
+}
+
+// listAll lists several nodes. A listing is never read ahead.
+func listAll(ctx context.Context, s *recipes.Session, paths []string) ([][]string, error) {
+	names := make([][]string, len(paths))
+	return names, each(ctx, s, paths, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+		names[i], err = childrenOf(ctx, s, paths[i])
+		return err
+	})
 }
 
 // usedError ends a look at the keys of a family: one of them is in use.
@@ -226,6 +226,9 @@ func keyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(
 	}
 	return "", err
 }
+
+// leaveIt does nothing to the node of a key.
+func leaveIt(context.Context, []plan.Op) error { return nil }
 
 // nodes are those that the lock of a key may have, besides its contenders.
 func (f *keyed) nodes(key string) []string {
@@ -265,10 +268,10 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 
 // used reports whether somebody is in a lock that has to be idle: in a family, in the lock of one of its keys.
 func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat) (bool, error) {
-	if !occupied(c, stats) || c.Before.Kind().Key == nil {
-		return occupied(c, stats), nil
+	if in := occupied(c, stats); !in || c.Before.Kind().Key == nil {
+		return in, nil
 	}
-	path, err := keyInUse(ctx, s, c.Before, func(context.Context, []plan.Op) error { return nil })
+	path, err := keyInUse(ctx, s, c.Before, leaveIt)
 	return path != "", err
 }
 
@@ -294,31 +297,36 @@ func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)
-	if op, refused := firstRefused(results, ops); refused && !overtaken(err) {
-		return r.explain(ctx, op, err)
-	}
 	if err == nil || overtaken(err) || unknown(err) {
 		return nil // what is still there has the transaction refused
 	}
-	return lockError(r.lease.Path(), err)
+	return r.refusal(ctx, ops, results, err)
 }
 
 // below lists everything in a family except its directories, what is inside of a node before the node.
-func below(ctx context.Context, s *recipes.Session, n *plan.Node, path string) (all []string, err error) {
-	names, _, err := s.Children(ctx, path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, readError(path, err)
+func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, error) {
+	f := familyOf(n)
+	if err := f.list(ctx, s); err != nil {
+		return nil, err
 	}
-	for _, name := range names {
-		at := kind.JoinPath(path, name)
-		inside, err := below(ctx, s, n, at)
+	all := f.keys
+	for _, path := range f.junk {
+		all = append(all, kind.JoinPath(n.Path, path))
+	}
+	for level := all; len(level) > 0; {
+		names, err := listAll(ctx, s, level)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, inside...); path != n.Path || !slices.Contains(n.Payload.Children(), name) {
-			all = append(all, at)
+		first := len(all)
+		for i, path := range level {
+			for _, name := range names[i] {
+				all = append(all, kind.JoinPath(path, name))
+			}
 		}
+		level = all[first:]
 	}
+	slices.Reverse(all)
 	return all, nil
 }
 

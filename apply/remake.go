@@ -157,14 +157,14 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 
 // key notes the last contender of a key in use, if there is one, or what else is in the family.
 func (v *idling) key(ctx context.Context, s *recipes.Session) (err error) {
-	if v.last, err = keyInUse(ctx, s, v.node, func(context.Context, []plan.Op) error { return nil }); v.last == "" {
+	if v.last, err = keyInUse(ctx, s, v.node, leaveIt); v.last == "" {
 		return err
 	}
 	f := familyOf(v.node)
 	for _, at := range f.nodes(v.last) {
-		names, _, err := s.Children(ctx, at)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(at, err)
+		names, err := childrenOf(ctx, s, at)
+		if err != nil {
+			return err
 		}
 		v.contender(at, without(names, f.parts))
 	}
@@ -240,7 +240,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 			return cmp.Or(err, v.lost("another apply finished while the node was gone, so it is not known whether the lock is still declared"))
 		}
 	}
-	l := &locked{job: &job{x: x, p: &plan.Plan{}, s: h.s}, lease: h.lease}
+	l := &locked{job: &job{x: x, p: &plan.Plan{Root: desired.Root}, s: h.s}, lease: h.lease}
 	if v.node.Kind().Key != nil {
 		if _, err := keyInUse(ctx, h.s, v.node, l.clear); err != nil {
 			return err

@@ -36,7 +36,7 @@ func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Nod
 	for _, name := range k.Children {
 		part, err := r.part(ctx, s, n.Path, name)
 		if err == nil && part.Children > 0 {
-			lists[name], err = r.childrenOf(ctx, kind.JoinPath(n.Path, name))
+			lists[name], err = childrenOf(ctx, r.s, kind.JoinPath(n.Path, name))
 		}
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Nod
 		n.Live.Parts = append(n.Live.Parts, part)
 	}
 	if n.Live.Children > present(n.Live.Parts) {
-		names, err := r.childrenOf(ctx, n.Path)
+		names, err := childrenOf(ctx, r.s, n.Path)
 		if err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 }
 
 // childrenOf lists a node; one that is gone has no children.
-func (r *reader) childrenOf(ctx context.Context, path string) ([]string, error) {
-	names, _, err := r.s.Children(ctx, path)
+func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string, error) {
+	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, readError(path, err)
 	}

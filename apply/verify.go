@@ -174,7 +174,7 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
 	if n.Kind().Key != nil {
-		if r.used, err = keyInUse(ctx, s, n, func(context.Context, []plan.Op) error { return nil }); err != nil {
+		if r.used, err = keyInUse(ctx, s, n, leaveIt); err != nil {
 			return nil, err
 		}
 	}
