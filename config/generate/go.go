@@ -205,7 +205,7 @@ func (f *goFile) root(t *tree) {
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
 		"Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.")
-	f.printf("func Provision%s(server interface {\nProvision(path string, d interface {\nEncode() ([]byte, error)\nChildren() []string\n}) error\n}, root string) error {\nfor _, node := range [][2]string{\n", t.prefix)
+	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.Nodes {
 		data, err := n.Payload.Encode()
 		if err != nil {
@@ -217,7 +217,7 @@ func (f *goFile) provision(t *tree) {
 		}
 		f.printf("{%q, %s},\n", n.Path, text)
 	}
-	f.printf("} {\nd, err := kind.Decode([]byte(node[1]))\nif err == nil {\nerr = server.Provision(strings.TrimSuffix(root, \"/\")+node[0], d)\n}\nif err != nil {\nreturn err\n}\n}\nreturn nil\n}\n\n")
+	f.printf("})\n}\n\n")
 }
 
 func (f *goFile) helpers() {
