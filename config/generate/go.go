@@ -257,15 +257,7 @@ func (f *goFile) list() {
 	f.printf("// listed is the name of the node at an address. There is none if a key is not known here: the error of the lock says which.\n" +
 		"func listed(addr string) string {\nif name, ok := names[addr]; ok {\nreturn \"/\" + name\n}\nreturn \"/\" + strings.ReplaceAll(addr, \"/\", \"\\x00\")\n}\n\nvar names = map[string]string{\n")
 	for _, t := range f.trees {
-		blocks := map[plan.Addr]bool{}
-		for _, g := range t.groups {
-			for _, m := range g.members {
-				blocks[m.Addr] = m.Name.Listed
-			}
-		}
-		for _, m := range t.top.members {
-			blocks[m.Addr] = m.Name.Listed
-		}
+		blocks := listedBlocks(t.Blocks)
 		for _, n := range t.Nodes {
 			if blocks[n.Addr.Block()] {
 				f.printf("%q: %q,\n", string(n.Addr), kind.BaseName(n.Path))

@@ -58,10 +58,10 @@ func pythonLock(b *strings.Builder, l leaf, name string, lang language) {
 	for _, line := range l.about() {
 		doc = append(doc, strings.TrimRight("        "+pythonText(line), " "))
 	}
-	wire, _ := l.field("wire").(string)
+	wire, _ := field(l.Block, "wire").(string)
 	classes := pythonTypes[l.Kind][wire]
 	if len(classes) == 0 {
-		doc = append(doc, fmt.Sprintf("        No class of kazoo fits: %s, wire = %v.", l.Kind.Name, l.field("wire")))
+		doc = append(doc, fmt.Sprintf("        No class of kazoo fits: %s, wire = %v.", l.Kind.Name, field(l.Block, "wire")))
 	}
 	params := strings.Join(append([]string{"self"}, l.params...), ", ")
 	keys := strings.Join(l.params, ", ")
