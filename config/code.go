@@ -22,8 +22,6 @@ type Code struct {
 	Outputs   []CodeOutput    // by name, without sensitive ones
 	Moves     []plan.Move     // in the order of the configuration
 	Sources   map[string]*hcl.File
-
-	roots map[*Ensemble]string
 }
 
 // CodeEnsemble is what is declared on an ensemble.
@@ -155,10 +153,7 @@ func (i *instance) hide(attrs map[string]cty.Value) {
 func (s scope) codeEnsemble(e *Ensemble) {
 	if !s.unknown(s.d.block.arg("root")) {
 		s.evaluateRoot(e)
-		if s.code.roots == nil {
-			s.code.roots = map[*Ensemble]string{}
-		}
-		s.code.roots[e] = e.Root
+		e.defaultRoot = e.Root
 	}
 	e.Root = "/"
 	if len(s.names["ensemble"]) == 1 {
@@ -180,7 +175,7 @@ func (e *evaluation) finishCode(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
 		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
 		b := blocks{on, c.Stack}
-		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: e.code.roots[on],
+		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: on.defaultRoot,
 			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
 	}
 	for _, d := range e.outputs {

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-
-	"github.com/locktree/locktree/plan"
 )
 
 // codeOutput is an output; without a name if it is sensitive or null.
@@ -25,11 +23,7 @@ func (e *evaluation) codeOutput(d *decl) CodeOutput {
 	}
 	a := d.block.arg("value")
 	if i := e.pathOf(a); i != nil {
-		for name, d := range e.named["ensemble"] {
-			if ensembleValue(e.of(d).value) == i.ensemble {
-				o.Ensemble, o.Path = name, i.path
-			}
-		}
+		o.Ensemble, o.Path = i.ensemble.Name, i.path
 		return o
 	}
 	o.Unknown = e.reasons(a)
@@ -39,22 +33,16 @@ func (e *evaluation) codeOutput(d *decl) CodeOutput {
 // pathOf is the node whose path an argument is, nil if it is anything else.
 func (e *evaluation) pathOf(a *attribute) *instance {
 	ref, ok := a.expr.(*hclsyntax.ScopeTraversalExpr)
-	if !ok || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
+	if !ok || len(ref.Traversal) < 2 || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
 		return nil
 	}
-	var addr plan.Addr
-	for i := 0; i+1 < len(ref.Traversal)-1; i += 2 {
-		typ, label := nameOf(ref.Traversal[i]), nameOf(ref.Traversal[i+1])
-		if addr = addr.Child(typ, label); typ == "" || label == "" {
-			return nil
-		}
-		if key, ok := word(ref.Traversal, i+2); ok && nameOf(ref.Traversal[i+2]) == "" {
-			addr = addr.Instance(key)
-			i++
-		}
+	node := &attribute{expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
+	addr, ok := (&report{}).parseAddress(node)
+	if !ok { // which is no error here
+		return nil
 	}
 	for _, i := range e.instances {
-		if i.addr == addr && i.path != "" {
+		if string(i.addr) == addr.String() && i.path != "" {
 			return i
 		}
 	}

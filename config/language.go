@@ -150,15 +150,17 @@ func declarationTypes() []*blockType {
 		},
 		{
 			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
-			blocks: []*blockType{{
-				name: "assert", doc: "A condition that should hold.",
-				args: []argument{
-					arg("condition", "bool", "True when all is well.").must(),
-					arg("error_message", "string", "The message when it is false.").must(),
-				},
-			}},
+			blocks: []*blockType{assertion("A condition that should hold.")},
 		},
 	}
+}
+
+// assertion is the assert block of a check or a test.
+func assertion(doc string) *blockType {
+	return &blockType{name: "assert", doc: doc, args: []argument{
+		arg("condition", "bool", "True when all is well.").must(),
+		arg("error_message", "string", "The message when it is false.").must(),
+	}}
 }
 
 // nodeTypes turns the tables of package kind into block types: a new recipe

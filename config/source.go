@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -45,19 +44,9 @@ func (s *sources) text(r hcl.Range) []byte {
 
 // list returns the configuration files in name order.
 func (s *sources) list() []string {
-	entries, err := fs.ReadDir(s.fsys, ".")
-	if err != nil {
-		s.noDirectory(s.dir, err)
-		return nil
-	}
-	var out []string
-	for _, e := range entries {
-		if isConfiguration(e.Name()) && !e.IsDir() {
-			out = append(out, e.Name())
-		}
-	}
-	slices.Sort(out)
+	out, ok := s.ending(nativeSuffix, jsonSuffix)
 	switch n := len(out); {
+	case !ok:
 	case n == 0:
 		s.errorf(fileStart(s.dir), "No configuration files",
 			`There is no *%s or *%s file in this directory. Run "locktree init" to write a first one, or name another directory with -chdir.`, nativeSuffix, jsonSuffix)
@@ -68,11 +57,22 @@ func (s *sources) list() []string {
 	return out
 }
 
-// isConfiguration goes by a file's name. Files that editors leave behind are none: vim and emacs back up to "x~" and "#x#",
-// which end differently, and write hidden files beside the original.
-func isConfiguration(name string) bool {
-	return !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "#") &&
-		(strings.HasSuffix(name, nativeSuffix) || strings.HasSuffix(name, jsonSuffix))
+// ending returns the files with one of two endings, in name order; false if the directory could not be read, which has been
+// reported. Files that editors leave behind are left out: vim and emacs back up to "x~" and "#x#", which end differently, and
+// write hidden files beside the original.
+func (s *sources) ending(native, json string) (out []string, ok bool) {
+	entries, err := fs.ReadDir(s.fsys, ".")
+	if err != nil {
+		s.noDirectory(s.dir, err)
+		return nil, false
+	}
+	for _, e := range entries { // sorted
+		name := e.Name()
+		if !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "#") && (strings.HasSuffix(name, native) || strings.HasSuffix(name, json)) {
+			out = append(out, name)
+		}
+	}
+	return out, true
 }
 
 // parse returns the body of a file. One with syntax errors still has a body: the sound rest of it.

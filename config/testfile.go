@@ -1,9 +1,7 @@
 package config
 
 import (
-	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -36,13 +34,7 @@ var testLanguage = &blockType{blocks: []*blockType{
 					arg("replace", "list(address)", "Remove these and create them again."),
 				},
 			},
-			{
-				name: "assert", doc: "A condition that must hold after the run.",
-				args: []argument{
-					arg("condition", "bool", "True when all is well.").must(),
-					arg("error_message", "string", "The message when it is false.").must(),
-				},
-			},
+			assertion("A condition that must hold after the run."),
 		},
 	},
 }}
@@ -87,26 +79,15 @@ func LoadTests(dir string) ([]*TestFile, map[string]*hcl.File, hcl.Diagnostics) 
 		r.noDirectory(dir, err)
 		return nil, nil, r.sorted()
 	}
-	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
-		r.noDirectory(dir, err)
-	}
 	s := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: r}
+	names, _ := s.ending(testSuffix, testJSONSuffix)
 	var out []*TestFile
-	for _, e := range entries { // sorted
-		if !IsTestFile(e.Name()) || e.IsDir() {
-			continue
-		}
-		if body := s.parse(e.Name()); body != nil {
-			out = append(out, s.tests(e.Name(), body))
+	for _, name := range names {
+		if body := s.parse(name); body != nil {
+			out = append(out, s.tests(name, body))
 		}
 	}
 	return out, s.files, r.sorted()
-}
-
-// IsTestFile goes by a file's name, as for files of the configuration.
-func IsTestFile(name string) bool {
-	return !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "#") && (strings.HasSuffix(name, testSuffix) || strings.HasSuffix(name, testJSONSuffix))
 }
 
 func (s *sources) tests(name string, body hcl.Body) *TestFile {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -172,11 +173,7 @@ func (t *Trial) refers(r resolver, ref hcl.Traversal) bool {
 	case "output":
 		return r.member(ref, root, r.names["output"])
 	case "run":
-		var names []string
-		for name := range t.before {
-			names = append(names, name)
-		}
-		return r.member(ref, root, slices.Sorted(slices.Values(names)))
+		return r.member(ref, root, slices.Sorted(maps.Keys(t.before)))
 	}
 	return r.traversal(ref)
 }

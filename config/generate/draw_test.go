@@ -66,7 +66,7 @@ var labels = []string{"ledger", "a-b", "a_b", "ab", "A", "a", "type", "func", "R
 // repeated are arguments for_each; the keys of the second half are not known to code.
 var repeated = []string{`toset(["x", "y z", "ü"])`, "local.pools", `{ k = { permits = 4 } }`, "toset([for k in var.open : k])", "{ for k in var.open : k => { permits = 2 } }"}
 
-func (d *drawing) blocks(b *strings.Builder, depth int, keyed bool) {
+func (d *drawing) blocks(b *strings.Builder, depth int) {
 	for _, label := range rapid.SliceOfNDistinct(rapid.SampledFrom(labels), 1, 5, rapid.ID).Draw(d.T, "labels") {
 		kinds := []string{"mutex", "rwlock", "semaphore", "election", "keyed"}
 		if depth > 0 {
@@ -97,7 +97,7 @@ func (d *drawing) blocks(b *strings.Builder, depth int, keyed bool) {
 		}
 		b.WriteString(rapid.SampledFrom([]string{"", "description = \"*/ \\\"\\\"\\\" \\\\u000a\\nfunc x() {} // @ <\"\n", "owner = \"team\"\n", "description = \"${var.n} at a time\"\n"}).Draw(d.T, "more"))
 		if k == "namespace" {
-			d.blocks(b, depth-1, keyed || each > 0)
+			d.blocks(b, depth-1)
 		}
 		b.WriteString("}\n")
 	}
@@ -108,11 +108,11 @@ func drawn(t *rapid.T) map[string]string {
 	d := &drawing{T: t}
 	var main, mod strings.Builder
 	main.WriteString(preamble + "namespace \"top\" {\nacl = acl.open\n")
-	d.blocks(&main, 2, false)
+	d.blocks(&main, 2)
 	main.WriteString("}\noutput \"o\" { value = namespace.top.path }\noutput \"p\" { value = { a = [1, \"x\"] } }\noutput \"q\" { value = var.n }\n" +
 		"output \"r\" {\n  value = var.secret\n  sensitive = true\n}\noutput \"s\" { value = 1.5 }\n")
 	mod.WriteString("variable \"acl\" {}\nvariable \"name\" {}\nvariable \"open\" {}\nvariable \"n\" {}\nlocals {\n  pools = { u = {} }\n  names = { u = \"u\" }\n}\nnamespace \"m\" {\nacl = var.acl\nname = var.name\n")
-	d.blocks(&mod, 1, true)
+	d.blocks(&mod, 1)
 	mod.WriteString("}\n")
 	switch rapid.IntRange(0, 2).Draw(t, "module") {
 	case 0:
@@ -120,7 +120,7 @@ func drawn(t *rapid.T) map[string]string {
 	case 1:
 		main.WriteString("module \"call\" {\nsource = \"./mod\"\nfor_each = local.pools\nacl = acl.open\nname = \"called-${each.key}\"\nopen = var.open\nn = each.value.permits\n}\n")
 	}
-	return map[string]string{"main.locktree.hcl": main.String(), "mod/m.locktree.hcl": strings.ReplaceAll(mod.String(), "local.pools", "local.pools")}
+	return map[string]string{"main.locktree.hcl": main.String(), "mod/m.locktree.hcl": mod.String()}
 }
 
 func write(t testing.TB, dir string, files map[string]string) {

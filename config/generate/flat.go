@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,16 +85,6 @@ func (l language) in(path []part) string {
 	return strings.Join(terms, " + ")
 }
 
-// field is the value of a parameter, nil if it is not the same for all keys and variables.
-func (l leaf) field(name string) any {
-	for _, f := range l.Fields {
-		if f.Name == name {
-			return f.Get()
-		}
-	}
-	return nil
-}
-
 // about are the lines of a comment.
 func (l leaf) about() []string {
 	return append([]string{string(l.Addr) + "."}, facts(l.Block)...)
@@ -112,17 +103,19 @@ func identifiers(all []leaf, join func(words []string) string) []string {
 	return distinct(lists)
 }
 
+// listedBlocks are the blocks whose names are listed.
+func listedBlocks(blocks []*config.Block) map[plan.Addr]bool {
+	listed := map[plan.Addr]bool{}
+	for _, b := range blocks {
+		listed[b.Addr] = b.Name.Listed
+		maps.Copy(listed, listedBlocks(b.Blocks))
+	}
+	return listed
+}
+
 // listedNames are the entries of the table for paths without a rule: the block and the keys, and the name.
 func listedNames(e *config.CodeEnsemble) (out [][]string) {
-	listed := map[plan.Addr]bool{}
-	var visit func([]*config.Block)
-	visit = func(blocks []*config.Block) {
-		for _, b := range blocks {
-			listed[b.Addr] = b.Name.Listed
-			visit(b.Blocks)
-		}
-	}
-	visit(e.Blocks)
+	listed := listedBlocks(e.Blocks)
 	for _, n := range e.Nodes {
 		if !listed[n.Addr.Block()] {
 			continue

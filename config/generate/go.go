@@ -205,7 +205,7 @@ func (f *goFile) root(t *tree) {
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
 		"Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.")
-	f.printf("func Provision%s(server interface {\nProvision(path string, d interface {\nEncode() ([]byte, error)\nChildren() []string\n}) error\n}, root string) error {\nfor _, node := range [][2]string{\n", t.prefix)
+	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.Nodes {
 		data, err := n.Payload.Encode()
 		if err != nil {
@@ -217,7 +217,7 @@ func (f *goFile) provision(t *tree) {
 		}
 		f.printf("{%q, %s},\n", n.Path, text)
 	}
-	f.printf("} {\nd, err := kind.Decode([]byte(node[1]))\nif err == nil {\nerr = server.Provision(strings.TrimSuffix(root, \"/\")+node[0], d)\n}\nif err != nil {\nreturn err\n}\n}\nreturn nil\n}\n\n")
+	f.printf("})\n}\n\n")
 }
 
 func (f *goFile) helpers() {
@@ -257,15 +257,7 @@ func (f *goFile) list() {
 	f.printf("// listed is the name of the node at an address. There is none if a key is not known here: the error of the lock says which.\n" +
 		"func listed(addr string) string {\nif name, ok := names[addr]; ok {\nreturn \"/\" + name\n}\nreturn \"/\" + strings.ReplaceAll(addr, \"/\", \"\\x00\")\n}\n\nvar names = map[string]string{\n")
 	for _, t := range f.trees {
-		blocks := map[plan.Addr]bool{}
-		for _, g := range t.groups {
-			for _, m := range g.members {
-				blocks[m.Addr] = m.Name.Listed
-			}
-		}
-		for _, m := range t.top.members {
-			blocks[m.Addr] = m.Name.Listed
-		}
+		blocks := listedBlocks(t.Blocks)
 		for _, n := range t.Nodes {
 			if blocks[n.Addr.Block()] {
 				f.printf("%q: %q,\n", string(n.Addr), kind.BaseName(n.Path))

@@ -106,16 +106,10 @@ func (f *goFile) lock(g *group, m *member, name, key, path string) {
 	if key != "" {
 		key += ", "
 	}
-	if m.Kind == kind.Keyed {
-		for _, f := range m.Fields {
-			if f.Name == "kind" {
-				typ = "Keyed" + goTypes[kind.Lookup(f.Get().(string))]
-			}
-		}
-		if typ != "" {
-			f.printf("func (n %s) %s(%sopts ...recipes.Option) %s {\nreturn %s{n.client.Keyed(%s, opts...)}\n}\n\n", g.typ, name, key, typ, typ, path)
-			return
-		}
+	if of, known := field(m.Block, "kind").(string); known && m.Kind == kind.Keyed {
+		typ = "Keyed" + goTypes[kind.Lookup(of)]
+		f.printf("func (n %s) %s(%sopts ...recipes.Option) %s {\nreturn %s{n.client.Keyed(%s, opts...)}\n}\n\n", g.typ, name, key, typ, typ, path)
+		return
 	}
 	if typ == "" {
 		f.printf("func (n %s) %s(%s) string { return %s }\n\n", g.typ, name, params, path)

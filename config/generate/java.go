@@ -35,7 +35,7 @@ func Java(code *config.Code, on *config.CodeEnsemble, pkg, class string) []byte 
 	})
 	used := []string{}
 	for i, l := range all {
-		if t, ok := javaTypes[l.Kind]; ok && l.field("wire") == kind.WireCurator && !slices.Contains(used, t.class) {
+		if t, ok := javaTypes[l.Kind]; ok && field(l.Block, "wire") == kind.WireCurator && !slices.Contains(used, t.class) {
 			used = append(used, t.class)
 		}
 		javaLock(&b, l, names[i], lang)
@@ -93,8 +93,8 @@ func javaLock(b *strings.Builder, l leaf, name string, lang language) {
 		comment = append(comment, strings.TrimRight("     * "+javaComment(line), " "))
 	}
 	t, ok := javaTypes[l.Kind]
-	if ok = ok && l.field("wire") == kind.WireCurator; !ok {
-		comment = append(comment, fmt.Sprintf("     * No class of Curator fits: wire = %v.", l.field("wire")))
+	if ok = ok && field(l.Block, "wire") == kind.WireCurator; !ok {
+		comment = append(comment, fmt.Sprintf("     * No class of Curator fits: wire = %v.", field(l.Block, "wire")))
 	}
 	b.WriteString("\n")
 	for _, key := range l.Keys {
@@ -106,7 +106,7 @@ func javaLock(b *strings.Builder, l leaf, name string, lang language) {
 		return
 	}
 	arg := t.arg
-	if permits := l.field("permits"); arg == "permits" && permits != nil {
+	if permits := field(l.Block, "permits"); arg == "permits" && permits != nil {
 		arg = fmt.Sprint(permits)
 	} else if arg != "" {
 		params = append(params, t.param)

@@ -74,6 +74,16 @@ func typeName(k *kind.Kind) string {
 	return k.Name
 }
 
+// field is the value of a parameter, nil if it is not the same for all keys and variables.
+func field(b *config.Block, name string) any {
+	for _, f := range b.Fields {
+		if f.Name == name {
+			return f.Get()
+		}
+	}
+	return nil
+}
+
 // facts are what programmers want to know of a block, a line each.
 func facts(b *config.Block) (lines []string) {
 	var list []string

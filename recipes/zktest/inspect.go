@@ -72,8 +72,8 @@ func (s *Server) create(path string, data []byte) error {
 
 // declaration is the data of a provisioned lock's node and the children it needs.
 // *kind.Payload implements it. It is an interface because this package imports only
-// the standard library, and an alias so that a program can describe Provision without
-// importing this package, as code does that "locktree generate go" writes.
+// the standard library, and an alias so that package kind can describe Provision without
+// importing this package.
 type declaration = interface {
 	Encode() ([]byte, error)
 	Children() []string

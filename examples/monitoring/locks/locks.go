@@ -80,27 +80,13 @@ func (n Shop) Api(opts ...recipes.Option) *recipes.Semaphore {
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
 // Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
-func Provision(server interface {
-	Provision(path string, d interface {
-		Encode() ([]byte, error)
-		Children() []string
-	}) error
-}, root string) error {
-	for _, node := range [][2]string{
+func Provision(server kind.Provisioner, root string) error {
+	return kind.Provision(server, root, [][2]string{
 		{"/shop", `{"gen":0,"locktree":1,"owner":{"stack":"monitoring","addr":"namespace.shop"},"protect":false,"spec":{"description":"","owner":"shop@example.com"},"state":"active","type":"namespace"}`},
 		{"/shop/api", `{"gen":0,"locktree":1,"owner":{"stack":"monitoring","addr":"namespace.shop.semaphore.api"},"protect":false,"spec":{"description":"So many calls of the payment provider at a time.","max_waiters":0,"owner":"shop@example.com","permits":2,"wire":"curator"},"state":"active","type":"semaphore"}`},
 		{"/shop/ledger", `{"gen":0,"locktree":1,"owner":{"stack":"monitoring","addr":"namespace.shop.mutex.ledger"},"protect":false,"spec":{"description":"One booking at a time.","max_hold":"10s","max_wait":"1m","max_waiters":0,"owner":"shop@example.com","wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/shop/mailer", `{"gen":0,"locktree":1,"owner":{"stack":"monitoring","addr":"namespace.shop.election.mailer"},"protect":false,"spec":{"description":"One program sends the mails.","max_waiters":0,"owner":"shop@example.com","wire":"curator"},"state":"active","type":"election"}`},
-	} {
-		d, err := kind.Decode([]byte(node[1]))
-		if err == nil {
-			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // place is where a group of locks is.

@@ -75,28 +75,14 @@ func (n Payments) Workers(opts ...recipes.Option) *recipes.Semaphore {
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
 // Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
-func Provision(server interface {
-	Provision(path string, d interface {
-		Encode() ([]byte, error)
-		Children() []string
-	}) error
-}, root string) error {
-	for _, node := range [][2]string{
+func Provision(server kind.Provisioner, root string) error {
+	return kind.Provision(server, root, [][2]string{
 		{"/payments", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
 		{"/payments/catalog", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.rwlock.catalog"},"protect":false,"spec":{"description":"","max_waiters":0,"preference":"writer","wire":"curator"},"state":"active","type":"rwlock"}`},
 		{"/payments/ledger", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.mutex.ledger"},"protect":false,"spec":{"description":"One compaction of the ledger at a time.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/payments/scheduler", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.election.scheduler"},"protect":false,"spec":{"description":"","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
 		{"/payments/workers", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.semaphore.workers"},"protect":false,"spec":{"description":"","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},
-	} {
-		d, err := kind.Decode([]byte(node[1]))
-		if err == nil {
-			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // place is where a group of locks is.

@@ -92,13 +92,8 @@ func (n Recipes) Api(opts ...recipes.Option) *recipes.Semaphore {
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
 // Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
-func Provision(server interface {
-	Provision(path string, d interface {
-		Encode() ([]byte, error)
-		Children() []string
-	}) error
-}, root string) error {
-	for _, node := range [][2]string{
+func Provision(server kind.Provisioner, root string) error {
+	return kind.Provision(server, root, [][2]string{
 		{"/recipes", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
 		{"/recipes/account-alice", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"alice\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/account-bob", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"bob\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
@@ -107,16 +102,7 @@ func Provision(server interface {
 		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Readers of the cached prices, and whoever renews them.","max_waiters":0,"preference":"writer","wire":"curator"},"state":"active","type":"rwlock"}`},
 		{"/recipes/turns", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.turns"},"protect":false,"spec":{"description":"Everybody's turn, in the order of arrival.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/worker", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.election.worker"},"protect":false,"spec":{"description":"One worker at a time does the jobs.","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
-	} {
-		d, err := kind.Decode([]byte(node[1]))
-		if err == nil {
-			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // place is where a group of locks is.

@@ -53,25 +53,11 @@ func (n Redpacket) Lock(opts ...recipes.Option) *recipes.Mutex {
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
 // Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
-func Provision(server interface {
-	Provision(path string, d interface {
-		Encode() ([]byte, error)
-		Children() []string
-	}) error
-}, root string) error {
-	for _, node := range [][2]string{
+func Provision(server kind.Provisioner, root string) error {
+	return kind.Provision(server, root, [][2]string{
 		{"/redpacket", `{"gen":0,"locktree":1,"owner":{"stack":"redpacket","addr":"namespace.redpacket"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
 		{"/redpacket/lock", `{"gen":0,"locktree":1,"owner":{"stack":"redpacket","addr":"namespace.redpacket.mutex.lock"},"protect":false,"spec":{"description":"Guards the pot: who holds it may take money out.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
-	} {
-		d, err := kind.Decode([]byte(node[1]))
-		if err == nil {
-			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // place is where a group of locks is.

@@ -141,8 +141,9 @@ func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event 
 // startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
 func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
-	return startPeer(t, id, exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr,
-		fmt.Sprint(timeout.Milliseconds()), id), event)
+	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id)
+	cmd.Env = append(os.Environ(), "PYTHONPATH=../../../config/generate") // curator_locks.py
+	return startPeer(t, id, cmd, event)
 }
 
 // goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.

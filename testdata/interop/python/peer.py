@@ -1,5 +1,5 @@
 """A process full of Python clients of locks, on one ZooKeeper session, driven line by line: see ../README.md for the
-language. What it runs is kazoo's recipes as Debian ships them, and the subclasses of curator_locks.py.
+language. What it runs is kazoo's recipes as Debian ships them, and the subclasses of config/generate/curator_locks.py.
 """
 import os
 import queue
