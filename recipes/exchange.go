@@ -196,11 +196,7 @@ func (a *acquisition) exchange(ctx context.Context, from *Lease, to *terms) (nex
 		old.letGo()
 		return ticket{}, nil
 	}
-	for _, n := range t.ends {
-		if !n.alone() { // somebody was there, who may have left meanwhile
-			a.c.state.spawn(func() { _ = n.sweep(context.Background(), e.e.s) })
-		}
-	}
+	t.sweepEnds()
 	old.close(ticket{})
 	if err := t.admits(ctx); err != nil {
 		a.entries = []*entry{e}

@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -87,5 +89,42 @@ func TestAnExchangeOfKeysWhoseAnswerIsLostLeavesNoNode(t *testing.T) {
 			time.Sleep(time.Minute)
 			l.noKeys("/km")
 		}
+	})
+}
+
+// Its caller leaves before the transaction is answered that takes its contender out of a key in which it has seen others: those have
+// left, and nobody else looks.
+func TestAnExchangeOfAKeyThatItsCallerLeavesLeavesNoNode(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
+		rival, err := b.Lock(t.Context(), "from")
+		require.NoError(t, err)
+		waits := l.locking(a.Mutex("from"))
+		l.unlock(rival)
+		x := (<-waits).v
+		l.settle()
+		ctx, cancel := context.WithTimeout(t.Context(), oneWay)
+		defer cancel()
+		y, err := a.Mutex("to").LockFrom(ctx, x)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Nil(t, y)
+		l.noKeys("/km")
+	})
+}
+
+func TestAnExchangeForAForeignKeyLeavesNoNode(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
+			p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
+		})
+		k := l.warmed("a", "/km")
+		require.NoError(t, l.srv.Create("/km/to", nil))
+		x, err := k.Lock(t.Context(), "from")
+		require.NoError(t, err)
+		y, err := k.Mutex("to").LockFrom(t.Context(), x)
+		require.ErrorIs(t, err, recipes.ErrKeyForeign)
+		require.Nil(t, y)
+		l.noKeys("/km")
 	})
 }

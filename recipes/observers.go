@@ -58,7 +58,7 @@ func levelOf(e Event) (level slog.Level, text string) {
 		}
 		return slog.LevelWarn, "session lost"
 	case sessionSuspected:
-		return slog.LevelWarn, "session in doubt: ZooKeeper does not answer"
+		return slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer"
 	case sessionCleared:
 		return slog.LevelInfo, "session not in doubt any more: ZooKeeper answers"
 	case EventRefused:

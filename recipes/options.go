@@ -82,7 +82,7 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // Of a read-write lock it keeps the place that the client's readers share. Until a writer queues, RLock costs no request, whether or
 // not others of the client read (where the declaration prefers writers it looks for them first, one round trip). Readers of other
 // clients are not in the way; the queue is listed again when they come and go, at most ten times a second. Where they do so all the time
-// a writer waits up to 100 ms longer for that. Writers are not kept.
+// a writer waits up to 100 ms longer for that.
 //
 // To everybody else a kept lock is held: another client's TryLock is refused, although its next one may find the lock
 // free; "locktree status" shows how long it may be kept; destroy finds it in use. While nobody uses it, the client gives it up at
@@ -109,8 +109,8 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
 // with any lock.
 //
-// Other kinds refuse this option, and a kept writer would block the readers of its own client. A kept permit would be missing for callers that wait for several. A leadership
-// that is kept has no leader.
+// Writers are not kept, because that would block the readers of their own client. Other kinds refuse this option: a kept permit would
+// be missing for callers that wait for several, and a leadership that is kept has no leader.
 func WithRetention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
 // WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. Readers of one client

@@ -164,6 +164,7 @@ func (t *txn) abandon(cause error) error {
 			return
 		case err == nil:
 			ks = t.born
+			t.sweepEnds()
 		}
 		_ = t.e.c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})

@@ -131,7 +131,8 @@ func (w *simWorld) found(f simFault) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.foreign = append(w.foreign, w.node(lock))
+	n, _ := w.srv.Get(w.node(lock))
+	w.foreign[n.Path] = n.Stat.Czxid
 }
 
 // keysAtRest requires that nothing is left of keys, but the nodes that other programs have made.
@@ -144,7 +145,7 @@ func (w *simWorld) keysAtRest() {
 		if !there || !w.keyed(of.path) {
 			continue
 		}
-		if !slices.Contains(w.foreign, n.Path) || n.Stat.Czxid == 0 {
+		if w.foreign[n.Path] != n.Stat.Czxid || len(n.Children) > 0 {
 			w.violated("left of a key: %s with %v\n%s", n.Path, n.Children, w.srv.Dump())
 		}
 	}

@@ -42,9 +42,9 @@ type simWorld struct {
 	declared map[string]*simDeclaration
 	observed string // who the newest observation says leads
 	stats    simStats
-	mover    mover         // where locks move
-	foreign  []string      // nodes of keys that others have made
-	moving   chan struct{} // full while one does
+	mover    mover            // where locks move
+	foreign  map[string]int64 // nodes of keys that others have made: the czxid of the last, by path
+	moving   chan struct{}    // full while one does
 }
 
 type simStats struct {
@@ -156,7 +156,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		lab: &lab{t: t, srv: zktest.Start(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
 		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
-		declared: map[string]*simDeclaration{},
+		declared: map[string]*simDeclaration{}, foreign: map[string]int64{},
 	}
 	if plan.replica {
 		w.follower = w.srv.Replica()

@@ -79,7 +79,7 @@ func (busy) Do(context.Context, func(context.Context, *recipes.Lease) error) err
 }
 
 // A lock of the test's own, where the code under test has to cope with what it answers.
-func ExampleStart_ownLock() {
+func Example_ownLock() {
 	err := compact(context.Background(), busy{}, func(context.Context) error { return errors.New("not reached") })
 	fmt.Println(err)
 	// Output: recipes: held by another contender
