@@ -97,6 +97,7 @@ type pkg struct {
 
 // function is one body: of a declaration, or of a literal.
 type function struct {
+	name  string // of a declaration
 	kind  *ast.FuncType
 	body  *ast.BlockStmt
 	loops []ast.Node // in it, not in literals
@@ -116,7 +117,7 @@ func (p *pkg) collect(file *ast.File) {
 		f := &function{}
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			f.kind, f.body = n.Type, n.Body
+			f.name, f.kind, f.body = n.Name.Name, n.Type, n.Body
 		case *ast.FuncLit:
 			f.kind, f.body = n.Type, n.Body
 		}
