@@ -142,9 +142,7 @@ func (f *function) repeats(v types.Object) bool {
 func (p *pkg) made(h handle, call *ast.CallExpr) handle {
 	if o, ok := p.opens(call); ok {
 		h.reentrant, h.bounded = p.option(o, "WithReentrancy"), p.option(o, "WithMaxWait")
-		if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
-			h.client = p.which(s.X)
-		}
+		h.client = p.which(receiver(call))
 		if path, ok := p.constant(o.path); ok {
 			h.id, h.global = path, true
 		}
@@ -184,8 +182,8 @@ func (p *pkg) take(call *ast.CallExpr) (t taking, ok bool) {
 		return t, false
 	}
 	t = taking{call: call, method: f.Name()}
-	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && f.Name() != "Take" {
-		t.on = s.X
+	if f.Name() != "Take" {
+		t.on = receiver(call)
 	}
 	if r := f.Signature().Results(); r.Len() == 2 && isLease(r.At(0).Type()) {
 		t.lease = true

@@ -60,7 +60,7 @@ func (p *pkg) nestings(f *function, visit func(nesting)) {
 			look(t, t.work.Body)
 		}
 	})
-	for _, h := range p.leases(f) {
+	for _, h := range f.leases {
 		for _, n := range h.during {
 			look(h.taking, n)
 		}
