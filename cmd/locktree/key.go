@@ -1,13 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"strings"
-	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -55,42 +50,6 @@ func notAFamily(path string, in *inspect.Report) error {
 		what = "is declared as " + in.Kind.Name
 	}
 	return view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
-}
-
-// lookAtKey shows the lock of one key, on every ensemble that has the family.
-func (a *app) lookAtKey(ctx context.Context, s *stack, family, key string) error {
-	out, errs := view.Locks{NowMs: time.Now().UnixMilli()}, make([]error, len(s.Ensembles))
-	servers, closed := serverLists(s.Config), error(nil)
-	for i := range s.Ensembles {
-		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Key: &view.KeyOf{Family: family, Key: key}}
-		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
-			if of.Path, err = keyPath(ctx, s.clients[i], family, key); err == nil {
-				of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: of.Path})
-			}
-			return s.denied(ctx, i, err)
-		})
-		switch {
-		case ctx.Err() != nil:
-			return errs[i]
-		case isA[*view.Failure](errs[i]):
-			return errs[i]
-		case errors.Is(errs[i], zk.ErrNoNode):
-			errs[i] = nil
-			continue
-		case errs[i] != nil:
-			continue
-		}
-		closed = cmp.Or(closed, s.closed(ctx, i, of))
-		out.Ensembles = append(out.Ensembles, of)
-	}
-	s.lose(errs)
-	switch {
-	case len(out.Ensembles) > 0:
-		a.show(out)
-	case len(s.lost) == 0:
-		return view.Failf("Nothing there", "There is no node %s on %s.", family, strings.Join(servers, " or "))
-	}
-	return view.Join(s.lost.Err(), closed)
 }
 
 // families looks at the keys of the families of each tree.

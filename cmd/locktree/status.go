@@ -71,10 +71,7 @@ func statusCommand(a *app) *cobra.Command {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, detailedExitcode)
 				}
-				if key.given {
-					return a.lookAtKey(c.Context(), s, tree.prefix, key.key)
-				}
-				return a.lookAt(c.Context(), s, tree.prefix, reads)
+				return a.lookAt(c.Context(), s, tree.prefix, key, reads)
 			})
 		},
 	}
@@ -110,20 +107,31 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	return nil
 }
 
-// lookAt shows the locks at and below a path, on every ensemble that has it.
-func (a *app) lookAt(ctx context.Context, s *stack, path string, reads int) error {
+// lookAt shows the locks at and below a path, or the lock of a key in the family there, on every ensemble that has it.
+func (a *app) lookAt(ctx context.Context, s *stack, path string, key keyFlag, reads int) error {
 	out, errs := view.Locks{NowMs: time.Now().UnixMilli()}, make([]error, len(s.Ensembles))
 	servers, closed := serverLists(s.Config), error(nil)
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
 		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
-			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: reads})
+			if key.given {
+				of.Key = &view.KeyOf{Family: path, Key: key.key}
+				if of.Path, err = keyPath(ctx, s.clients[i], path, key.key); err != nil {
+					return s.denied(ctx, i, err)
+				}
+			}
+			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
 			return err
 		})
 		switch {
 		case ctx.Err() != nil:
 			return cmp.Or(errs[i], context.Cause(ctx))
-		case errs[i] != nil, len(of.Unread) > 0 && of.Unread[0].Missing():
+		case isA[*view.Failure](errs[i]): // about the key: the servers have answered
+			return errs[i]
+		case errors.Is(errs[i], zk.ErrNoNode): // the family is not there
+			errs[i] = nil
+			continue
+		case errs[i] != nil, of.Key == nil && len(of.Unread) > 0 && of.Unread[0].Missing():
 			continue
 		}
 		closed = cmp.Or(closed, s.closed(ctx, i, of))

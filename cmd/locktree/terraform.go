@@ -29,7 +29,6 @@ var terraformCommands = map[string]string{
 	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
 	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
 	"graph":      "\"locktree status\" shows the tree.",
-	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
 	"metadata":   "docs/language.md lists the functions.",
 	"console":    "Declare an output, and plan: it shows the value.",
 	"state list": stateIsShown, "state show": stateIsShown, "state pull": stateIsShown, "state push": stateIsShown, "state mv": stateIsShown, "state rm": stateIsShown,

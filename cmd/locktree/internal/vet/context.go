@@ -58,18 +58,13 @@ func (p *pkg) outer(n ast.Node, ctx ast.Expr, visit func(ast.Expr, *ast.CallExpr
 		}
 		same = func(e ast.Expr) bool { return p.is(e, v) }
 	case *ast.CallExpr: // r.Context()
-		s, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
-		if !ok || !isMethod(p.callee(c), "net/http", "Request", "Context") {
+		if !isMethod(p.callee(c), "net/http", "Request", "Context") {
 			return
 		}
-		v := p.variable(s.X)
+		v := p.variable(receiver(c))
 		same = func(e ast.Expr) bool {
 			call, ok := ast.Unparen(e).(*ast.CallExpr)
-			if !ok || p.callee(call) != p.callee(c) {
-				return false
-			}
-			s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-			return ok && p.is(s.X, v)
+			return ok && p.callee(call) == p.callee(c) && p.is(receiver(call), v)
 		}
 	default:
 		return
@@ -93,14 +88,13 @@ func (p *pkg) outer(n ast.Node, ctx ast.Expr, visit func(ast.Expr, *ast.CallExpr
 }
 
 // sets reports whether a variable is assigned to in a node.
-func (p *pkg) sets(n ast.Node, v types.Object) (set bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if a, ok := n.(*ast.AssignStmt); ok {
-			set = set || slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+func (p *pkg) sets(n ast.Node, v types.Object) bool {
+	for n := range ast.Preorder(n) {
+		if a, ok := n.(*ast.AssignStmt); ok && slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) }) {
+			return true
 		}
-		return !set
-	})
-	return set
+	}
+	return false
 }
 
 // unguarded reports whether a call may be given any context.
@@ -140,7 +134,7 @@ Good:
 	defer lease.Unlock(ctx)
 	return work(lease.Context())
 `, func(p *pkg, f *function) {
-	for _, h := range p.leases(f) {
+	for _, h := range f.leases {
 		if len(h.call.Args) == 0 || h.watched(f) || p.sets(f.body, p.variable(h.call.Args[0])) {
 			continue
 		}
@@ -161,18 +155,15 @@ Good:
 })
 
 // watched reports whether the function does anything with the lease but to release it.
-func (h *held) watched(f *function) (watched bool) {
+func (h *held) watched(f *function) bool {
 	releases := map[ast.Node]bool{}
-	ast.Inspect(f.body, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && h.is(id, h.lease) && !releases[id] {
-			watched = watched || h.TypesInfo.Defs[id] == nil && id != h.at.Lhs[0]
+	for n := range ast.Preorder(f.body) {
+		if id, ok := n.(*ast.Ident); ok && h.is(id, h.lease) && !releases[id] && h.TypesInfo.Defs[id] == nil && id != h.at.Lhs[0] {
+			return true
 		}
-		if n != nil {
-			if id := h.unlocked(n); id != nil {
-				releases[id] = true
-			}
+		if id := h.unlocked(n); id != nil {
+			releases[id] = true
 		}
-		return true
-	})
-	return watched
+	}
+	return false
 }

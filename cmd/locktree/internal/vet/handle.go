@@ -23,9 +23,9 @@ type handle struct {
 	// id is equal for two handles of one lock; "" if nothing is known. Those of global handles mean the same in all functions.
 	id     string
 	global bool
-	client types.Object // that made it, if it is known
-	text   string       // as in the source, for people
-	kind   string       // as the library calls the type: Mutex
+	client string // which client made it, or which field it is in; "" if that is not known
+	text   string // as in the source, for people
+	kind   string // as the library calls the type: Mutex
 
 	reentrant, bounded known // it was made with WithReentrancy, and with WithMaxWait
 }
@@ -102,17 +102,35 @@ func (p *pkg) handle(f *function, e ast.Expr) (h handle) {
 	if call, ok := ast.Unparen(p.origins[obj][0]).(*ast.CallExpr); ok {
 		h = p.made(h, call)
 	}
-	if h.id == "" && f.repeats(obj) {
-		return h
+	if s, ok := e.(*ast.SelectorExpr); ok && h.global { // the one in another value may be of another client
+		h.client = p.which(s)
 	}
-	if base, ok := e.(*ast.SelectorExpr); ok && h.id == "" {
-		if of := p.variable(base.X); of != nil && len(p.origins[of]) < 2 {
-			h.id = fmt.Sprintf("%p.%p", of, obj)
-		}
-	} else if h.id == "" {
-		h.id = fmt.Sprintf("%p", obj)
+	if h.id == "" && !f.repeats(obj) {
+		h.id = p.which(e)
 	}
 	return h
+}
+
+// which tells variables, and their fields, from each other; "" if an expression is none, or has several values.
+func (p *pkg) which(e ast.Expr) string {
+	v := p.variable(e)
+	if v == nil || len(p.origins[v]) > 1 {
+		return ""
+	}
+	id := fmt.Sprintf("%p", v)
+	if s, ok := ast.Unparen(e).(*ast.SelectorExpr); ok && v.(*types.Var).IsField() {
+		of := p.which(s.X)
+		if of == "" {
+			return ""
+		}
+		id = of + "." + id
+	}
+	return id
+}
+
+// single reports whether the lock has one holder, readers apart, so that whoever holds it waits for itself.
+func (h handle) single() bool {
+	return h.kind == "Mutex" || h.kind == "RWMutex" || h.kind == "Election"
 }
 
 // repeats reports whether a variable is another one in each round of a loop.
@@ -124,9 +142,7 @@ func (f *function) repeats(v types.Object) bool {
 func (p *pkg) made(h handle, call *ast.CallExpr) handle {
 	if o, ok := p.opens(call); ok {
 		h.reentrant, h.bounded = p.option(o, "WithReentrancy"), p.option(o, "WithMaxWait")
-		if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
-			h.client = p.variable(s.X)
-		}
+		h.client = p.which(receiver(call))
 		if path, ok := p.constant(o.path); ok {
 			h.id, h.global = path, true
 		}
@@ -166,8 +182,8 @@ func (p *pkg) take(call *ast.CallExpr) (t taking, ok bool) {
 		return t, false
 	}
 	t = taking{call: call, method: f.Name()}
-	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && f.Name() != "Take" {
-		t.on = s.X
+	if f.Name() != "Take" {
+		t.on = receiver(call)
 	}
 	if r := f.Signature().Results(); r.Len() == 2 && isLease(r.At(0).Type()) {
 		t.lease = true

@@ -45,21 +45,14 @@ func (p *pkg) flow(f *function) *cfg.CFG {
 	})
 }
 
-// leases are those that a function takes and that can be followed.
-func (p *pkg) leases(f *function) (all []*held) {
-	var g *cfg.CFG
+// follow follows the leases that a function takes.
+func (p *pkg) follow(f *function) {
 	within(f.body, func(n ast.Node) {
-		h := p.leaseOf(f, n)
-		if h == nil {
-			return
+		if h := p.leaseOf(f, n); h != nil {
+			h.follow(f.flow)
+			f.leases = append(f.leases, h)
 		}
-		if g == nil {
-			g = p.flow(f)
-		}
-		h.follow(g)
-		all = append(all, h)
 	})
-	return all
 }
 
 func (p *pkg) leaseOf(f *function, n ast.Node) *held {
@@ -290,9 +283,9 @@ var quiet = map[string]bool{"Token": true, "Context": true, "Node": true, "Path"
 
 // ends reports whether a node releases the lease, waits for its end, or hands it to somebody else, after which it is not
 // followed any more. Assignments to but are no use of it.
-func (h *held) ends(n ast.Node, but ast.Expr) (ends bool) {
+func (h *held) ends(n ast.Node, but ast.Expr) bool {
 	harmless := map[ast.Node]bool{but: true}
-	ast.Inspect(n, func(n ast.Node) bool {
+	for n := range ast.Preorder(n) {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if s, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok {
@@ -300,7 +293,7 @@ func (h *held) ends(n ast.Node, but ast.Expr) (ends bool) {
 					harmless[s.X] = true
 				}
 				if (s.Sel.Name == "Done" || s.Sel.Name == "Err") && h.isContext(s.X) { // who sees it cancelled has no lease
-					ends = true
+					return true
 				}
 			}
 		case *ast.BinaryExpr:
@@ -310,30 +303,28 @@ func (h *held) ends(n ast.Node, but ast.Expr) (ends bool) {
 				}
 			}
 		case *ast.Ident:
-			ends = ends || h.is(n, h.lease) && !harmless[n]
+			if h.is(n, h.lease) && !harmless[n] {
+				return true
+			}
 		}
-		return !ends
-	})
-	return ends
+	}
+	return false
 }
 
 // releasesIn reports whether the lease is released in a node, or in a literal there.
-func (h *held) releasesIn(n ast.Node) (yes bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if n != nil {
-			id := h.unlocked(n)
-			yes = yes || id != nil && h.is(id, h.lease)
+func (h *held) releasesIn(n ast.Node) bool {
+	for n := range ast.Preorder(n) {
+		if id := h.unlocked(n); id != nil && h.is(id, h.lease) {
+			return true
 		}
-		return !yes
-	})
-	return yes
+	}
+	return false
 }
 
 // isContext reports whether an expression is the lease's context.
 func (h *held) isContext(e ast.Expr) bool {
 	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
-		s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		return ok && s.Sel.Name == "Context" && h.is(s.X, h.lease)
+		return isMethod(h.callee(call), library, "Lease", "Context") && h.is(receiver(call), h.lease)
 	}
 	for _, v := range h.contexts {
 		if h.is(e, v) {

@@ -26,7 +26,8 @@ Good:
 	})
 `, func(p *pkg, f *function) {
 	p.nestings(f, func(n nesting) {
-		if n.outer.id != n.inner.id || n.outer.client != n.inner.client || n.outer.reentrant != no || n.inner.reentrant != no || n.inner.kind == "Semaphore" {
+		same := n.outer.id == n.inner.id && n.outer.client == n.inner.client && (n.outer.client != "" || !n.outer.global)
+		if !same || n.outer.reentrant != no || n.inner.reentrant != no || !n.inner.single() {
 			return
 		}
 		p.Reportf(n.in.call.Pos(), "%s is held here since line %d, and is not reentrant: this fails, or waits for itself", n.inner.text, p.line(n.out.call))
@@ -59,7 +60,7 @@ func (p *pkg) nestings(f *function, visit func(nesting)) {
 			look(t, t.work.Body)
 		}
 	})
-	for _, h := range p.leases(f) {
+	for _, h := range f.leases {
 		for _, n := range h.during {
 			look(h.taking, n)
 		}
@@ -77,8 +78,8 @@ var lockorder = packageAnalyzer("lockorder", `two functions nest the same locks 
 
 Two programs in these functions can wait for each other until their contexts end. Take the locks in one order, or all at once
 with a multi-lock. This is looked at within a package, for mutexes, read-write locks and elections whose paths are constants, or
-that come from generated code. Readers do not count among themselves, and equal paths are taken for one lock: clients of two ensembles
-are not told apart.
+that come from generated code. Readers do not count among themselves, and equal paths are taken for one lock: clients of two ensembles,
+and what generated code has below two roots, are not told apart.
 
 Bad:
 
@@ -113,7 +114,7 @@ Good:
 				gates[n.in.call] = map[string]bool{}
 			}
 			gates[n.in.call][n.outer.id] = true
-			if n.outer.global && n.inner.global && n.outer.id != n.inner.id && n.outer.kind != "Semaphore" && n.inner.kind != "Semaphore" {
+			if n.outer.global && n.inner.global && n.outer.id != n.inner.id && n.outer.single() && n.inner.single() {
 				all = append(all, n)
 			}
 		})

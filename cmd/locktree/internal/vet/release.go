@@ -32,7 +32,7 @@ Good:
 	defer lease.Unlock(ctx)
 	return work(lease.Context())
 `, func(p *pkg, f *function) {
-	for _, h := range p.leases(f) {
+	for _, h := range f.leases {
 		if len(h.leaks) > 0 && !h.closes {
 			p.Reportf(h.at.Pos(), "%s is not released on all paths: the function may end on line %d without Unlock. Write: defer %[1]s.Unlock(ctx)",
 				h.lease.Name(), p.line(h.leaks[0]))
@@ -63,7 +63,7 @@ Good:
 		return work(ctx)
 	})
 `, func(p *pkg, f *function) {
-	for _, h := range p.leases(f) {
+	for _, h := range f.leases {
 		if len(h.leaks) > 0 && !h.closes {
 			continue // one finding is enough
 		}
@@ -128,14 +128,10 @@ Good:
 	_, err := lease.Multi(ctx, &zk.SetDataRequest{Path: "/totals", Data: sum, Version: -1})
 	return err
 `, func(p *pkg, f *function) {
-	var g *cfg.CFG
 	said := map[ast.Node]bool{}
 	within(f.body, func(n ast.Node) {
 		if lease := p.unlocked(n); lease != nil {
-			if g == nil {
-				g = p.flow(f)
-			}
-			p.afterUnlock(g, lease, n, said)
+			p.afterUnlock(f.flow, lease, n, said)
 		}
 	})
 })
@@ -146,10 +142,8 @@ func (p *pkg) unlocked(n ast.Node) *ast.Ident {
 	if !ok || !isMethod(p.callee(call), library, "Lease", "Unlock", "Release") {
 		return nil
 	}
-	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
-		if id, ok := ast.Unparen(s.X).(*ast.Ident); ok && p.variable(id) != nil {
-			return id
-		}
+	if id, ok := ast.Unparen(receiver(call)).(*ast.Ident); ok && p.variable(id) != nil {
+		return id
 	}
 	return nil
 }
@@ -218,11 +212,7 @@ func (p *pkg) afterUnlock(g *cfg.CFG, id *ast.Ident, unlock ast.Node, said map[a
 func (p *pkg) uses(call *ast.CallExpr, lease types.Object) bool {
 	of := func(e ast.Expr, methods ...string) bool {
 		call, ok := ast.Unparen(e).(*ast.CallExpr)
-		if !ok || !isMethod(p.callee(call), library, "Lease", methods...) {
-			return false
-		}
-		s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		return ok && p.is(s.X, lease)
+		return ok && isMethod(p.callee(call), library, "Lease", methods...) && p.is(receiver(call), lease)
 	}
 	return of(call, "Multi", "Verify") || !isFrom(p.callee(call), "context") &&
 		slices.ContainsFunc(call.Args, func(arg ast.Expr) bool { return of(arg, "Context") })
@@ -257,22 +247,17 @@ Good:
 	}
 	return nil
 `, func(p *pkg, f *function) {
-	if len(f.loops) == 0 {
-		return
-	}
-	for _, b := range p.flow(f).Blocks {
+	for _, b := range f.flow.Blocks {
 		for _, n := range b.Nodes {
 			d, ok := n.(*ast.DeferStmt)
 			if !ok || !b.Live || !comesBack(b) {
 				continue
 			}
-			var releases bool
-			ast.Inspect(d, func(n ast.Node) bool {
-				releases = releases || n != nil && p.unlocked(n) != nil
-				return !releases
-			})
-			if releases {
-				p.Reportf(d.Pos(), "a deferred release in a loop runs when the function returns, not at the end of the round: use Do, or a function for each round")
+			for n := range ast.Preorder(d) {
+				if p.unlocked(n) != nil {
+					p.Reportf(d.Pos(), "a deferred release in a loop runs when the function returns, not at the end of the round: use Do, or a function for each round")
+					break
+				}
 			}
 		}
 	}

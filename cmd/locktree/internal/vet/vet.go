@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/cfg"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
@@ -97,9 +98,13 @@ type pkg struct {
 
 // function is one body: of a declaration, or of a literal.
 type function struct {
+	name  string // of a declaration
 	kind  *ast.FuncType
 	body  *ast.BlockStmt
 	loops []ast.Node // in it, not in literals
+
+	flow   *cfg.CFG
+	leases []*held // that it takes and that can be followed
 }
 
 func (p *pkg) imports() bool {
@@ -116,7 +121,7 @@ func (p *pkg) collect(file *ast.File) {
 		f := &function{}
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			f.kind, f.body = n.Type, n.Body
+			f.name, f.kind, f.body = n.Name.Name, n.Type, n.Body
 		case *ast.FuncLit:
 			f.kind, f.body = n.Type, n.Body
 		}
@@ -127,6 +132,8 @@ func (p *pkg) collect(file *ast.File) {
 					f.loops = append(f.loops, n)
 				}
 			})
+			f.flow = p.flow(f)
+			p.follow(f)
 			p.functions = append(p.functions, f)
 		}
 		return true
@@ -209,13 +216,21 @@ func (p *pkg) is(e ast.Expr, v types.Object) bool {
 }
 
 // mentions reports whether a variable occurs anywhere in a node.
-func (p *pkg) mentions(n ast.Node, v types.Object) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		found = found || ok && v != nil && p.TypesInfo.ObjectOf(id) == v
-		return !found
-	})
-	return found
+func (p *pkg) mentions(n ast.Node, v types.Object) bool {
+	for n := range ast.Preorder(n) {
+		if id, ok := n.(*ast.Ident); ok && p.is(id, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// receiver is what a method is called on; nil if no method of a value is called.
+func receiver(call *ast.CallExpr) ast.Expr {
+	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
+		return s.X
+	}
+	return nil
 }
 
 // within visits what a function executes itself: not the bodies of literals.

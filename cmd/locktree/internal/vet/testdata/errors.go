@@ -72,3 +72,10 @@ func store(ctx context.Context, m *recipes.Mutex, db *sql.DB) {
 		return db.QueryRowContext(ctx, "SELECT 1").Err()
 	})
 }
+
+type refused struct{}
+
+func (refused) Error() string { return "refused" }
+
+// Is is what errors.Is calls with each error of the chain: there the comparison is right.
+func (refused) Is(target error) bool { return target == recipes.ErrHeld }

@@ -95,3 +95,37 @@ func regions(ctx context.Context, east, west *recipes.Client) error {
 		return west.Mutex("/locks/payments/ledger").Do(ctx, work) // of another ensemble
 	})
 }
+
+func twoKeys(ctx context.Context, c *recipes.Client) error {
+	orders := c.Keyed("/locks/orders")
+	return orders.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error { return orders.Do(ctx, work, "b") }, "a")
+}
+
+type branch struct{ client *recipes.Client }
+
+func branches(ctx context.Context, east, west branch) error {
+	return east.client.Mutex("/locks/payments/ledger").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+		_ = west.client.Mutex("/locks/payments/ledger").Do(ctx, work)    // of another ensemble
+		return east.client.Mutex("/locks/payments/ledger").Do(ctx, work) // want relock:`held here since line 107`
+	})
+}
+
+func banks(ctx context.Context, c, d *recipes.Client) error {
+	east, west := open(c), open(d)
+	return east.gate.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+		_ = west.gate.Do(ctx, work)
+		return east.gate.Do(ctx, work) // want relock:`held here since line 115`
+	})
+}
+
+type region struct{ bank *bank }
+
+func regional(ctx context.Context, east, west region) error {
+	return east.bank.gate.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error { return west.bank.gate.Do(ctx, work) })
+}
+
+func dialled(ctx context.Context, dial func(string) *recipes.Client) error {
+	return dial("east").Mutex("/locks/payments/ledger").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+		return dial("west").Mutex("/locks/payments/ledger").Do(ctx, work)
+	})
+}
