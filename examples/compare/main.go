@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		part := w.Usual
 		switch {
 		case *targets:
-			part = report.Targeted(w.Name, drivers.Ours)
+			part = slices.ContainsFunc(drivers.All, func(s drivers.System) bool { return report.Targeted(w.Name, s.Name) })
 		case *every || *only != "":
 			part = true
 		case *quick:

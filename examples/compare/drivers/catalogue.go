@@ -33,18 +33,25 @@ type System struct {
 	library string      // a Go module or a jar of the client; empty is this repository
 }
 
-// Ours is the system that the others are compared with.
-const Ours = "locktree"
+// Ours is the system that the others are compared with; those that follow are its other ways through a stream of locks.
+const (
+	Ours            = "locktree"
+	OurRelease      = "locktree with Release"
+	OurExchange     = "locktree with LockFrom"
+	OurKeys         = "locktree, keys"
+	OurKeysReleased = "locktree, keys with Release"
+	OurKeysKept     = "locktree, keys kept"
+)
 
 // All systems.
 var All = []System{
 	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree},
-	{Name: "locktree with Release", Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, false, released)},
-	{Name: "locktree with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, true, exchanged)},
-	{Name: "locktree, keys", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, unlocked)},
-	{Name: "locktree, keys with Release", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, released)},
+	{Name: OurRelease, Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, false, released)},
+	{Name: OurExchange, Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, true, exchanged)},
+	{Name: OurKeys, Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, unlocked)},
+	{Name: OurKeysReleased, Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, released)},
 	{Name: "locktree, keys with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, true, exchanged)},
-	{Name: "locktree, keys kept", Server: "zookeeper", Client: true, Stream: true, driver: streaming(retained, false, unlocked)},
+	{Name: OurKeysKept, Server: "zookeeper", Client: true, Stream: true, driver: streaming(retained, false, unlocked)},
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},

@@ -56,11 +56,11 @@ func spread(values []float64) Spread {
 	return Spread{n, (values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1]}
 }
 
-// Rows are the lines of one workload, in the order of the systems.
-func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (rows []Row) {
+// Rows are the lines of one workload, in the order of the systems. Their ratios are those of the system called of.
+func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System, of string) (rows []Row) {
 	ours := map[int]bench.Sample{}
 	for _, s := range samples {
-		if s.Workload == w.Name && s.System == drivers.Ours && s.Missing == "" {
+		if s.Workload == w.Name && s.System == of && s.Missing == "" {
 			ours[s.Round] = s
 		}
 	}
@@ -80,28 +80,25 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (r
 		if len(mine) == 0 && row.Missing == "" {
 			continue // it is no part of this workload
 		}
-		row.fill(mine, ours, w.Load.Rate > 0)
+		row.fill(mine)
+		if system.Name != of {
+			row.compare(mine, ours, w.Load.Rate > 0)
+		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-func (r *Row) fill(mine []bench.Sample, ours map[int]bench.Sample, scheduled bool) {
-	of := func(f func(s bench.Sample) float64) Spread {
-		var all []float64
-		for _, s := range mine {
-			all = append(all, f(s))
-		}
-		return spread(all)
-	}
-	r.PerSecond = of(func(s bench.Sample) float64 { return s.PerSecond })
-	r.Requests = of(func(s bench.Sample) float64 { return s.Requests })
-	r.Events = of(func(s bench.Sample) float64 { return s.Events })
-	if r.System == drivers.Ours {
-		return
-	}
+func (r *Row) fill(mine []bench.Sample) {
+	r.PerSecond = over(mine, func(s bench.Sample) float64 { return s.PerSecond })
+	r.Requests = over(mine, func(s bench.Sample) float64 { return s.Requests })
+	r.Events = over(mine, func(s bench.Sample) float64 { return s.Events })
+}
+
+// compare puts each sample beside the one of the same round.
+func (r *Row) compare(mine []bench.Sample, ours map[int]bench.Sample, scheduled bool) {
 	against := func(f func(s, o bench.Sample) float64) Spread {
-		return of(func(s bench.Sample) float64 {
+		return over(mine, func(s bench.Sample) float64 {
 			if o, ok := ours[s.Round]; ok {
 				return f(s, o)
 			}
@@ -117,6 +114,14 @@ func (r *Row) fill(mine []bench.Sample, ours map[int]bench.Sample, scheduled boo
 	r.Tail = against(func(s, o bench.Sample) float64 { return float64(s.P99) / float64(o.P99) })
 	r.CPURatio = against(func(s, o bench.Sample) float64 { return o.ClientCPU / s.ClientCPU })
 	r.ServerRatio = against(func(s, o bench.Sample) float64 { return o.ServerCPU / s.ServerCPU })
+}
+
+func over(samples []bench.Sample, f func(s bench.Sample) float64) Spread {
+	var all []float64
+	for _, s := range samples {
+		all = append(all, f(s))
+	}
+	return spread(all)
 }
 
 // ratio is a median with its range, such as "1.31 (1.22–1.40)".
@@ -218,7 +223,7 @@ func (r *Report) Speeds() (all []speed) {
 			s.Away = fmt.Sprintf("loopback and %v", work.RoundTrip)
 		}
 		rounds := 0
-		for _, row := range Rows(r.Results.Samples, work, r.Systems) {
+		for _, row := range Rows(r.Results.Samples, work, r.Systems, drivers.Ours) {
 			if row.PerSecond.N > 0 {
 				s.Measured, rounds = append(s.Measured, row), max(rounds, row.PerSecond.N)
 			}

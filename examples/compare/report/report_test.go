@@ -128,7 +128,7 @@ func TestEveryTargetIsOfWhatIsMeasured(t *testing.T) {
 		require.True(t, slices.ContainsFunc(bench.Workloads, func(w bench.Workload) bool {
 			return w.Name == g.workload && (slices.Contains(w.Floors, g.beside) || slices.Contains([]string{"", "curator", "go-zookeeper"}, g.beside))
 		}), g.workload)
-		require.True(t, Targeted(g.workload, drivers.Ours))
+		require.True(t, Targeted(g.workload, g.system()))
 	}
 	require.False(t, Targeted(bench.Crowd, "curator"))
 }
@@ -136,12 +136,12 @@ func TestEveryTargetIsOfWhatIsMeasured(t *testing.T) {
 // A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.
 func TestARatioIsTakenWithinARound(t *testing.T) {
 	r := example()
-	rows := Rows(r.Results.Samples, r.Workloads[0], r.Systems)
+	rows := Rows(r.Results.Samples, r.Workloads[0], r.Systems, drivers.Ours)
 	require.Equal(t, Spread{3, 1.5, 1, 1.8}, rows[1].Ratio) // 1000/1000, 900/500, 1200/800
 	require.Zero(t, rows[0].Ratio, "nobody is compared with himself")
 	require.Equal(t, "lost the process", rows[2].Missing, "beside the figures of the round that went well")
 	require.Equal(t, 4.0, rows[2].Ratio.Median)
 	require.Zero(t, rows[2].Requests.N)
-	due := Rows(r.Results.Samples, r.Workloads[1], r.Systems)
+	due := Rows(r.Results.Samples, r.Workloads[1], r.Systems, drivers.Ours)
 	require.Equal(t, 1.5, due[1].Ratio.Median, "arrivals are as many for everybody, so waits are compared")
 }
