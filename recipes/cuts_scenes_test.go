@@ -62,7 +62,12 @@ func scenes() []scene {
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
 		}},
-		{"stream", func(l *lab) { l.mutexes(3) }, []string{"/m0", "/m1", "/m2"}, playStream},
+		{"stream", func(l *lab) { l.mutexes(3) }, []string{"/m0", "/m1", "/m2"}, func(s *stage) {
+			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Mutex("/m" + strconv.Itoa(i)) })
+		}},
+		{"stream of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
+			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Keyed("/km").Mutex(strconv.Itoa(i)) })
+		}},
 		{ofAllKinds, func(l *lab) {
 			l.mutex()
 			l.rwlock()
@@ -302,11 +307,10 @@ func playWatched(s *stage) {
 
 // playStream goes from lock to lock, of which a rival wants each: by a release that nobody waits for, and by exchanges for locks that
 // are free and that are not.
-func playStream(s *stage) {
+func (s *stage) playStream(lock func(c *recipes.Client, i int) *recipes.Mutex) {
 	var ours, theirs [3]*recipes.Mutex
 	for i := range ours {
-		path := "/m" + strconv.Itoa(i)
-		ours[i], theirs[i] = s.victim.Mutex(path), s.rival.Mutex(path)
+		ours[i], theirs[i] = lock(s.victim, i), lock(s.rival, i)
 	}
 	from := func(m *recipes.Mutex, x *recipes.Lease) taking {
 		return func(ctx context.Context) (*recipes.Lease, error) { return m.LockFrom(ctx, x) }
