@@ -54,6 +54,31 @@ func relisted(t *testing.T, s *site) {
 	require.Empty(t, s.index(c).Pending)
 }
 
+// A family was forgotten with keys in use, and is imported with another list of contenders.
+func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	gone := s.tree(declare("/shop", kind.Namespace))
+	gone.Intent.Removals = []plan.Removal{{From: tree.Nodes[1].Addr}}
+	s.apply(c, gone)
+
+	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	next.Intent.Imports = []plan.Import{{To: next.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
+	p := s.plan(c, next)
+	require.Equal(t, "1 key in use has the former access list: apply sets the new one", relists(p))
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+	_, there := s.server.Get(held)
+	require.True(t, there, "its holder holds on")
+	require.False(t, s.plan(c, next).HasChanges())
+}
+
 func relists(p *plan.Plan) string {
 	for c := range p.Each() {
 		if text := c.Relists(); text != "" {

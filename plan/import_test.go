@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,4 +231,62 @@ func TestImportedNamespaceComesWithWhatIsMadeInIt(t *testing.T) {
 		p := plan.Diff(live, tree, plan.Options{Identities: us, Excludes: []string{pay}})
 		require.Equal(t, []string{"+ /locks/solo"}, actions(p), "%d", children)
 	}
+}
+
+// The nodes of keys in use have the list of contenders of before, and the plan of an import did not have to say so, nor the apply to
+// set the new one: no test noticed.
+func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
+	crew, others := kind.List{{Scheme: "digest", ID: "crew:x", Perms: kind.PermAll &^ kind.PermAdmin}}, kind.List{{Scheme: "digest", ID: "others:x", Perms: kind.PermAll &^ kind.PermAdmin}}
+	family := func(list kind.List) *plan.Tree {
+		return declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), func(n *plan.Node) { n.Payload.ChildACL = list }))
+	}
+	for _, c := range []struct {
+		name     string
+		declared kind.List
+		keys     []plan.KeyLists
+		former   []kind.List
+		relists  string
+	}{
+		{"as it was", crew, []plan.KeyLists{{List: crew, Keys: 2}}, nil, ""},
+		{"with another list", others, []plan.KeyLists{{List: crew, Keys: 2}, {List: kind.WorldAll(), Keys: 1}},
+			[]kind.List{crew, slices.Concat(crew, others).Normalize()}, "2 keys in use have the former access list: apply sets the new one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := applied(t, family(crew))
+			addr := family(crew).Nodes[0].Addr
+			m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: addr}}}))
+			current := m.read(t, testRoot, testStack)
+			live := current.Find("/locks/orders").Live
+			live.KeyLists, live.Usage = c.keys, &kind.Usage{Keys: kind.Keys{Nodes: 3, Looked: 3, Used: 3}, Holders: []kind.Party{{Key: "17"}}}
+			tree := family(c.declared)
+			tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders", Target: "/locks/orders"}}
+			p := plan.Diff(current, tree, plan.Options{Identities: us})
+			require.Empty(t, p.Problems)
+			require.Equal(t, []string{"~ /locks/orders"}, actions(p), "keys in use do not hold it up: no node goes")
+			require.Equal(t, "/locks/orders", p.Changes[0].Importing)
+			require.Equal(t, c.former, p.Changes[0].FormerLists)
+			require.Equal(t, c.relists, p.Changes[0].Relists())
+		})
+	}
+	t.Run("with other directories", func(t *testing.T) { // which is another node for each key: not while one is in use
+		m := applied(t, family(crew))
+		addr := family(crew).Nodes[0].Addr
+		m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: addr}}}))
+		current := m.read(t, testRoot, testStack)
+		current.Find("/locks/orders").Live.Usage = &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}, Holders: []kind.Party{{Key: "17"}}}
+		tree := declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), set("fanout", "16")))
+		tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders", Target: "/locks/orders"}}
+		p := plan.Diff(current, tree, plan.Options{Identities: us})
+		require.Equal(t, []string{"-/+ /locks/orders"}, actions(p))
+		require.Len(t, p.InUse(), 1)
+	})
+	t.Run("another program's node", func(t *testing.T) { // its keys have lists of their own, which are not ours to set
+		tree := family(others)
+		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: "/locks/orders", Target: "/locks/orders"}}
+		p := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/locks/orders", ACL: kind.WorldAll(), Live: &plan.Live{Trouble: plan.TroubleForeign, Children: 1,
+			KeyLists: []plan.KeyLists{{List: kind.WorldAll(), Keys: 1}}, Usage: &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}}}}}}, tree, plan.Options{Identities: us})
+		require.Equal(t, plan.Update, p.Changes[0].Action)
+		require.Equal(t, kind.MadeElsewhere, p.Changes[0].After.Payload.Made)
+		require.Empty(t, p.Changes[0].FormerLists)
+	})
 }
