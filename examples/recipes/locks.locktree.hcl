@@ -1,8 +1,8 @@
-# The locks of the five programs beside this file. Apply it, then run them:
+# The locks of the six programs beside this file. Apply it, then run them:
 #
 #   locktree dev &                            # or ZOOKEEPER_SERVERS=zk1:2181,zk2:2181
 #   locktree -chdir=examples/recipes apply
-#   go run ./examples/recipes/worker          # and ratelimit, cache, transfer, turns
+#   go run ./examples/recipes/worker          # and ratelimit, cache, transfer, turns, orders
 #
 # Their package locks is generated from it:
 #
@@ -56,5 +56,10 @@ namespace "recipes" {
 
   mutex "turns" {
     description = "Everybody's turn, in the order of arrival."
+  }
+
+  keyed "order" {
+    description = "One worker at a time charges an order."
+    kind        = "mutex"
   }
 }

@@ -26,6 +26,7 @@ var programs = map[string][]string{
 	"ratelimit": {`(?m)^50 calls, at most [1-3] at a time, 3 permits declared$`},
 	"cache":     {`(?m)^version 10 after 10 renewals, up to 8 of 8 readers at a time, torn: none$`},
 	"transfer":  {`(?m)^60 transfers, 3000 in the bank$`},
+	"orders":    {`(?m)^400 deliveries, 200 orders charged, 0 of them more than once, 0 late writes refused$`, `(?m)^nodes left behind in ZooKeeper: 0$`},
 	"turns":     {`turn 1: program 1\n(.*\n)*turn 10: program 10\n`},
 }
 
@@ -66,7 +67,7 @@ func run(t *testing.T, addr, program string, args ...string) string {
 func walk(t *testing.T, bin, addr string) {
 	locktree := filepath.Join(bin, "locktree")
 	run(t, addr, locktree, "fmt", "-check")
-	require.Contains(t, run(t, addr, locktree, "apply", "-auto-approve"), "Apply complete! Resources: 8 added")
+	require.Contains(t, run(t, addr, locktree, "apply", "-auto-approve"), "Apply complete! Resources: 9 added")
 	for name, want := range programs {
 		t.Run(name, func(t *testing.T) {
 			out := run(t, addr, filepath.Join(bin, name))
@@ -76,7 +77,7 @@ func walk(t *testing.T, bin, addr string) {
 		})
 	}
 	status := run(t, addr, locktree, "status")
-	require.Contains(t, status, "7 locks, 0 held, 0 waiting.", "a program left something in a queue")
+	require.Contains(t, status, "8 locks, 0 held, 0 waiting, 0 keys in use.", "a program left something in a queue")
 	require.False(t, strings.Contains(status, "deadlock"))
 	run(t, addr, locktree, "destroy", "-auto-approve")
 }

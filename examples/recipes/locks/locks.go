@@ -4,6 +4,7 @@
 package locks
 
 import (
+	"context"
 	"strings"
 
 	"github.com/locktree/locktree/recipes"
@@ -49,6 +50,15 @@ func newRecipes(p place) Recipes {
 // One worker at a time does the jobs.
 func (n Recipes) Worker(opts ...recipes.Option) *recipes.Election {
 	return n.client.Election(n.path+"/worker", opts...)
+}
+
+// Order is namespace.recipes.keyed.order.
+//
+// One worker at a time charges an order.
+//
+//   - kind: mutex
+func (n Recipes) Order(opts ...recipes.Option) KeyedMutex {
+	return KeyedMutex{n.client.Keyed(n.path+"/order", opts...)}
 }
 
 // The keys of namespace.recipes.mutex.account.
@@ -99,6 +109,7 @@ func Provision(server kind.Provisioner, root string) error {
 		{"/recipes/account-bob", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"bob\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/account-carol", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"carol\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/api", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.semaphore.api"},"protect":false,"spec":{"description":"So many calls of the other side's API at a time; change it and apply while they run.","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},
+		{"/recipes/order", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.keyed.order"},"protect":false,"spec":{"description":"One worker at a time charges an order.","fanout":"","foreign":"false","kind":"mutex","max_waiters":0,"permits":0,"preference":"","wire":"curator"},"state":"active","type":"keyed"}`},
 		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Readers of the cached prices, and whoever renews them.","max_waiters":0,"preference":"writer","wire":"curator"},"state":"active","type":"rwlock"}`},
 		{"/recipes/turns", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.turns"},"protect":false,"spec":{"description":"Everybody's turn, in the order of arrival.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/worker", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.election.worker"},"protect":false,"spec":{"description":"One worker at a time does the jobs.","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
@@ -118,3 +129,14 @@ func (p place) in(step, name string) place {
 
 // segment is a key in the name of a node. With a slash it would be the name of another node; no node has a name with this character.
 func segment(key string) string { return strings.ReplaceAll(key, "/", "\x00") }
+
+// KeyedMutex is a family of locks, one for each key.
+type KeyedMutex struct{ family *recipes.Keyed }
+
+// For is the lock of a key.
+func (k KeyedMutex) For(key string) *recipes.Mutex { return k.family.Mutex(key) }
+
+// Lock takes the locks of the keys, all or none.
+func (k KeyedMutex) Lock(ctx context.Context, keys ...string) (*recipes.Lease, error) {
+	return k.family.Lock(ctx, keys...)
+}

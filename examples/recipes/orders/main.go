@@ -1,0 +1,209 @@
+// Command orders charges orders that come from a queue which delivers each of them twice. Eight workers on two clients go from order to
+// order: while deliveries wait, LockFrom gives one order's lock back and takes the next one's in one transaction. A worker with
+// nothing to do gives its lock back by Release, without waiting. Each order is charged once, by a store that refuses a token older
+// than one that it has seen for the order, and in ZooKeeper no order leaves anything behind.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/examples/recipes/locks"
+	"github.com/locktree/locktree/recipes"
+)
+
+const (
+	clients = 2
+	workers = 4 // of each
+)
+
+func main() {
+	orders := flag.Int("orders", 200, "how many orders come in")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *orders); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// deliver sends each order twice, the second time soon after the first: another worker is still busy with it then.
+func deliver(ctx context.Context, orders int) <-chan string {
+	deliveries := make(chan string, 2*workers)
+	go func() {
+		defer close(deliveries)
+		for i := range 2 * orders {
+			select {
+			case deliveries <- fmt.Sprintf("order/%d", i/2):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return deliveries
+}
+
+func run(ctx context.Context, orders int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // of the deliveries, if a worker fails
+	db := &store{rows: map[string]row{}}
+	deliveries := deliver(ctx, orders)
+	errs := make(chan error, clients*workers)
+	start := time.Now()
+	for i := range clients {
+		c, err := dial(ctx, fmt.Sprint("charger ", i+1))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for range workers {
+			go func() { errs <- work(ctx, locks.At(c, locks.Root).Recipes.Order(), deliveries, db) }()
+		}
+	}
+	var err error
+	for range clients * workers {
+		if failed := <-errs; failed != nil {
+			err = errors.Join(err, failed)
+			stop()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	fmt.Printf("%d deliveries, %d orders charged, %d of them more than once, %d late writes refused\n", 2*orders, len(db.rows), db.doubled(), db.refused)
+	left, err := leftBehind(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("nodes left behind in ZooKeeper: %d\n", left)
+	log.Printf("%.0f deliveries a second", float64(2*orders)/took.Seconds())
+	if len(db.rows) != orders || db.doubled() > 0 || left > 0 {
+		return errors.New("that is not what these locks are for")
+	}
+	return nil
+}
+
+// work charges orders until no more are delivered.
+func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string, db *store) error {
+	var lease *recipes.Lease // of the order before
+	for {
+		id, more := next(deliveries, &lease)
+		if !more {
+			return nil
+		}
+		var err error
+		if lease == nil {
+			lease, err = orders.For(id).Lock(ctx)
+		} else {
+			lease, err = orders.For(id).LockFrom(ctx, lease)
+		}
+		if err != nil {
+			return err
+		}
+		if err := db.charge(lease.Context(), id, lease.Token()); err != nil {
+			return err
+		}
+	}
+}
+
+// next is the next delivery. A worker that has to wait for one gives its lock back first: nobody else should wait for it then.
+func next(deliveries <-chan string, lease **recipes.Lease) (id string, more bool) {
+	select {
+	case id, more = <-deliveries:
+		if more {
+			return id, true
+		}
+	default:
+	}
+	if *lease != nil {
+		(*lease).Release()
+		*lease = nil
+	}
+	id, more = <-deliveries
+	return id, more
+}
+
+// store stands for a database: it has no transaction that could charge an order once by itself.
+type store struct {
+	mu      sync.Mutex
+	rows    map[string]row
+	refused int
+}
+
+type row struct {
+	charged int
+	token   uint64 // the highest with which it was written
+}
+
+// charge charges the order, unless that is done.
+func (s *store) charge(ctx context.Context, id string, token uint64) error {
+	s.mu.Lock()
+	was := s.rows[id]
+	s.mu.Unlock()
+	if was.charged > 0 {
+		return nil
+	}
+	time.Sleep(time.Millisecond) // The customer's bank is asked.
+	// If the lock was lost meanwhile, ctx has ended; if that comes too late, the store looks at the token.
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return s.write(id, token)
+}
+
+// write enters one more charge. It refuses who held the lock before the last one that has written.
+func (s *store) write(id string, token uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rows[id]
+	if token < r.token {
+		s.refused++
+		return fmt.Errorf("%s was written with token %d, and now comes %d", id, r.token, token)
+	}
+	s.rows[id] = row{r.charged + 1, token}
+	return nil
+}
+
+func (s *store) doubled() (n int) {
+	for _, r := range s.rows {
+		if r.charged > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// leftBehind counts the nodes of orders, when all clients are done.
+func leftBehind(ctx context.Context) (int, error) {
+	c, err := dial(ctx, "auditor")
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	s, err := c.Session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	family := path.Dir(locks.At(c, locks.Root).Recipes.Order().For("any").Path())
+	names, _, err := s.Children(ctx, family)
+	return len(names), err
+}
+
+// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+func dial(ctx context.Context, id string) (*recipes.Client, error) {
+	servers := os.Getenv("ZOOKEEPER_SERVERS")
+	if servers == "" {
+		servers = "127.0.0.1:2181"
+	}
+	return recipes.Dial(ctx, recipes.Config{Servers: strings.Split(servers, ","), ID: id})
+}
