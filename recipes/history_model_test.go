@@ -109,7 +109,7 @@ func stepElection(m mutexState, e event) []any {
 // rwState is a read-write lock.
 type rwState struct {
 	writer  int
-	readers string // ordered numbers, each followed by a space
+	readers string // a line for each: its node, which several grants may have had that are not known to be over
 	token   uint64 // of the newest writer
 	node    string
 }
@@ -120,12 +120,12 @@ func stepRW(m rwState, e event) []any {
 		return m.enter(e)
 	case opExchange:
 		// One step: nobody can come between the lease that ends and the one that begins.
-		return m.leave(e.old).enter(e)
+		return m.leave(event{grant: e.old}).enter(e)
 	case opRelease, opGone:
 		if e.unknown {
-			return []any{m, m.leave(e.grant)}
+			return []any{m, m.leave(e)}
 		}
-		return []any{m.leave(e.grant)}
+		return []any{m.leave(e)}
 	}
 	return []any{m}
 }
@@ -135,9 +135,8 @@ func (m rwState) enter(e event) []any {
 	case m.writer != 0, !e.shared && m.readers != "":
 		return nil
 	case e.shared:
-		ids := append(strings.Fields(m.readers), fmt.Sprint(e.grant))
-		slices.Sort(ids)
-		m.readers = strings.Join(ids, " ")
+		nodes := slices.Sorted(strings.Lines(m.readers + e.node + "\n"))
+		m.readers = strings.Join(nodes, "")
 	case e.token != 0 && e.token <= m.token && (e.token != m.token || e.node != m.node):
 		return nil
 	default:
@@ -146,12 +145,14 @@ func (m rwState) enter(e event) []any {
 	return []any{m}
 }
 
-func (m rwState) leave(grant int) rwState {
-	if m.writer == grant {
+func (m rwState) leave(e event) rwState {
+	if m.writer == e.grant {
 		m.writer = 0
+		return m
 	}
-	own := fmt.Sprint(grant)
-	m.readers = strings.Join(slices.DeleteFunc(strings.Fields(m.readers), func(id string) bool { return id == own }), " ")
+	if before, after, reads := strings.Cut("\n"+m.readers, "\n"+e.node+"\n"); reads {
+		m.readers = strings.TrimPrefix(before+"\n"+after, "\n")
+	}
 	return m
 }
 

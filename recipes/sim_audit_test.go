@@ -124,6 +124,7 @@ func (w *simWorld) alone(g *simGrant) {
 		if p.recipe == "semaphore" {
 			permits = p.n
 		}
+		w.besides(p, g.nodes())
 		for other := range w.believed {
 			if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.With(g.lease) {
 				continue

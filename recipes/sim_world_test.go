@@ -42,21 +42,23 @@ type simWorld struct {
 	declared map[string]*simDeclaration
 	observed string // who the newest observation says leads
 	stats    simStats
-	mover    mover            // where locks move
-	foreign  map[string]int64 // nodes of keys that others have made: the czxid of the last, by path
-	moving   chan struct{}    // full while one does
+	mover    mover           // where locks move
+	foreign  map[int64]bool  // the czxids of nodes of keys that stock libraries have made
+	rivals   map[*rival]bool // granted, not known to be over
+	moving   chan struct{}   // full while one does
 }
 
 type simStats struct {
 	virtual                                time.Duration
 	asked, grants, losses, faults, refused int
-	stale                                  int // writes the fenced store refused
-	seen                                   int // answers to who leads
-	stopped                                int // leases that a stopping Keeper ended
-	window                                 int // for how long one of these was believed, in hundredths of a session timeout
-	late                                   int // requests with which a thread of a server stood still
-	exchanged                              int // leases, for those of other locks
-	moved, movedInUse                      int // locks; those that somebody held or waited for when the move began
+	stale                                  int    // writes the fenced store refused
+	seen                                   int    // answers to who leads
+	stopped                                int    // leases that a stopping Keeper ended
+	window                                 int    // for how long one of these was believed, in hundredths of a session timeout
+	late                                   int    // requests with which a thread of a server stood still
+	exchanged                              int    // leases, for those of other locks
+	rivals                                 [3]int // grants of rivals, by habit
+	moved, movedInUse                      int    // locks; those that somebody held or waited for when the move began
 }
 
 // simClient is the place of a client: who closes it dials the next.
@@ -156,7 +158,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		lab: &lab{t: t, srv: zktest.Start(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
 		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
-		declared: map[string]*simDeclaration{}, foreign: map[string]int64{},
+		declared: map[string]*simDeclaration{}, foreign: map[int64]bool{}, rivals: map[*rival]bool{},
 	}
 	if plan.replica {
 		w.follower = w.srv.Replica()

@@ -183,7 +183,7 @@ func (s *store) doubled() (n int) {
 	return n
 }
 
-// leftBehind counts the nodes of orders, when all clients are done.
+// leftBehind counts the nodes of orders, when all workers are done.
 func leftBehind(ctx context.Context) (int, error) {
 	c, err := dial(ctx, "auditor")
 	if err != nil {
@@ -195,8 +195,17 @@ func leftBehind(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	family := path.Dir(locks.At(c, locks.Root).Recipes.Order().For("any").Path())
-	names, _, err := s.Children(ctx, family)
-	return len(names), err
+	for soon := time.After(10 * time.Second); ; { // Release has waited for no answer
+		names, _, changed, err := s.ChildrenW(ctx, family)
+		if err != nil || len(names) == 0 {
+			return 0, err
+		}
+		select {
+		case <-changed:
+		case <-soon:
+			return len(names), nil
+		}
+	}
 }
 
 // dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
