@@ -127,17 +127,22 @@ func (p *KeyedParams) Path(path, key string) (string, error) {
 }
 
 // KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each byte
-// of "%", "/" and of characters that ZooKeeper refuses, and for the first byte of a key that means something else as a name: ".",
-// "..", what looks like a contender ("lock-0000000001"), and the children of a semaphore ("locks", "leases"). The empty key is "%".
+// of "%", "/" and of characters that ZooKeeper refuses. If a key means something else as a name, they also stand for the first byte of
+// ".", "..", and the children of a semaphore ("locks", "leases"), and for the last digit of what looks like a contender
+// ("order-lock-0000000001"). The empty key is "%".
 func KeyName(key string) string {
 	if key == "" {
 		return "%"
 	}
-	_, taken := ParseContender(key)
-	taken = taken || key == "." || key == ".." || key == "locks" || key == "leases"
+	taken := -1
+	if _, contends := ParseContender(key); contends {
+		taken = len(key) - 1
+	} else if key == "." || key == ".." || key == "locks" || key == "leases" {
+		taken = 0
+	}
 	var b strings.Builder
 	for i, r := range key {
-		if taken && i == 0 || r == '%' || illegalRune(r) != "" {
+		if i == taken || r == '%' || illegalRune(r) != "" {
 			for _, c := range []byte(string(r)) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}

@@ -163,10 +163,11 @@ func (l *realLab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) s
 	l.locks++
 	path := fmt.Sprintf("/lock-%d-%s", l.locks, strings.NewReplacer("/", ".", "+", "", " ", "").Replace(t.Name()))
 	l.mu.Unlock()
-	data, err := (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}, ChildACL: childACL}).Encode()
+	payload := &kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}, ChildACL: childACL}
+	data, err := payload.Encode()
 	require.NoError(t, err)
 	l.create(t, path, data)
-	for _, c := range p.Kind().Children {
+	for _, c := range payload.Children() {
 		l.create(t, kind.JoinPath(path, c), nil)
 	}
 	return path

@@ -33,6 +33,8 @@ abstract class Handle {
         switch (recipe) {
             case "mutex":
                 return new Mutex(peer, path);
+            case "keyed": // of the family at the path; options: the key's UTF-8 in hexadecimal, the fanout
+                return new Keyed(new KeyedMutex(c, path, Keys.text(options[0]), Integer.parseInt(options[1])));
             case "revocable": // empties its contender's data and watches it
                 return new Mutex(peer, path).revocable();
             case "read":
@@ -138,6 +140,35 @@ abstract class Handle {
             }
             node = mutex.node();
             return node;
+        }
+
+        @Override
+        void release() throws Exception {
+            mutex.release();
+        }
+
+        @Override
+        Collection<String> participants() throws Exception {
+            return mutex.getParticipantNodes();
+        }
+    }
+
+    /** The lock of a key, by the helper. */
+    private static final class Keyed extends Handle {
+        private final KeyedMutex mutex;
+
+        Keyed(KeyedMutex mutex) {
+            this.mutex = mutex;
+        }
+
+        @Override
+        String acquire(long millis) throws Exception {
+            if (millis < 0) {
+                mutex.acquire();
+            } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
+                return null;
+            }
+            return "-";
         }
 
         @Override

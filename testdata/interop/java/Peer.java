@@ -83,6 +83,9 @@ public final class Peer {
                     return "ok";
                 });
                 return;
+            case "names":
+                reply(number, () -> "ok " + Keys.check(args[0]));
+                return;
             case "revoke":
                 reply(number, () -> {
                     Revoker.attemptRevoke(curator, args[0]);

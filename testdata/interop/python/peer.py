@@ -1,5 +1,5 @@
 """A process full of Python clients of locks, on one ZooKeeper session, driven line by line: see ../README.md for the
-language. What it runs is kazoo's recipes as Debian ships them, and the subclasses of config/generate/curator_locks.py.
+language. What it runs is kazoo's recipes as Debian ships them, and the subclasses of config/generate/curator_locks.py and keyed.py.
 """
 import os
 import queue
@@ -13,6 +13,8 @@ from kazoo.recipe.election import Election
 from kazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 
 import curator_locks
+import keyed
+import keys
 import soak
 
 LOCKS = {
@@ -25,6 +27,7 @@ LOCKS = {
     "curator-read": curator_locks.CuratorReadLock,
     "curator-write": curator_locks.CuratorWriteLock,
 }
+KEYED = {"keyed": keyed.KeyedLock, "keyed-read": keyed.KeyedReadLock, "keyed-write": keyed.KeyedWriteLock}
 ELECTIONS = {"election": Election, "curator-election": curator_locks.CuratorElection}
 
 
@@ -154,6 +157,8 @@ class Peer:
             reply(number, lambda: "ok %x" % self.client.client_id[0])
         elif verb == "auth":
             reply(number, lambda: "ok %s" % self.client.add_auth(*args))
+        elif verb == "names":
+            reply(number, lambda: "ok %d" % keys.check(*args))
         elif verb == "open":
             reply(number, lambda: self.open(*args))
         elif not args or args[0] not in self.handles:
@@ -164,6 +169,9 @@ class Peer:
     def open(self, name, recipe, path, *options):
         if recipe in LOCKS:
             entry = Locked(LOCKS[recipe](self.client, path, self.ident))
+        elif recipe in KEYED:
+            key, fanout = options
+            entry = Locked(KEYED[recipe](self.client, path, keys.text(key), self.ident, int(fanout)))
         elif recipe == "semaphore":
             entry = Permitted(Semaphore(self.client, path, self.ident, max_leases=int(options[0])))
         else:

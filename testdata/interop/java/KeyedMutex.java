@@ -1,0 +1,201 @@
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.zip.CRC32;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Op;
+import org.apache.zookeeper.OpResult;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.ZooKeeper;
+
+/**
+ * Curator's mutex for a key of a locktree family of mutexes (docs/keyed.md) that is declared with {@code foreign = true}. Its first
+ * contender makes the node of the key, a container, in one transaction with itself. Its last one takes it along, also where another
+ * program made it. A Java team copies this file, and puts its access list where OPEN_ACL_UNSAFE stands. The framework must have no
+ * namespace. A family that is being drained or moved is
+ * not noticed: as with any lock, Curator's programs do not read declarations.
+ */
+public final class KeyedMutex extends InterProcessMutex {
+    private static final int MAX_KEY = 512;
+    // What looks like a contender of any known library.
+    private static final Pattern CONTENDER = Pattern.compile("(?s)(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})");
+    private final CuratorFramework client;
+    private final String node;
+    private int entered; // by the thread that holds it, which alone reads and writes this
+
+    /** fanout is what the family declares: 0, 16 or 256. */
+    public KeyedMutex(CuratorFramework client, String family, String key, int fanout) {
+        this(client, path(family, key, fanout));
+    }
+
+    private KeyedMutex(CuratorFramework client, String node) {
+        super(client, node, new Together(node));
+        this.client = client;
+        this.node = node;
+    }
+
+    /** The node of a key. */
+    public static String path(String family, String key, int fanout) {
+        byte[] utf8 = key.getBytes(StandardCharsets.UTF_8);
+        if (utf8.length > MAX_KEY) {
+            throw new IllegalArgumentException("the key is " + utf8.length + " bytes long: at most " + MAX_KEY + " are allowed");
+        }
+        CRC32 crc = new CRC32();
+        crc.update(utf8);
+        String dir = fanout == 0 ? "" : String.format(fanout == 16 ? "/%x" : "/%02x", crc.getValue() % fanout);
+        return family + dir + "/" + name(key);
+    }
+
+    /** The name of the node of a key. */
+    public static String name(String key) {
+        if (key.isEmpty()) {
+            return "%";
+        }
+        int taken = -1;
+        if (contends(key)) {
+            taken = key.length() - 1;
+        } else if (Arrays.asList(".", "..", "locks", "leases").contains(key)) {
+            taken = 0;
+        }
+        StringBuilder name = new StringBuilder();
+        for (int i = 0; i < key.length(); ) {
+            int c = key.codePointAt(i);
+            String text = new String(Character.toChars(c));
+            // The characters that ZooKeeper refuses, and all beyond the basic plane.
+            boolean refused = c < 0x20 || c >= 0x7f && c < 0xa0 || c == '/' || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0;
+            if (i == taken || c == '%' || refused) {
+                for (byte b : text.getBytes(StandardCharsets.UTF_8)) {
+                    name.append(String.format("%%%02X", b));
+                }
+            } else {
+                name.append(text);
+            }
+            i += text.length();
+        }
+        return name.toString();
+    }
+
+    private static boolean contends(String key) {
+        Matcher m = CONTENDER.matcher(key);
+        if (!m.matches()) {
+            return false;
+        }
+        long number = Long.parseLong(m.group(1)); // of 32 bits
+        return number == (int) number;
+    }
+
+    @Override
+    public void acquire() throws Exception {
+        acquire(-1, null);
+    }
+
+    @Override
+    public boolean acquire(long time, TimeUnit unit) throws Exception {
+        boolean got = false;
+        try {
+            if (unit == null) {
+                super.acquire();
+                got = true;
+            } else {
+                got = super.acquire(time, unit);
+            }
+        } finally {
+            if (got) {
+                entered++;
+            } else if (!isOwnedByCurrentThread()) {
+                leave(); // whoever held it may have gone while our contender was there
+            }
+        }
+        return got;
+    }
+
+    @Override
+    public void release() throws Exception {
+        boolean together = false;
+        if (isOwnedByCurrentThread() && --entered == 0) {
+            together = deleteTogether(getLockPath());
+        }
+        super.release(); // which does not mind if the contender is gone
+        if (!together && !isOwnedByCurrentThread()) {
+            leave();
+        }
+    }
+
+    /** Deletes the contender and the node of the key, or neither: somebody has queued. */
+    private boolean deleteTogether(String contender) throws Exception {
+        try {
+            client.getZookeeperClient().getZooKeeper().multi(Arrays.asList(Op.delete(contender, -1), Op.delete(node, -1)));
+            return true;
+        } catch (KeeperException e) {
+            return false; // what is left to be done is done one by one, with Curator's retries
+        }
+    }
+
+    /** Deletes the node of the key if nobody is in it. */
+    private void leave() throws Exception {
+        try {
+            client.delete().forPath(node);
+        } catch (KeeperException.NotEmptyException | KeeperException.NoNodeException e) {
+            // Somebody else is the last.
+        }
+    }
+
+    /** Makes a contender, and with it the node that it is in. */
+    private static final class Together extends StandardLockInternalsDriver {
+        private final String node;
+
+        Together(String node) {
+            this.node = node;
+        }
+
+        @Override
+        public String createsTheLock(CuratorFramework client, String path, byte[] data) throws Exception {
+            byte[] bytes = data == null ? new byte[0] : data;
+            String prefix = "_c_" + UUID.randomUUID() + "-lock-";
+            for (;;) {
+                try {
+                    ZooKeeper zk = client.getZookeeperClient().getZooKeeper();
+                    List<OpResult> made = zk.multi(Arrays.asList(
+                            Op.create(node, new byte[0], ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.CONTAINER),
+                            Op.create(node + "/" + prefix, bytes, ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL)));
+                    return ((OpResult.CreateResult) made.get(1)).getPath();
+                } catch (KeeperException.NodeExistsException e) {
+                    // The key is in use.
+                } catch (KeeperException.ConnectionLossException e) {
+                    String own = find(client, prefix); // it may have been made
+                    if (own != null) {
+                        return own;
+                    }
+                    continue;
+                }
+                try {
+                    return client.create().withProtection().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(path, bytes);
+                } catch (KeeperException.NoNodeException e) {
+                    // Its last contender has gone: another one came and went, so this ends.
+                }
+            }
+        }
+
+        private String find(CuratorFramework client, String prefix) throws Exception {
+            try {
+                for (String name : client.getChildren().forPath(node)) {
+                    if (name.startsWith(prefix)) {
+                        return node + "/" + name;
+                    }
+                }
+            } catch (KeeperException.NoNodeException e) {
+                // Then we are not in it.
+            }
+            return null;
+        }
+    }
+}

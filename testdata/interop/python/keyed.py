@@ -1,0 +1,150 @@
+"""kazoo's locks for the keys of a locktree family of mutexes or read-write locks (docs/keyed.md) that is declared with foreign = true.
+
+The first contender makes the node of the key, a container, in one transaction with itself. The last one takes it along, also where
+another program made it. A Python team copies this file beside curator_locks.py. A family that is being drained or moved is not
+noticed: as with any lock, kazoo's programs do not read declarations.
+"""
+import re
+import zlib
+
+from kazoo.exceptions import EXCEPTIONS, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.protocol.serialization import Create, MultiHeader, Transaction, int_struct, read_string, stat_struct
+
+from curator_locks import CuratorLock, CuratorReadLock, CuratorWriteLock
+
+MAX_KEY = 512
+
+# What looks like a contender of any known library.
+_CONTENDER = re.compile(
+    r"(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})", re.DOTALL)
+
+
+def key_name(key):
+    """The name of the node of a key."""
+    if not key:
+        return "%"
+    number, taken = _CONTENDER.fullmatch(key), None
+    if number and -2**31 <= int(number.group(1)) < 2**31:
+        taken = len(key) - 1
+    elif key in (".", "..", "locks", "leases"):
+        taken = 0
+    name = ""
+    for i, c in enumerate(key):
+        if i == taken or c in "%/" or _refused(ord(c)):
+            c = "".join("%%%02X" % b for b in c.encode("utf-8"))
+        name += c
+    return name
+
+
+def _refused(c):
+    """The characters that ZooKeeper refuses, and all beyond the basic plane."""
+    return c < 0x20 or 0x7F <= c < 0xA0 or 0xD800 <= c <= 0xF8FF or c >= 0xFFF0
+
+
+def key_path(family, key, fanout=0):
+    """The node of a key; fanout is what the family declares: 0, 16 or 256."""
+    utf8 = key.encode("utf-8")
+    if len(utf8) > MAX_KEY:
+        raise ValueError("the key is %d bytes long: at most %d are allowed" % (len(utf8), MAX_KEY))
+    if fanout:
+        family += ("/%x" if fanout == 16 else "/%02x") % (zlib.crc32(utf8) % fanout)
+    return family + "/" + key_name(key)
+
+
+class _Container(Create):
+    """Creates a container, which kazoo does not know."""
+    type = 19
+
+
+class _Transaction(Transaction):
+    """A transaction that creates containers, too, whose results have a stat."""
+
+    @classmethod
+    def deserialize(cls, data, offset):
+        results = []
+        while True:
+            header, offset = MultiHeader.deserialize(data, offset)
+            if header.done:
+                return results
+            if header.type == -1:
+                results.append(EXCEPTIONS[int_struct.unpack_from(data, offset)[0]]())
+                offset += int_struct.size
+                continue
+            path, offset = read_string(data, offset)
+            results.append(path)
+            if header.type != Create.type:
+                offset += stat_struct.size
+
+
+class _Client:
+    """A client whose contenders come with the node that they are in."""
+
+    def __init__(self, client, node):
+        self._client, self._node = client, node
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def create(self, path, value=b"", ephemeral=True, sequence=True):
+        while True:
+            own = self._client.transaction()
+            own.create(path, value, ephemeral=ephemeral, sequence=sequence)
+            contender = own.operations[0]
+            results = self.together([_Container(contender.path.rpartition("/")[0], b"", contender.acl, 4), contender])
+            if not any(isinstance(r, Exception) for r in results):
+                return self._client.unchroot(results[1])
+            if not isinstance(results[0], NodeExistsError):
+                raise results[0]
+            try:
+                return self._client.create(path, value, ephemeral=ephemeral, sequence=sequence)
+            except NoNodeError:
+                pass  # the last contender has gone: another one came and went, so this ends
+
+    def together(self, operations):
+        """What commit of a kazoo transaction does."""
+        result = self._client.handler.async_result()
+        self._client._call(_Transaction(operations), result)
+        return result.get()
+
+
+class _Keyed:
+    """What is different where the node of a lock is that of a key."""
+
+    def __init__(self, client, family, key, identifier=None, fanout=0):
+        path = key_path(family, key, fanout)
+        super().__init__(_Client(client, path), path, identifier)
+
+    def _ensure_path(self):
+        self.assured_path = True  # it comes with the contender
+
+    def _find_node(self):
+        try:
+            return super()._find_node()
+        except NoNodeError:
+            return None  # it is not there, nor are we
+
+    def _delete_node(self, node):
+        transaction = self.client.transaction()
+        transaction.delete(self.path + "/" + node)
+        transaction.delete(self.path)
+        if not any(isinstance(r, Exception) for r in transaction.commit()):
+            return
+        try:  # mostly, somebody has queued
+            super()._delete_node(node)
+        finally:
+            try:
+                self.client.delete(self.path)
+            except (NotEmptyError, NoNodeError):
+                pass  # somebody else is the last
+
+
+class KeyedLock(_Keyed, CuratorLock):
+    """The lock of a key in a family of mutexes."""
+
+
+class KeyedReadLock(_Keyed, CuratorReadLock):
+    """The read lock of a key in a family of read-write locks."""
+
+
+class KeyedWriteLock(_Keyed, CuratorWriteLock):
+    """The write lock of a key in a family of read-write locks."""

@@ -1,0 +1,25 @@
+"""The vectors of ../keys.tsv, as keyed.py finds them."""
+import keyed
+
+
+def text(key):
+    """The text whose UTF-8 is written in hexadecimal; "-" is none."""
+    return bytes.fromhex(key.strip("-")).decode("utf-8")
+
+
+def check(name):
+    """Compares each line of the file, and returns how many there are."""
+    n = 0
+    with open(name, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("#"):
+                continue
+            key, want, one, two, _ = line.rstrip("\n").split("\t")
+            n += 1
+            try:
+                got = [keyed.key_path("/f", text(key), fanout) for fanout in (0, 16, 256)]
+            except ValueError:
+                got = []
+            if got != (["/f/" + want, "/f/%s/%s" % (one, want), "/f/%s/%s" % (two, want)] if want else []):
+                raise ValueError("%s: %s" % (line, got))
+    return n
