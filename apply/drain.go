@@ -46,6 +46,7 @@ func (r *locked) empty(ctx context.Context) error {
 	// Somebody may come between the look and the closing; the next round sees them.
 	deadline := time.Now().Add(time.Duration(r.p.Drain) * time.Millisecond)
 	var open []*plan.Change // waited for as they are
+	inUse := map[*plan.Change]string{}
 	for {
 		stats, err := r.stats(ctx)
 		if err != nil {
@@ -56,9 +57,9 @@ func (r *locked) empty(ctx context.Context) error {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) {
 				continue
 			}
-			if in, err := used(ctx, r.s, c, stats); err != nil {
+			if inUse[c], err = used(ctx, r.s, c, stats, inUse[c]); err != nil {
 				return r.reopen(ctx, err)
-			} else if !in {
+			} else if inUse[c] == "" {
 				continue
 			}
 			switch {

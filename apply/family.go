@@ -101,13 +101,19 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 		}
 		name := strings.TrimPrefix(path, n.Path+"/")
 		used := key.Live.Usage.Busy()
-		if !used && key.Live.DataLength > 0 { // somebody keeps something there
+		lists, data := []kind.List{r.share.list(fromZK(acl))}, key.Live.DataLength > 0
+		for _, part := range key.Live.Parts {
+			if data = data || part.Data; !part.Absent && !slices.ContainsFunc(lists, part.ACL.Equal) {
+				lists = append(lists, part.ACL)
+			}
+		}
+		if !used && data { // somebody keeps something there
 			use.Keys.Nodes--
 			use.Junk = append(use.Junk, name)
 			continue
 		}
 		use.Keys.Looked++
-		n.Live.KeyLists = add(n.Live.KeyLists, r.share.list(fromZK(acl)))
+		n.Live.KeyLists = add(n.Live.KeyLists, lists)
 		if !used {
 			continue
 		}
@@ -129,14 +135,14 @@ func of(key string, all []kind.Party) []kind.Party {
 	return all
 }
 
-func add(lists []plan.KeyLists, list kind.List) []plan.KeyLists {
-	for i := range lists {
-		if slices.Equal(lists[i].List, list) {
-			lists[i].Keys++
-			return lists
+func add(all []plan.KeyLists, lists []kind.List) []plan.KeyLists {
+	for i := range all {
+		if slices.EqualFunc(all[i].Lists, lists, kind.List.Equal) {
+			all[i].Keys++
+			return all
 		}
 	}
-	return append(lists, plan.KeyLists{List: list, Keys: 1})
+	return append(all, plan.KeyLists{Lists: lists, Keys: 1})
 }
 
 // keyed is what is in a family: nodes of keys, by their paths, and others, by their paths in the family.
@@ -266,13 +272,24 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 	return ops, nil
 }
 
-// used reports whether somebody is in a lock that has to be idle: in a family, in the lock of one of its keys.
-func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat) (bool, error) {
-	if in := occupied(c, stats); !in || c.Before.Kind().Key == nil {
-		return in, nil
+// used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
+// "". What was used at the last look is looked at first: while it is, a family is not listed again.
+func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
+	switch in := occupied(c, stats); {
+	case !in:
+		return "", nil
+	case c.Before.Kind().Key == nil:
+		return c.Path, nil
 	}
-	path, err := keyInUse(ctx, s, c.Before, leaveIt)
-	return path != "", err
+	if f := familyOf(c.Before); last != "" && f.isKey(last) {
+		var used *usedError
+		if _, err := f.look(ctx, s, last); errors.As(err, &used) {
+			return last, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return keyInUse(ctx, s, c.Before, leaveIt)
 }
 
 // sweep deletes the nodes of keys that nobody uses from families that are to go. A crash leaves such nodes, and servers that collect
@@ -297,7 +314,11 @@ func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)
-	if err == nil || overtaken(err) || unknown(err) {
+	switch {
+	case err == nil:
+		r.swept.Add(1)
+		return nil
+	case overtaken(err), unknown(err):
 		return nil // what is still there has the transaction refused
 	}
 	return r.refusal(ctx, ops, results, err)

@@ -79,6 +79,33 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	require.False(t, s.plan(c, next).HasChanges())
 }
 
+// An apply was interrupted when the node of a key had its new list, and the nodes in it had not: nothing was left to be done then, said
+// the plan.
+func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("semaphore"), set("permits", 2))
+	s.apply(c, tree)
+	s.hold(w, tree, "order-17")
+	key := keyPath(tree, "order-17")
+	next := s.orders(of("semaphore"), set("permits", 2), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	require.NoError(t, s.setACL(c, key, kind.List{admin, joined}))
+	p := s.plan(c, next)
+	require.Equal(t, "1 key in use has the former access list: apply sets the new one", relists(p))
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	for _, part := range []string{"", "/leases", "/locks"} {
+		acl, _, err := s.session(c).GetACL(t.Context(), key+part)
+		require.NoError(t, err)
+		require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+	}
+}
+
+func (s *site) setACL(c *recipes.Client, path string, list kind.List) error {
+	_, err := s.session(c).SetACL(s.t.Context(), path, apply.ToZK(list), -1)
+	return err
+}
+
 func relists(p *plan.Plan) string {
 	for c := range p.Each() {
 		if text := c.Relists(); text != "" {

@@ -249,6 +249,77 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// "Nothing was written" was said of an apply that had deleted nodes of keys.
+func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
+	for n, said := range map[int]string{0: "Nothing was written.", 1: "the node of a key, which nobody used, was deleted.", 3: "the nodes of 3 keys, which nobody used, were deleted."} {
+		s := inMemory(t)
+		c := s.provisioner()
+		tree := s.orders(of("mutex"))
+		s.apply(c, tree)
+		for i := range n {
+			s.leave(s.dial("worker:w"), tree, fmt.Sprint(i))
+		}
+		p := s.plan(c, tree, plan.Options{Destroy: true})
+		x := executor(c)
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.Verified); ok { // the last moment: the sweep does not see it
+				family := s.root + "/shop/orders"
+				s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, family) }), zktest.Fail(zktest.Code(-111)))
+			}
+		}
+		_, err := x.Run(t.Context(), p)
+		require.Error(t, err)
+		require.Contains(t, plan.Explain(err).Text(), said)
+		for i := range n {
+			_, there := s.server.Get(keyPath(tree, fmt.Sprint(i)))
+			require.False(t, there)
+		}
+	}
+}
+
+// Data in a part of a key's lock made an apply say that somebody uses it, and a plan that nobody does.
+func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("semaphore"), set("permits", 2))
+	s.apply(c, tree)
+	part := s.leave(w, tree, "order-17") + "/leases"
+	require.NoError(t, s.server.Set(part, []byte("somebody's")))
+	require.Equal(t, []string{"order-17"}, s.usage(c, tree).Junk)
+	require.ErrorContains(t, s.destroy(c, tree), "order-17")
+	require.NoError(t, s.server.Set(part, nil))
+	require.NoError(t, s.destroy(c, tree))
+}
+
+// A drain listed a family, and looked at all its keys, every quarter of a second.
+func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	held := s.hold(w, tree, "order-17")
+	for i := range 50 {
+		s.leave(w, tree, fmt.Sprint("left-", i))
+	}
+	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
+	x, done := executor(c), make(chan error, 1)
+	draining := make(chan struct{})
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Draining); ok {
+			close(draining)
+		}
+	}
+	go func() { _, err := x.Run(t.Context(), p); done <- err }()
+	<-draining
+	looks := s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }, zktest.Fault{})
+	before := s.server.SessionCounts(s.session(c).ID())
+	require.Eventually(t, func() bool { return looks.Hits() >= 6 }, time.Minute, 10*time.Millisecond)
+	after := s.server.SessionCounts(s.session(c).ID())
+	require.Less(t, after.Total-before.Total, 6*8, "requests of six rounds: %v, %v", before, after)
+	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	require.NoError(t, <-done)
+}
+
 func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 	s := inMemory(t)
 	c, w := s.provisioner(), s.dial("worker:w")

@@ -251,7 +251,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 	results, err := h.lease.Multi(one, requests(ops)...)
 	if op, refused := firstRefused(results, ops); refused {
 		op.Addr = v.node.Addr
-		return l.explain(ctx, op, err)
+		return l.alsoSwept(l.explain(ctx, op, err))
 	}
 	return err
 }

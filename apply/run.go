@@ -8,6 +8,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -42,6 +43,7 @@ type locked struct {
 	*job
 	lease  *recipes.Lease
 	closed []*plan.Change // locks that this apply is draining
+	swept  atomic.Int32   // nodes of keys that nobody used
 }
 
 // sending are the transactions of a job.
@@ -80,7 +82,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	start := time.Now()
 	sent, err := l.send(ctx, steps)
 	if err != nil {
-		return err
+		return l.alsoSwept(err)
 	}
 	keys, err := sent.keySteps(ctx)
 	if err != nil {

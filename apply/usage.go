@@ -86,7 +86,7 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 	}
 	return plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
-		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)),
+		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)), Data: stat.DataLength > 0,
 	}, nil
 }
 

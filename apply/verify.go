@@ -126,11 +126,11 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 		if !c.NeedsIdle() || c.Break {
 			continue
 		}
-		in, err := used(ctx, s, c, stats)
+		in, err := used(ctx, s, c, stats, "")
 		if err != nil {
 			return err
 		}
-		if in {
+		if in != "" {
 			busy = append(busy, c)
 		}
 	}

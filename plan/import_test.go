@@ -247,8 +247,8 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 		former   []kind.List
 		relists  string
 	}{
-		{"as it was", crew, []plan.KeyLists{{List: crew, Keys: 2}}, nil, ""},
-		{"with another list", others, []plan.KeyLists{{List: crew, Keys: 2}, {List: kind.WorldAll(), Keys: 1}},
+		{"as it was", crew, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}}, nil, ""},
+		{"with another list", others, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}, {Lists: []kind.List{kind.WorldAll()}, Keys: 1}},
 			[]kind.List{crew, slices.Concat(crew, others).Normalize()}, "2 keys in use have the former access list: apply sets the new one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 		tree := family(others)
 		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: "/locks/orders", Target: "/locks/orders"}}
 		p := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/locks/orders", ACL: kind.WorldAll(), Live: &plan.Live{Trouble: plan.TroubleForeign, Children: 1,
-			KeyLists: []plan.KeyLists{{List: kind.WorldAll(), Keys: 1}}, Usage: &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}}}}}}, tree, plan.Options{Identities: us})
+			KeyLists: []plan.KeyLists{{Lists: []kind.List{kind.WorldAll()}, Keys: 1}}, Usage: &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}}}}}}, tree, plan.Options{Identities: us})
 		require.Equal(t, plan.Update, p.Changes[0].Action)
 		require.Equal(t, kind.MadeElsewhere, p.Changes[0].After.Payload.Made)
 		require.Empty(t, p.Changes[0].FormerLists)

@@ -11,10 +11,11 @@ import (
 // ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and no plan is about them, but for two things: a family
 // is deleted only when no key is in use; and when that list changes, the apply gives it to the nodes that have the former one.
 
-// KeyLists says how many of the nodes of keys that were looked at have a list.
+// KeyLists says how many of the keys that were looked at have nodes with these lists: the node of a key, and the others that its kind
+// needs. An apply that was interrupted may have given some of them another list already.
 type KeyLists struct {
-	List kind.List
-	Keys int
+	Lists []kind.List // each once
+	Keys  int
 }
 
 // former are the lists that nodes of keys may still have: that of before the plan, those of before an apply that was interrupted,
@@ -50,7 +51,7 @@ func (d *sides) keyed(c *Change) {
 // formerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
 func (c *Change) formerKeys() (n int, all bool) {
 	for _, l := range c.Before.Live.KeyLists {
-		if slices.ContainsFunc(c.FormerLists, l.List.Equal) {
+		if slices.ContainsFunc(l.Lists, func(l kind.List) bool { return slices.ContainsFunc(c.FormerLists, l.Equal) }) {
 			n += l.Keys
 		}
 	}

@@ -81,7 +81,11 @@ func (d *selection) crowds() {
 		if c.Before.Kind().Key != nil {
 			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
 		}
-		d.problem(Warning, ProblemListing, &Node{Addr: c.Addr, Path: c.Path}, "Java clients cannot list a lock",
+		n := &Node{Addr: c.Addr, Path: c.Path}
+		if want := d.want[c.Path]; want != nil { // else it moves away from there
+			n.Origin = want.Origin
+		}
+		d.problem(Warning, ProblemListing, n, "Java clients cannot list a lock",
 			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
 				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, MaxListing/contenderName/1000*1000, next))
 	}

@@ -154,7 +154,7 @@ func (tx *Transaction) ACLSteps() []ACLStep { return stepsOf(tx.Ops) }
 func stepsOf(ops []Op) (steps []ACLStep) {
 	for _, op := range ops {
 		if op.Then != nil {
-			steps = append(steps, ACLStep{op.Addr, op.Path, op.ACL, op.Then, 0, 0, false, false})
+			steps = append(steps, ACLStep{Addr: op.Addr, Path: op.Path, Before: op.ACL, ACL: op.Then})
 		}
 	}
 	return steps
@@ -196,17 +196,17 @@ func (p *Plan) ACLSteps() []ACLStep {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {
-			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion, c.Before.Live.Czxid, false, false})
+			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Path, Before: c.Before.ACL, ACL: c.After.ACL, Aversion: c.Before.Live.Aversion, Czxid: c.Before.Live.Czxid})
 		}
 		for _, part := range c.Before.Live.Parts {
 			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
-				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion, 0, false, false})
+				steps = append(steps, ACLStep{Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Before: part.ACL, ACL: c.After.ACL, Aversion: part.Aversion})
 			}
 		}
 	}
 	for _, c := range p.Access {
 		if !c.Contenders {
-			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion, 0, c.Hidden, false})
+			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Pin.Path, Before: c.Before, ACL: c.After, Aversion: c.Pin.Aversion, Hidden: c.Hidden})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })

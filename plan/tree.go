@@ -150,6 +150,7 @@ type Part struct {
 	Aversion int32     `json:"acl_version"`
 	Children int       `json:"children"`
 	ACL      kind.List `json:"-"`
+	Data     bool      `json:"-"` // it holds data, which is nobody's here
 }
 
 // Identity is one of our identities on the servers, as in recipes.Client.Identities.
