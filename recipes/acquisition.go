@@ -283,9 +283,6 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 			}
 			return nil, err
 		}
-		if err := t.q.misspelled(t.d); err != nil {
-			return nil, err
-		}
 		if err := t.possible(); err != nil {
 			return nil, err
 		}

@@ -372,3 +372,45 @@ func TestKeysOnAKeeper(t *testing.T) { // it knows no containers
 		l.noKeys("/km", "/ks")
 	})
 }
+
+// A family that was destroyed and declared anew begins with the version that the former one had too. A transaction that knew the former
+// one made the node of a key where nobody else looks for it, and the key was granted there.
+func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.family("/km", &kind.KeyedParams{Of: "mutex"})
+				k := l.warmed("a", "/km")
+				fault := zktest.Hold
+				if cut {
+					fault = zktest.HoldReader // it comes later than what the client sends on the next connection
+				}
+				held := l.srv.Inject(zktest.Once(l.of(k, "multi")), fault)
+				got := async(func() (*recipes.Lease, error) { return k.Lock(t.Context(), "order-17") })
+				<-held.Hit()
+				if cut { // its reply is lost
+					l.srv.Disconnect(0)
+				}
+				require.NoError(t, l.srv.Delete("/km"))
+				l.family("/km", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
+				n, _ := l.srv.Get("/km")
+				require.Zero(t, n.Stat.Version)
+				if cut {
+					l.settle()
+				}
+				held.Release()
+				r := <-got
+				require.NoError(t, r.err)
+				require.Equal(t, "/km/4/order-17", r.v.Path())
+				now, _ := l.srv.Get("/km")
+				require.Greater(t, now.Stat.Cversion, n.Stat.Cversion, "the late transaction was applied")
+				l.unlock(r.v)
+				time.Sleep(time.Minute)
+				for _, dir := range []string{"/km", "/km/4"} {
+					n, _ = l.srv.Get(dir)
+					require.NotContains(t, n.Children, "order-17")
+				}
+			})
+		})
+	}
+}

@@ -31,7 +31,11 @@ import (
 //     life of it while both wait, and in the same order everywhere (see MultiLock).
 //
 // Every transaction that makes the node, or a contender in it, also checks the version of the family's declaration, so it fails if
-// that says something else by now. Before it grants, a client looks whether the declaration has changed since, as for every lock.
+// that says something else by now. Versions begin anew with a family that was destroyed and declared again, so a late transaction may
+// fit that one and make a node where its keys are not. Exclusion does not rest on the check: before it grants, a client looks
+// whether the declaration has changed since, as for every lock (waiter.prove), and the watch that it looks at has heard of the
+// deletion. What it reads then says where the key is, and a place elsewhere is given up (epoch.declared). A late node that its client knows
+// nothing of is found and deleted (txn.recheck). A family that replaces another one in one apply has a version of its own (plan).
 //
 // A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
 // another contender came or went meanwhile.

@@ -65,7 +65,7 @@ func (d *declaration) stale() bool {
 
 // declared returns the declaration of q's lock, checked against what the program opens, reading it only when it is
 // not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved (an elsewhereError, if it can be
-// followed), or what reading it gave.
+// followed), a spelledError of a key that is somewhere else, or what reading it gave.
 func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if q.wrong != nil {
 		return nil, q.wrong
@@ -95,10 +95,16 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if err := q.continues(d); err != nil {
 		return nil, err
 	}
-	if q.family != "" {
-		return d.openKeys(q.kind)
+	if q.family == "" {
+		return d.open(q.kind, q.opts.params)
 	}
-	return d.open(q.kind, q.opts.params)
+	if d, err = d.openKeys(q.kind); err == nil {
+		err = q.misspelled(d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // isKey looks whether q names the node of a key, if that has no declaration of its own.
