@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The connection of one client is cut behind every byte, in both directions, of everything it says and hears while it
+// The connection of one client is cut behind every byte (see cutStride), in both directions, of everything it says and hears while it
 // acquires a free lock, gives it up to a rival, waits for the rival, is granted and releases. No offset may be seen by
 // a caller: the session outlives a cut, so every call must succeed, in bounded time, and leave nothing.
 
