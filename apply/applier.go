@@ -180,7 +180,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p.Keyed(newID() + newID()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: p.Keyed(newKey()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.id, r.held.s
 	}

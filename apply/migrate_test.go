@@ -147,6 +147,7 @@ func (s *site) dataAt(path string) string {
 
 // Nobody guesses the key of a stack from that of another one.
 func TestEachStackHasAKeyOfItsOwn(t *testing.T) {
+	apply.RandomKeys(t)
 	keys := map[string]bool{}
 	for range 3 {
 		s := inMemory(t)

@@ -304,6 +304,9 @@ func detached(ctx context.Context, s *recipes.Session) (context.Context, context
 
 func (r *job) emit(e Event) { r.x.emit(e) }
 
+// newKey is the key for the sums of a stack that has none yet.
+var newKey = func() string { return newID() + newID() }
+
 func newID() string {
 	b := make([]byte, plan.ApplyIDLen/2)
 	_, _ = rand.Read(b) // never fails

@@ -33,7 +33,7 @@ func scenes() []scene {
 		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
 			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))
 		}},
-		{someOfSeveral, func(l *lab) { l.semaphore(3) }, []string{"/s/leases", "/s/locks"}, playPermits},
+		{"semaphore, some of several", func(l *lab) { l.semaphore(3) }, []string{"/s/leases", "/s/locks"}, playPermits},
 		{"election", func(l *lab) { l.election() }, []string{"/e"}, func(s *stage) {
 			s.alternate(campaign(s.victim), campaign(s.rival))
 		}},

@@ -21,7 +21,7 @@ import (
 // a fresh client is granted every lock at once.
 func TestSimulationOfAllRecipesTogether(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(120, 5), newWorld)
+	total := playSeeds(t, effort.Of(80, 5), newWorld)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*50, "the schedules leave too little to happen")
 		require.Greater(t, total.faults, total.seeds*5)

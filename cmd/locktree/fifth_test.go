@@ -16,11 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A recipe type is one file in recipes/kind and one in recipes: with those of testdata/fifth in the module, and a program
 // that uses them, the new type is declared, applied, locked, looked at and run under. Whatever else it took would fail here.
 func TestAFifthRecipeIsTwoFiles(t *testing.T) {
+	effort.Proof(t, effort.Unraced) // it compiles the module anew
 	w := newFerryWorld(t)
 	w.must("validate")
 	require.Contains(t, w.must("plan"), "seats = 2")

@@ -32,7 +32,7 @@ func TestServeShowsHostileNodesAsText(t *testing.T) {
 		require.NoError(t, srv.Create(dir+"/"+script, []byte(script)))
 	}
 	env := []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40", "ZOOKEEPER_SERVERS=" + srv.Addr()}
-	s := startServe(t, t.TempDir(), env, "-servers="+srv.Addr(), "-drift-interval=1s")
+	s := startServe(t, t.TempDir(), env, "-servers="+srv.Addr(), "-drift-interval=10s")
 	s.until("locks", "4 in use")
 	s.until("doctor", "session timeout")
 	for _, path := range []string{"", "locks", "locks?q=%3Cimg", "lock?ensemble=environment&path=%2F%3Cimg+src%3Dx+onerror%3Dalert%281%29%3E", "waits", "drift", "doctor", "metrics", "nothing/" + script} {
