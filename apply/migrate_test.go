@@ -124,6 +124,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 
 // A record that is put back by hand has a former key. That says nothing about who changed which node.
 func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
+	apply.RandomKeys(t)
 	s := inMemory(t)
 	c := s.provisioner()
 	at := plan.IndexPath(s.root, stack)
