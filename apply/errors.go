@@ -369,30 +369,6 @@ func (e *reopenedError) Explain() plan.Explanation {
 	return x
 }
 
-// sweptError: of the plan nothing was written because of err, but nodes of keys that nobody used were deleted before.
-type sweptError struct {
-	nodes int
-	err   error
-}
-
-func (e *sweptError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
-	deleted := fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", e.nodes)
-	if e.nodes == 1 {
-		deleted = "the node of a key, which nobody used, was deleted"
-	}
-	x.Written = strings.ReplaceAll(x.Written, nothingWritten, "Nothing of the plan was written, but "+deleted+".")
-	return x
-}
-
-// alsoSwept adds to err that nodes of keys were deleted.
-func (r *locked) alsoSwept(err error) error {
-	if n := int(r.swept.Load()); n > 0 {
-		return &sweptError{n, err}
-	}
-	return err
-}
-
 // VerifyError: the transaction WAS committed, but reading it back failed, or showed
 // something other than what was written.
 type VerifyError struct {
@@ -440,7 +416,6 @@ func (e *PartialError) Error() string  { return message(e) }
 func (e *ClosedError) Error() string   { return message(e) }
 func (e *VerifyError) Error() string   { return message(e) }
 func (e *reopenedError) Error() string { return message(e) }
-func (e *sweptError) Error() string    { return message(e) }
 func (e *MovedError) Error() string    { return message(e) }
 
 func (e *ConflictError) Unwrap() error { return e.Err }
@@ -451,4 +426,3 @@ func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
 func (e *reopenedError) Unwrap() error { return e.err }
-func (e *sweptError) Unwrap() error    { return e.err }

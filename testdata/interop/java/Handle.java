@@ -32,11 +32,11 @@ abstract class Handle {
         CuratorFramework c = peer.curator();
         switch (recipe) {
             case "mutex":
-                return new Mutex(peer, path);
+                return new Stock(peer, path);
             case "keyed": // of the family at the path; options: the key's UTF-8 in hexadecimal, the fanout
-                return new Keyed(new KeyedMutex(c, path, Keys.text(options[0]), Integer.parseInt(options[1])));
+                return new Mutex(new KeyedMutex(c, path, Keys.text(options[0]), Integer.parseInt(options[1])));
             case "revocable": // empties its contender's data and watches it
-                return new Mutex(peer, path).revocable();
+                return new Stock(peer, path).revocable();
             case "read":
                 return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()), false);
             case "write":
@@ -105,30 +105,12 @@ abstract class Handle {
         return false;
     }
 
-    private static final class Mutex extends Handle {
-        // getLockPath is for subclasses; nothing else is changed.
-        private static final class Stock extends InterProcessMutex {
-            Stock(CuratorFramework c, String path) {
-                super(c, path);
-            }
+    /** The lock of a key, by the helper; or another mutex of Curator, whose contender is not told. */
+    private static class Mutex extends Handle {
+        private final InterProcessMutex mutex;
 
-            String node() {
-                return getLockPath();
-            }
-        }
-
-        private final Peer peer;
-        private final Stock mutex;
-        private volatile String node; // getLockPath answers the holding thread only, a listener runs in another
-
-        Mutex(Peer peer, String path) {
-            this.peer = peer;
-            mutex = new Stock(peer.curator(), path);
-        }
-
-        Mutex revocable() {
-            mutex.makeRevocable(m -> peer.say("- revoked " + node));
-            return this;
+        Mutex(InterProcessMutex mutex) {
+            this.mutex = mutex;
         }
 
         @Override
@@ -138,8 +120,11 @@ abstract class Handle {
             } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
                 return null;
             }
-            node = mutex.node();
-            return node;
+            return node();
+        }
+
+        String node() {
+            return "-";
         }
 
         @Override
@@ -153,32 +138,42 @@ abstract class Handle {
         }
     }
 
-    /** The lock of a key, by the helper. */
-    private static final class Keyed extends Handle {
-        private final KeyedMutex mutex;
+    /** Curator's own. */
+    private static final class Stock extends Mutex {
+        // getLockPath is for subclasses; nothing else is changed.
+        private static final class Told extends InterProcessMutex {
+            Told(CuratorFramework c, String path) {
+                super(c, path);
+            }
 
-        Keyed(KeyedMutex mutex) {
+            String node() {
+                return getLockPath();
+            }
+        }
+
+        private final Peer peer;
+        private final Told mutex;
+        private volatile String node; // getLockPath answers the holding thread only, a listener runs in another
+
+        Stock(Peer peer, String path) {
+            this(peer, new Told(peer.curator(), path));
+        }
+
+        private Stock(Peer peer, Told mutex) {
+            super(mutex);
+            this.peer = peer;
             this.mutex = mutex;
         }
 
-        @Override
-        String acquire(long millis) throws Exception {
-            if (millis < 0) {
-                mutex.acquire();
-            } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
-                return null;
-            }
-            return "-";
+        Stock revocable() {
+            mutex.makeRevocable(m -> peer.say("- revoked " + node));
+            return this;
         }
 
         @Override
-        void release() throws Exception {
-            mutex.release();
-        }
-
-        @Override
-        Collection<String> participants() throws Exception {
-            return mutex.getParticipantNodes();
+        String node() {
+            node = mutex.node();
+            return node;
         }
     }
 
