@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // both matches the transactions that exchange one lock for another.
@@ -471,7 +472,7 @@ func TestAnExchangeWhoseContextEndsLeavesWhatItReturns(t *testing.T) {
 		if strings.HasPrefix(name, "answer cut at byte") && name != "answer cut at byte 9" {
 			continue
 		}
-		for step := range 30 {
+		for step := 0; step < 30; step += effort.Of(1, 3) {
 			inLab(t, func(t *testing.T, l *lab) {
 				c, b := l.tallied(func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 				all := l.stream(c, 2)
