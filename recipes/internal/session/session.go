@@ -71,7 +71,6 @@ type Session struct {
 	link     *link         // nil while disconnected
 	linked   chan struct{} // closed while link is set
 	down     time.Time     // when the last link ended
-	sought   time.Time     // when the next session was first asked for; the client's mu guards it
 	links    int           // number of links so far
 	refusal  error         // why a login was refused; see turnedAway
 	answered stamp         // send time of the newest frame that was answered
