@@ -29,6 +29,7 @@ type Config struct {
 	Logger         *slog.Logger  // nil = none; its handler may use the Client
 	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
+	Lazy           bool          // Dial does not connect, the first use does
 	// GetTLS, when not nil, returns the TLS configuration of one connection.
 	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
@@ -92,13 +93,17 @@ type dialling struct {
 
 // Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or Config.ConnectTimeout
 // has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed; it fails with ErrAuth when a
-// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
+// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer. With Config.Lazy
+// it only checks cfg.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
 	if err != nil {
 		return nil, err
 	}
-	c.session = newSession(c)
+	if c.session = newSession(c); cfg.Lazy {
+		c.session.neverWas()
+		return c, nil
+	}
 	if err = c.connect(ctx, c.session); err != nil {
 		c.end()
 		c.log.wait()

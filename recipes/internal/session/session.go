@@ -96,6 +96,14 @@ func newSession(c *Client) *Session {
 	}
 }
 
+// neverWas makes s a session that is over before anybody has asked for one: the next one is dialled when somebody does.
+func (s *Session) neverWas() {
+	s.state, s.err = StateLost, fmt.Errorf("%w: none was asked for yet", ErrLost)
+	s.end()
+	close(s.done)
+	close(s.joined)
+}
+
 // ID returns the session's id, 0 before the servers have granted it.
 func (s *Session) ID() int64 { return s.id.Load() }
 
