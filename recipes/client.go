@@ -67,6 +67,12 @@ type Config struct {
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
+	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use
+	// connects, and fails as every use does that comes after a session was lost: a Lock waits until its ctx, or WithMaxWait,
+	// ends, and a Try for a sixth of SessionTimeout, both with ErrUnreachable, which says why each server failed. ErrAuth comes
+	// from the first use too, and from each that follows: such a program should use the client once, or call Session, before it
+	// reports that it is ready.
+	Lazy bool
 }
 
 // session is the part of the configuration that concerns sessions.
@@ -74,6 +80,7 @@ func (c Config) session() session.Config {
 	below := session.Config{
 		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout,
 		SASL: c.SASL, TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
+		Lazy: c.Lazy,
 	}
 	for _, a := range c.Auth {
 		below.Auth = append(below.Auth, session.Auth(a))
@@ -98,7 +105,8 @@ type source = session.SourceFunc
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends
 // or Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
 // It fails with ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves
-// nothing behind; cleaning up may take it up to three seconds longer.
+// nothing behind; cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the
+// first use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger}
 	if c.log == nil {

@@ -194,21 +194,12 @@ func (h *holding) end(cause error) {
 // leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
 // loss of the holding, if it was lost.
 func (h *holding) leave(l *Lease) (last bool, why error) {
-	if h.passOn(l) {
+	p, why := h.passOn(l)
+	if p == handedOn {
 		return false, nil
 	}
-	h.mu.Lock()
-	h.leases--
-	l.g.leases--
-	left := h.leases
-	why = h.why
-	if left > 0 && why == nil && l.g.leases == 0 {
-		l.g.tell(EventReleased, h.czxid, nil)
-		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
-	}
-	h.mu.Unlock()
 	h.workEnded()
-	if left > 0 {
+	if p == inUse {
 		l.end(releasedError(h.path))
 		return false, why
 	}

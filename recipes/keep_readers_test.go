@@ -77,6 +77,37 @@ func TestReadersTakeAPlaceThatIsKeptWithoutARequest(t *testing.T) {
 	})
 }
 
+func TestAPlaceThatTwoLeaveAtTheSameMomentIsKept(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c, m, first := l.keepsReading()
+		l.srv.ResetCounts()
+		for range 2000 {
+			var leases [2]*recipes.Lease
+			for i := range leases {
+				x, err := m.RLock(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, first.Node(), x.Node())
+				leases[i] = x
+			}
+			var left sync.WaitGroup
+			for _, x := range leases {
+				left.Go(func() {
+					for range 5 { // so that each finds the place's mutex taken now and then, between any two steps
+						x.Deadline()
+					}
+					x.Release()
+					x.Deadline()
+				})
+			}
+			left.Wait()
+			require.Equal(t, 1, c.Kept())
+		}
+		require.Empty(t, operations(l.srv.Counts().ByOp))
+		time.Sleep(retention)
+		l.unread(c)
+	})
+}
+
 func TestAWriterEndsARetentionOfReaders(t *testing.T) {
 	for name, of := range map[string]string{"of another client": "b", "of the same client": "a"} {
 		t.Run(name, func(t *testing.T) {

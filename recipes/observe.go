@@ -32,14 +32,13 @@ const (
 	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
 )
 
-// Events of the Client's sessions. The others are "session opened", "session connected" (again), "session suspected" and "session
-// cleared". The loss of a session comes before the loss of its leases.
+// Events of the Client's sessions. Another is "session connected" (again). The loss of a session comes before the loss of its leases.
 const (
-	EventSessionLost = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat   = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
-
-	sessionSuspected = session.EventSuspected
-	sessionCleared   = session.EventCleared
+	EventSessionOpened    = session.EventOpened    // it was granted, and is active
+	EventSessionSuspected = session.EventSuspected // it has no connection, or no answer
+	EventSessionCleared   = session.EventCleared   // that is over, and it is active again
+	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
+	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
 )
 
 // Event is what Config.Observer receives.

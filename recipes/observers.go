@@ -57,9 +57,9 @@ func levelOf(e Event) (level slog.Level, text string) {
 			return slog.LevelDebug, "session closed"
 		}
 		return slog.LevelWarn, "session lost"
-	case sessionSuspected:
+	case EventSessionSuspected:
 		return slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer"
-	case sessionCleared:
+	case EventSessionCleared:
 		return slog.LevelInfo, "session not in doubt any more: ZooKeeper answers"
 	case EventRefused:
 		switch e.Result {

@@ -175,6 +175,32 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 	}
 }
 
+// What an attempt to connect has found is no reason to refuse a Try that comes when it is long over.
+func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
+	for name := range tries(new(recipes.Client)) {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				c := l.client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
+				try := tries(c)[name]
+				l.goes()
+				time.Sleep(time.Minute)
+				for range 2 {
+					start := time.Now()
+					_, err := try(context.Background())
+					require.ErrorIs(t, err, recipes.ErrUnreachable)
+					require.Equal(t, sixth, time.Since(start), "of several attempts")
+					time.Sleep(time.Minute)
+				}
+				time.AfterFunc(sixth/2, func() { l.srv.RefuseDials(false) })
+				x, err := try(context.Background())
+				require.NoError(t, err)
+				l.unlock(x)
+			})
+		})
+	}
+}
+
 func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T) {
 	for name := range tries(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {

@@ -10,19 +10,17 @@ import (
 
 func Example() {
 	ctx := context.Background() // that of the request that is being served, with its span
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}})
+	spans := lockotel.New()
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Observer: spans.Observe})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	spans := lockotel.New(c)
 
-	ledger := c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1"))
-	l, err := spans.Acquire(ctx, ledger.Path(), ledger.Lock)
+	err = c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1")).Do(ctx, func(context.Context, *recipes.Lease) error {
+		return nil // the work; the span has ended
+	})
 	if err != nil {
 		log.Print(err)
-		return
 	}
-	defer l.Unlock(ctx)
-	// The work.
 }

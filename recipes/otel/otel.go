@@ -1,16 +1,21 @@
 // Package otel provides OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller,
-// with a link to the trace of the holder. Import it under a name of your own:
+// with a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span, whether it is a
+// Lock, a Try, an Acquire or a Campaign, or part of a Do or a Lead. Import it under a name of your own:
 //
 //	import lockotel "github.com/locktree/locktree/recipes/otel"
 //
-//	spans := lockotel.New(client)
-//	m := client.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1"))
-//	l, err := spans.Acquire(ctx, m.Path(), m.Lock)
+//	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers, Observer: lockotel.New().Observe})
+//	...
+//	err = c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1")).Do(ctx, work)
+//
+// [recipes.Observers] has a Client observed by metrics and a log, too.
 //
 // The span is called locktree.acquire, is internal, and ends when the lock is granted or refused. There is no span for the
-// time a lock is held: that may be days, and exporters drop spans that have not ended. Attributes:
+// time a lock is held: that may be days, and exporters drop spans that have not ended. Entering a lock again
+// ([recipes.WithReentrancy]) has none either. Attributes:
 //
-//	locktree.path      the lock
+//	locktree.path      the lock; of a MultiLock, those of all its members
+//	locktree.kind      mutex, rwlock, semaphore, election, or multilock
 //	locktree.result    see [recipes.ResultOf]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
@@ -19,9 +24,8 @@
 // # Who was in the way
 //
 // [ID] writes the trace of the caller's context into the contender, behind its name. Everybody who may read the queue sees it
-// there; `locktree status` shows it. A call that has waited for 100 ms and is recorded reads the first contender of the queue,
-// with two requests, and links to the trace it finds. A call that is refused takes the trace from the error. Semaphores have
-// several holders, and a MultiLock has several queues: for these only the error names a trace.
+// there; `locktree status` shows it. A call that has waited for 100 ms and is recorded reads, with one request, the contender that was
+// first when it began to wait, and links to the trace it finds. A call that is refused takes the trace from the error.
 //
 // As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on, and the next call gives up a lock
 // that [recipes.WithRetention] keeps.
@@ -31,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -47,27 +52,36 @@ const scope = "github.com/locktree/locktree/recipes/otel"
 // patience is how long a call waits before it asks who is in the way. Most locks are free, or soon.
 const patience = 100 * time.Millisecond
 
-// Tracer makes the spans of one client. Safe for use by many goroutines. Obtain it from [New].
-type Tracer struct {
-	client *recipes.Client
+// Observer makes spans of what the recipes do. Give its Observe to [recipes.Config]. Obtain it from [New].
+type Observer struct {
 	tracer trace.Tracer
+
+	mu      sync.Mutex
+	waiting map[uint64]*wait // the calls that wait, by number
 }
 
-// Option changes a Tracer.
-type Option func(*Tracer)
+// wait is a call that waits.
+type wait struct {
+	span   trace.Span
+	end    context.CancelFunc // of the look at who is in the way
+	holder trace.SpanContext  // its trace, once it is known; the Observer's mu guards it
+}
+
+// Option changes an Observer.
+type Option func(*Observer)
 
 // WithTracerProvider replaces the global provider.
 func WithTracerProvider(p trace.TracerProvider) Option {
-	return func(t *Tracer) { t.tracer = p.Tracer(scope) }
+	return func(o *Observer) { o.tracer = p.Tracer(scope) }
 }
 
-// New makes a Tracer.
-func New(c *recipes.Client, opts ...Option) *Tracer {
-	t := &Tracer{client: c, tracer: otel.Tracer(scope)}
+// New makes an Observer. It serves any number of Clients.
+func New(opts ...Option) *Observer {
+	o := &Observer{tracer: otel.Tracer(scope), waiting: map[uint64]*wait{}}
 	for _, opt := range opts {
-		opt(t)
+		opt(o)
 	}
-	return t
+	return o
 }
 
 // ID is recipes.WithID(id), with the trace of ctx behind it, if there is one.
@@ -83,44 +97,68 @@ func holder(id string) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Acquire calls lock, for example the Lock of the Mutex at path, and makes a span of it. It returns what lock returns. The
-// lease's context carries the trace of ctx, not the span.
-func (t *Tracer) Acquire(ctx context.Context, path string, lock func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
-	_, span := t.tracer.Start(ctx, "locktree.acquire", trace.WithAttributes(attribute.String("locktree.path", path)))
-	defer span.End()
-	if !span.IsRecording() {
-		return lock(ctx)
+// Observe makes a span of what an event tells of a call. It is for Config.Observer.
+func (o *Observer) Observe(e recipes.Event) {
+	switch e.Type {
+	case recipes.EventQueued:
+		o.queued(e)
+	case recipes.EventAcquired, recipes.EventRefused:
+		span, blocker := o.returned(e)
+		conclude(span, e, blocker)
+		span.End(trace.WithTimestamp(e.Time))
 	}
-	returned, granted := context.WithCancel(context.WithoutCancel(ctx))
-	defer granted()
-	seen := make(chan trace.SpanContext, 1)
-	go func() { seen <- t.look(returned, path) }()
-	l, err := lock(ctx)
-	granted()
-	end(span, l, err, <-seen)
-	return l, err
 }
 
-// look returns the trace of who is first in the queue when patience is over. What goes wrong here concerns nobody.
-func (t *Tracer) look(ctx context.Context, path string) (none trace.SpanContext) {
-	select {
-	case <-ctx.Done():
-		return none
-	case <-time.After(patience):
+// start begins the span of a call, when that began.
+func (o *Observer) start(e recipes.Event) trace.Span {
+	kindOf := "multilock"
+	if len(e.Locks) == 1 {
+		kindOf = e.Locks[0].Kind.Name
 	}
-	// Whatever the kind of the lock is: following an election is to read its queue, and whoever is first.
-	first, found, err := t.client.Election(path).Leader(ctx)
-	if err != nil || !found {
-		return none
-	}
-	return holder(first.ID)
+	_, span := o.tracer.Start(e.Context, "locktree.acquire", trace.WithTimestamp(e.Time.Add(-e.Wait)),
+		trace.WithAttributes(attribute.String("locktree.path", e.Path), attribute.String("locktree.kind", kindOf)))
+	return span
 }
 
-// end says how the call ended, and who was in its way: as the error tells, or as was seen before.
-func end(span trace.Span, l *recipes.Lease, err error, blocker trace.SpanContext) {
-	result := recipes.ResultOf(err)
+// queued begins the span of a call that has to wait, and has looked who is in the way if it waits for long.
+func (o *Observer) queued(e recipes.Event) {
+	w := &wait{span: o.start(e), end: func() {}}
 	var held *recipes.HeldError
-	if errors.As(err, &held) {
+	if w.span.IsRecording() && errors.As(e.Cause, &held) {
+		ctx, end := context.WithCancel(e.Context)
+		ahead := *held // the event is everybody's
+		timer := time.AfterFunc(patience, func() {
+			if ahead.Holder.ID == "" {
+				_ = ahead.Identify(ctx) // what goes wrong here concerns nobody
+			}
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			w.holder = holder(ahead.Holder.ID)
+		})
+		w.end = func() { timer.Stop(); end() }
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting[e.Call] = w
+}
+
+// returned is the span of a call that has returned, and the trace that was in its way, as far as that is known.
+func (o *Observer) returned(e recipes.Event) (trace.Span, trace.SpanContext) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := o.waiting[e.Call]
+	if w == nil {
+		return o.start(e), trace.SpanContext{}
+	}
+	delete(o.waiting, e.Call)
+	w.end()
+	return w.span, w.holder
+}
+
+// conclude says how the call ended, and who was in its way: as the error tells, or as was seen before.
+func conclude(span trace.Span, e recipes.Event, blocker trace.SpanContext) {
+	var held *recipes.HeldError
+	if errors.As(e.Cause, &held) {
 		span.SetAttributes(attribute.Int("locktree.position", held.Position))
 		if told := holder(held.Holder.ID); told.IsValid() {
 			blocker = told
@@ -129,12 +167,12 @@ func end(span trace.Span, l *recipes.Lease, err error, blocker trace.SpanContext
 	if blocker.IsValid() && blocker.TraceID() != span.SpanContext().TraceID() {
 		span.AddLink(trace.Link{SpanContext: blocker, Attributes: []attribute.KeyValue{attribute.String("locktree.link", "holder")}})
 	}
-	if err == nil {
-		span.SetAttributes(attribute.String("locktree.node", l.Node()))
+	if e.Type == recipes.EventAcquired {
+		span.SetAttributes(attribute.String("locktree.node", e.Node))
 	}
-	span.SetAttributes(attribute.String("locktree.result", result))
-	if err != nil && result != "held" {
-		span.SetAttributes(attribute.String("error.type", result))
-		span.SetStatus(codes.Error, err.Error())
+	span.SetAttributes(attribute.String("locktree.result", e.Result))
+	if e.Cause != nil && e.Result != "held" {
+		span.SetAttributes(attribute.String("error.type", e.Result))
+		span.SetStatus(codes.Error, e.Cause.Error())
 	}
 }

@@ -43,12 +43,14 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	})
 }
 
-func (l *lab) client() (*recipes.Client, *lockotel.Tracer) {
+func (l *lab) client() *recipes.Client {
 	l.t.Helper()
-	c, err := recipes.Dial(l.t.Context(), recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second, Dialer: l.srv.DialContext})
+	spans := lockotel.New(lockotel.WithTracerProvider(l.provider))
+	c, err := recipes.Dial(l.t.Context(), recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+		Dialer: l.srv.DialContext, Observer: spans.Observe})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
-	return c, lockotel.New(c, lockotel.WithTracerProvider(l.provider))
+	return c
 }
 
 // request is what a caller does; its span is the parent of the acquisition's.
@@ -59,6 +61,7 @@ func (l *lab) request(name string) context.Context {
 
 // acquired are the spans of the acquisitions that have ended, and forgets them.
 func (l *lab) acquired() []sdk.ReadOnlySpan {
+	synctest.Wait() // the Observer has heard of it
 	ended := l.recorder.Ended()
 	l.recorder.Reset()
 	return ended
@@ -72,31 +75,63 @@ func attributes(s sdk.ReadOnlySpan) map[attribute.Key]string {
 	return m
 }
 
-// ways take each kind of lock, with the caller's trace in the ID.
-func ways(c *recipes.Client) map[string]func(ctx context.Context) func(context.Context) (*recipes.Lease, error) {
-	type lock = func(context.Context) (*recipes.Lease, error)
-	return map[string]func(context.Context) lock{
-		"/m":  func(ctx context.Context) lock { return c.Mutex("/m", lockotel.ID(ctx, "worker")).Lock },
-		"/rw": func(ctx context.Context) lock { return c.RWMutex("/rw", lockotel.ID(ctx, "worker")).Lock },
-		"/s": func(ctx context.Context) lock {
-			return func(inner context.Context) (*recipes.Lease, error) {
-				return c.Semaphore("/s", lockotel.ID(ctx, "worker")).Acquire(inner, 1)
-			}
-		},
-		"/e": func(ctx context.Context) lock {
-			return c.Election("/e", lockotel.ID(ctx, "worker")).Campaign
-		},
+// way takes a lock, with the caller's trace in the ID.
+type way struct {
+	path, kind string
+	take       func(context.Context, *recipes.Client) (*recipes.Lease, error)
+}
+
+// ways are all, and those that hand out no lease, whose function then waits until it is asked to return.
+var ways = map[string]way{
+	"mutex": {"/m", "mutex", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Mutex("/m", lockotel.ID(ctx, "worker")).Lock(ctx)
+	}},
+	"rwlock": {"/rw", "rwlock", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.RWMutex("/rw", lockotel.ID(ctx, "worker")).Lock(ctx)
+	}},
+	"semaphore": {"/s", "semaphore", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Semaphore("/s", lockotel.ID(ctx, "worker")).Acquire(ctx, 1)
+	}},
+	"election": {"/e", "election", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Election("/e", lockotel.ID(ctx, "worker")).Campaign(ctx)
+	}},
+	"set": {"/m,/rw", "multilock", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		id := lockotel.ID(ctx, "worker")
+		return c.MultiLock(c.Mutex("/m", id), c.RWMutex("/rw", id)).Lock(ctx)
+	}},
+	"Do": {"/m", "mutex", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return whileIn(ctx, c.Mutex("/m", lockotel.ID(ctx, "worker")).Do)
+	}},
+	"Lead": {"/e", "election", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return whileIn(ctx, c.Election("/e", lockotel.ID(ctx, "worker")).Lead)
+	}},
+}
+
+// whileIn returns the lease that a function is called with, which runs until that is given back.
+func whileIn(ctx context.Context, do func(context.Context, func(context.Context, *recipes.Lease) error) error) (*recipes.Lease, error) {
+	got, failed := make(chan *recipes.Lease, 1), make(chan error, 1)
+	go func() {
+		failed <- do(ctx, func(inner context.Context, l *recipes.Lease) error {
+			got <- l
+			<-l.Context().Done()
+			return nil
+		})
+	}()
+	select {
+	case l := <-got:
+		return l, nil
+	case err := <-failed:
+		return nil, err
 	}
 }
 
 // Who was kept waiting sees in its trace by which trace.
 func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
-	for path := range ways(nil) {
-		t.Run(path[1:], func(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				a, tracer := l.client()
 				first := l.request("first")
-				x, err := tracer.Acquire(first, path, ways(a)[path](first))
+				x, err := way.take(first, l.client())
 				require.NoError(t, err)
 				spans := l.acquired()
 				require.Len(t, spans, 1)
@@ -104,14 +139,13 @@ func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 				require.Equal(t, trace.SpanKindInternal, spans[0].SpanKind())
 				require.Equal(t, trace.SpanContextFromContext(first).SpanID(), spans[0].Parent().SpanID())
 				require.Empty(t, spans[0].Links(), "nobody was in the way")
-				require.Equal(t, map[attribute.Key]string{"locktree.path": path, "locktree.result": "acquired", "locktree.node": x.Node()}, attributes(spans[0]))
-				require.Equal(t, trace.SpanContextFromContext(first), trace.SpanContextFromContext(x.Context()))
+				require.Equal(t, map[attribute.Key]string{"locktree.path": x.Path(), "locktree.kind": way.kind,
+					"locktree.result": "acquired", "locktree.node": x.Node()}, attributes(spans[0]))
 
-				b, tracer := l.client()
-				second := l.request("second")
+				b, second := l.client(), l.request("second")
 				ctx, cancel := context.WithTimeout(second, time.Second)
 				defer cancel()
-				_, err = tracer.Acquire(ctx, path, ways(b)[path](second))
+				_, err = way.take(ctx, b)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				refused := l.acquired()[0]
 				require.Equal(t, "timeout", attributes(refused)["error.type"])
@@ -122,7 +156,7 @@ func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 
 				granted := make(chan *recipes.Lease, 1)
 				go func() {
-					y, err := tracer.Acquire(second, path, ways(b)[path](second))
+					y, err := way.take(second, b)
 					if err == nil {
 						granted <- y
 					}
@@ -132,11 +166,8 @@ func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 				y := <-granted
 				waited := l.acquired()[0]
 				require.Equal(t, "acquired", attributes(waited)["locktree.result"])
-				if path == "/s" { // which has several holders
-					require.Empty(t, waited.Links())
-				} else {
-					l.linked(waited, first)
-				}
+				require.Equal(t, 10*time.Second, waited.EndTime().Sub(waited.StartTime()).Round(time.Second))
+				l.linked(waited, first)
 				require.NoError(t, y.Unlock(t.Context()))
 				require.Empty(t, l.acquired(), "no span of the hold")
 			})
@@ -154,7 +185,7 @@ func (l *lab) linked(s sdk.ReadOnlySpan, to context.Context) {
 
 func TestResultsOfCallsWithoutALease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c, tracer := l.client()
+		spans := lockotel.New(lockotel.WithTracerProvider(l.provider))
 		for _, r := range []struct {
 			err    error
 			result string
@@ -167,42 +198,44 @@ func TestResultsOfCallsWithoutALease(t *testing.T) {
 			{errors.Join(recipes.ErrUnreachable, context.DeadlineExceeded), "unreachable", codes.Error},
 			{recipes.ErrDraining, "error", codes.Error},
 		} {
-			_, err := tracer.Acquire(t.Context(), "/m", func(context.Context) (*recipes.Lease, error) { return nil, r.err })
-			require.Equal(t, r.err, err)
+			spans.Observe(refusal(t.Context(), r.err))
 			span := l.acquired()[0]
 			require.Equal(t, r.result, attributes(span)["locktree.result"])
 			require.Equal(t, r.status, span.Status().Code)
 		}
-		require.NoError(t, c.Close())
 	})
+}
+
+// refusal is the event of a call for a mutex that returns err.
+func refusal(ctx context.Context, err error) recipes.Event {
+	return recipes.Event{Type: recipes.EventRefused, Time: time.Now(), Context: ctx, Call: 1, Path: "/m",
+		Locks: []recipes.EventLock{{Path: "/m", Kind: kind.Mutex}}, Result: recipes.ResultOf(err), Cause: err}
 }
 
 // The queue is anybody's to write into: a strange name is no link, and no panic.
 func TestAStrangeHolderIsNoLink(t *testing.T) {
 	for _, id := range []string{"", "worker", "worker ", "00-zz-zz-01", "w 00-00000000000000000000000000000000-0000000000000000-01", "w \xff\x00"} {
 		inLab(t, func(t *testing.T, l *lab) {
-			a, _ := l.client()
-			_, err := a.Mutex("/m", recipes.WithID(id)).Lock(t.Context())
+			_, err := l.client().Mutex("/m", recipes.WithID(id)).Lock(t.Context())
 			require.NoError(t, err)
-			b, tracer := l.client()
+			l.acquired()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err = tracer.Acquire(ctx, "/m", b.Mutex("/m").Lock)
+			_, err = l.client().Mutex("/m").Lock(ctx)
 			require.ErrorIs(t, err, recipes.ErrHeld)
 			require.Empty(t, l.acquired()[0].Links())
 		})
 	}
 }
 
-// Who is in the way is asked for once, with two requests, by calls that wait and are recorded.
-func TestALookCostsTwoRequestsAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
+// Who is in the way is asked for once, with one request, by calls that wait and are recorded.
+func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 	requests := func(sampled bool) (free, waited int) {
 		inLab(t, func(t *testing.T, l *lab) {
 			if !sampled {
 				l.provider = sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()))
 			}
-			a, _ := l.client()
-			b, tracer := l.client()
+			a, b := l.client(), l.client()
 			session, err := b.Session(t.Context())
 			require.NoError(t, err)
 			count := func(f func()) int {
@@ -213,7 +246,7 @@ func TestALookCostsTwoRequestsAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 				return l.srv.SessionCounts(session.ID()).Total - before
 			}
 			free = count(func() {
-				x, err := tracer.Acquire(t.Context(), "/m", b.Mutex("/m").Lock)
+				x, err := b.Mutex("/m").Lock(t.Context())
 				require.NoError(t, err)
 				time.Sleep(time.Second)
 				require.NoError(t, x.Unlock(t.Context()))
@@ -223,7 +256,7 @@ func TestALookCostsTwoRequestsAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 			waited = count(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := tracer.Acquire(ctx, "/m", b.Mutex("/m").Lock)
+				_, err := b.Mutex("/m").Lock(ctx)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		})
@@ -232,36 +265,39 @@ func TestALookCostsTwoRequestsAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 	free, waited := requests(false)
 	recordedFree, recordedWaited := requests(true)
 	require.Equal(t, free, recordedFree)
-	require.Equal(t, waited+2, recordedWaited)
+	require.Equal(t, waited+1, recordedWaited)
 }
 
 // Callers of one client wait for each other in the process, where there is no queue to look at.
 func TestCallersOfOneClientSeeEachOthersTrace(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c, tracer := l.client()
+		c := l.client()
 		first, second := l.request("first"), l.request("second")
-		lock := ways(c)["/m"]
-		_, err := tracer.Acquire(first, "/m", lock(first))
+		x, err := ways["mutex"].take(first, c)
 		require.NoError(t, err)
 		for most, name := range map[time.Duration]string{10 * time.Millisecond: "before it looked", time.Second: "after"} {
 			ctx, cancel := context.WithTimeout(second, most)
-			_, err = tracer.Acquire(ctx, "/m", lock(second))
+			_, err = ways["mutex"].take(ctx, c)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		}
-		_, err = tracer.Acquire(first, "/m", c.Mutex("/m").TryLock)
+		_, err = c.Mutex("/m").TryLock(first)
 		require.ErrorIs(t, err, recipes.ErrHeld)
+		time.AfterFunc(time.Second, x.Release)
+		_, err = ways["mutex"].take(second, c)
+		require.NoError(t, err)
 		spans := l.acquired()
-		require.Len(t, spans, 4)
+		require.Len(t, spans, 5)
 		l.linked(spans[1], first)
 		l.linked(spans[2], first)
 		require.Empty(t, spans[3].Links(), "nobody is in its own way")
+		l.linked(spans[4], first)
 	})
 }
 
 func TestIDWithoutATraceIsTheID(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c, _ := l.client()
+		c := l.client()
 		_, err := c.Election("/e", lockotel.ID(t.Context(), "worker-1")).Campaign(t.Context())
 		require.NoError(t, err)
 		leader, _, err := c.Election("/e").Leader(t.Context())
@@ -270,15 +306,15 @@ func TestIDWithoutATraceIsTheID(t *testing.T) {
 	})
 }
 
-// What a span costs beside the lock.
-func BenchmarkAcquire(b *testing.B) {
-	refused := func(context.Context) (*recipes.Lease, error) { return nil, recipes.ErrDraining }
+// What a span costs, on the Observer's goroutine.
+func BenchmarkObserve(b *testing.B) {
+	e := refusal(b.Context(), recipes.ErrDraining)
 	for name, sampler := range map[string]sdk.Sampler{"not recorded": sdk.NeverSample(), "recorded": sdk.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			tracer := lockotel.New(nil, lockotel.WithTracerProvider(sdk.NewTracerProvider(sdk.WithSampler(sampler))))
+			spans := lockotel.New(lockotel.WithTracerProvider(sdk.NewTracerProvider(sdk.WithSampler(sampler))))
 			for b.Loop() {
-				_, _ = tracer.Acquire(b.Context(), "/m", refused)
+				spans.Observe(e)
 			}
 		})
 	}

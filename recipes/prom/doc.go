@@ -19,6 +19,7 @@
 //	locktree_leader{lock}                       gauge      for an election: 1 while this program leads, else 0
 //	locktree_lost_total{lock,reason}            counter    leases that ended before they were released
 //	locktree_suspected_total{lock}              counter    times that the session of a lease was in doubt
+//	locktree_sessions{state}                    gauge      sessions that are not lost; state is active or suspect
 //	locktree_sessions_lost_total                counter    sessions that were lost, other than by Client.Close
 //	locktree_heartbeat_seconds                  histogram  heartbeats by how long the servers took to commit them
 //	locktree_label_overflow_total               counter    events counted under lock="other" because of the cap
@@ -40,6 +41,10 @@
 //
 // A Client sends heartbeats while it holds a lock, or is next in line for a mutex, and writes nothing else meanwhile. They
 // become slow before locks are lost.
+//
+// Each Client has one session: active while it is connected and answered, suspect while it is not, and none from its loss until the
+// next is granted. So without an outage sum(locktree_sessions) is the number of Clients, except those made with Config.Lazy that
+// were not used yet, and locktree_sessions{state="suspect"} is 0.
 //
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //

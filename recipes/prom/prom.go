@@ -22,14 +22,16 @@ type Observer struct {
 
 	acquire, hold              *prometheus.HistogramVec
 	waiting, held, leader      *prometheus.GaugeVec
+	sessions                   *prometheus.GaugeVec
 	contended, lost, suspected *prometheus.CounterVec
-	overflow, sessions         *prometheus.CounterVec   // without labels
+	overflow, ended            *prometheus.CounterVec   // without labels
 	heartbeat                  *prometheus.HistogramVec // without labels
 	vectors                    []prometheus.Collector
 
 	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
 	labels map[string]bool
 	calls  map[uint64][]recipes.EventLock // that wait, for what: a lock may move meanwhile
+	states map[int64]string               // of the sessions that live
 }
 
 var (
@@ -51,6 +53,7 @@ func WithMaxLocks(n int) Option { return func(o *Observer) { o.max = n } }
 func New(opts ...Option) *Observer {
 	o := &Observer{
 		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, calls: map[uint64][]recipes.EventLock{},
+		states: map[int64]string{},
 
 		acquire: histogram("acquire_seconds", "How long calls took until they returned a lease or an error.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "lock", "kind", "result"),
@@ -60,16 +63,21 @@ func New(opts ...Option) *Observer {
 		lost:      counter("lost_total", "Leases that ended before they were released.", "lock", "reason"),
 		suspected: counter("suspected_total", "Times that the session of a lease was in doubt.", "lock"),
 		overflow:  counter("label_overflow_total", "Events counted under lock=\"other\" because there are too many locks."),
-		sessions:  counter("sessions_lost_total", "Sessions that were lost, other than by Close."),
+		ended:     counter("sessions_lost_total", "Sessions that were lost, other than by Close."),
 		heartbeat: histogram("heartbeat_seconds", "How long the servers took to commit a heartbeat.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
 		waiting: gauge("waiting", "Calls that wait for a lock.", "lock"),
 		held:    gauge("held", "Leases that are held.", "lock", "kind"),
 		leader:  gauge("leader", "1 while this program leads, else 0.", "lock"),
+
+		sessions: gauge("sessions", "Sessions that are not lost.", "state"),
 	}
-	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow, o.sessions, o.heartbeat}
+	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow, o.ended, o.sessions, o.heartbeat}
 	o.overflow.WithLabelValues()
-	o.sessions.WithLabelValues()
+	o.ended.WithLabelValues()
+	for _, state := range []string{active, suspect} {
+		o.sessions.WithLabelValues(state)
+	}
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -118,9 +126,14 @@ func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 // Observe counts an event. It is for Config.Observer.
 func (o *Observer) Observe(e recipes.Event) {
 	switch e.Type {
+	case recipes.EventSessionOpened, recipes.EventSessionCleared:
+		o.session(e.Session, active)
+	case recipes.EventSessionSuspected:
+		o.session(e.Session, suspect)
 	case recipes.EventSessionLost:
+		o.session(e.Session, over)
 		if !errors.Is(e.Cause, recipes.ErrClosed) {
-			o.sessions.WithLabelValues().Inc()
+			o.ended.WithLabelValues().Inc()
 		}
 	case recipes.EventHeartbeat:
 		if e.Cause == nil {
@@ -136,6 +149,29 @@ func (o *Observer) Observe(e recipes.Event) {
 			kindOf = "multilock"
 		}
 		o.count(e, o.name(l.Path), kindOf)
+	}
+}
+
+// The states of a session; of one that is over there is no label.
+const (
+	active  = "active"
+	suspect = "suspect"
+	over    = ""
+)
+
+// session counts a session in the state that it has now.
+func (o *Observer) session(id int64, state string) {
+	o.mu.Lock()
+	before := o.states[id]
+	if o.states[id] = state; state == over {
+		delete(o.states, id)
+	}
+	o.mu.Unlock()
+	if before != over {
+		o.sessions.WithLabelValues(before).Dec()
+	}
+	if state != over {
+		o.sessions.WithLabelValues(state).Inc()
 	}
 }
 

@@ -66,6 +66,35 @@ locktree_waiting{lock="/locks/ledger"} 0
 		"locktree_sessions_lost_total", "locktree_suspected_total", "locktree_waiting"))
 }
 
+func TestASessionIsCountedInTheStateThatItHas(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		are := func(active, suspect int) {
+			t.Helper()
+			l.settle()
+			require.EqualValues(t, active, l.value("sessions", "state", "active"))
+			require.EqualValues(t, suspect, l.value("sessions", "state", "suspect"))
+		}
+		are(0, 0)
+		a, b := l.client(true), l.client(true)
+		are(2, 0)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(l.session(a))
+		are(1, 1)
+		l.srv.RefuseDials(false)
+		time.Sleep(time.Minute)
+		are(2, 0)
+		l.srv.Expire(l.session(a))
+		time.Sleep(time.Minute) // it hears of that when it connects again
+		are(1, 0)
+		l.session(a) // the next one
+		are(2, 0)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		are(0, 0)
+		require.EqualValues(t, 1, l.value("sessions_lost_total"))
+	})
+}
+
 // A program that makes up paths must not fill the memory of every Prometheus that scrapes it.
 func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
 	o := prom.New(prom.WithMaxLocks(2), prom.WithLabel(func(path string) string {

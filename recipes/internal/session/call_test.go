@@ -114,7 +114,8 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 				return &slow{Conn: conn}, err
 			}}, seam.Seams{})
 		require.NoError(t, err)
-		c.session, err = c.connect(t.Context())
+		c.session = newSession(c)
+		err = c.connect(t.Context(), c.session)
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for range 20 {

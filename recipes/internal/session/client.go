@@ -29,6 +29,7 @@ type Config struct {
 	Logger         *slog.Logger  // nil = none; its handler may use the Client
 	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
+	Lazy           bool          // Dial does not connect, the first use does
 	// GetTLS, when not nil, returns the TLS configuration of one connection.
 	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
@@ -85,19 +86,25 @@ func Live(ctx context.Context, from Source) (*Session, error) { return from.hand
 // dialling is one attempt at a new session, shared by all who wait for it.
 type dialling struct {
 	done    chan struct{}
-	session *Session
+	since   time.Time
+	session *Session // what is to be granted; it lives if the attempt ends without err
 	err     error
 }
 
 // Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or Config.ConnectTimeout
 // has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed; it fails with ErrAuth when a
-// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
+// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer. With Config.Lazy
+// it only checks cfg.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
 	if err != nil {
 		return nil, err
 	}
-	if c.session, err = c.connect(ctx); err != nil {
+	if c.session = newSession(c); cfg.Lazy {
+		c.session.neverWas()
+		return c, nil
+	}
+	if err = c.connect(ctx, c.session); err != nil {
 		c.end()
 		c.log.wait()
 		return nil, err
@@ -148,26 +155,25 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	return c, nil
 }
 
-// connect dials a session and presents the identities on it.
-func (c *Client) connect(ctx context.Context) (*Session, error) {
+// connect dials s and presents the identities on it.
+func (c *Client) connect(ctx context.Context, s *Session) error {
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 	defer cancel()
-	s := newSession(c)
 	go s.stayConnected()
 	err := c.admit(bounded, s)
 	if err == nil {
-		return s, nil
+		return nil
 	}
 	report := s.hosts.report() // taken now: giving up changes the attempt under way
 	s.lose(ErrUnreachable)
 	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {
 	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble):
-		return nil, err
+		return err
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+		return fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
 	default:
-		return nil, fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
+		return fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
 	}
 }
 
@@ -223,8 +229,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		case <-d.done:
 			// The attempt has its own bound (ConnectTimeout), the caller has another. A caller that can wait longer gets
 			// another attempt when no server was reachable, but not when one refused.
-			if d.err == nil || !errors.Is(d.err, ErrUnreachable) {
-				return d.session, d.err
+			switch {
+			case d.err == nil:
+				return d.session, nil
+			case !errors.Is(d.err, ErrUnreachable):
+				return nil, d.err
 			}
 			tried = d.err
 		case <-ctx.Done():
@@ -274,9 +283,7 @@ func (c *Client) current() (*Session, *dialling) {
 	case c.session != newest: // dialled meanwhile
 		return c.session, nil
 	case c.dialing == nil:
-		if c.dialing = (&dialling{done: make(chan struct{})}); newest.sought.IsZero() {
-			newest.sought = time.Now()
-		}
+		c.dialing = &dialling{done: make(chan struct{}), since: time.Now(), session: newSession(c)}
 		c.running.Add(1)
 		go c.redial(c.dialing, c.session)
 	}
@@ -288,7 +295,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	<-old.joined // the old connection is gone before the new one is made
 	old.calmDown(c.live)
-	d.session, d.err = c.connect(c.live)
+	d.err = c.connect(c.live, d.session)
 	c.mu.Lock()
 	if d.err == nil {
 		c.session = d.session

@@ -129,7 +129,8 @@ func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 			return 0
 		}})
 		require.NoError(t, err)
-		c.session, err = c.connect(t.Context())
+		c.session = newSession(c)
+		err = c.connect(t.Context(), c.session)
 		require.NoError(t, err)
 		<-begun
 		closed := make(chan error, 1)

@@ -8,8 +8,9 @@ import (
 )
 
 // WhileReachable is ctx for a call that is not to wait for a connection for long: it ends, with ErrUnreachable as its cause, when
-// there has been none for a sixth of the session timeout. If the session is over, and nobody has asked for the next one yet,
-// that time begins now. stop must be called.
+// there has been none for a sixth of the session timeout. If the session is over that time begins with the attempt at the next one
+// that is under way, or now if there is none: what an earlier attempt has found says nothing about the servers of now. stop must be
+// called.
 func (c *Client) WhileReachable(ctx context.Context) (reachable context.Context, stop context.CancelFunc) {
 	r := &reach{client: c}
 	r.ctx, r.end = context.WithCancelCause(ctx)
@@ -22,12 +23,13 @@ type reach struct {
 	client *Client
 	ctx    context.Context
 	end    context.CancelCauseFunc
+	since  time.Time // since when there has been no connection, as far as that counts here; zero while there is one
 	mu     sync.Mutex
 	timer  *time.Timer // nil until there is something to wait for
 }
 
 func (r *reach) look() {
-	wait, why := r.client.patience()
+	wait, why := r.patience()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -51,30 +53,28 @@ func (r *reach) stop() {
 
 // patience returns how long to wait for a connection, if there is none, or when to ask again, if there is one. Its error says
 // that there has been none for too long.
-func (c *Client) patience() (time.Duration, error) {
-	s, dialing := c.current() // which begins to dial, if that is due
-	c.mu.Lock()
-	var since time.Time
-	if dialing != nil {
-		s = c.session
-		since = s.sought
-	}
-	c.mu.Unlock()
-	if s == nil { // closed: the call finds that out by itself
+func (r *reach) patience() (time.Duration, error) {
+	s, dialing := r.client.current() // which begins to dial, if that is due
+	newest := r.client.Newest()
+	if s == nil && dialing == nil { // closed: the call finds that out by itself
 		return time.Hour, nil
 	}
-	s.mu.Lock()
-	most, up := s.timeout/6, dialing == nil && s.link != nil
-	if dialing == nil {
-		since = s.down
+	newest.mu.Lock()
+	most, up, since := newest.timeout/6, newest.link != nil, newest.down
+	newest.mu.Unlock()
+	tried := newest
+	if dialing != nil {
+		tried, up, since = dialing.session, false, dialing.since
 	}
-	s.mu.Unlock()
-	left := most - time.Since(since)
-	switch {
-	case up:
+	if up {
+		r.since = time.Time{}
 		return most, nil
-	case left > 0:
+	}
+	if r.since.IsZero() {
+		r.since = since
+	}
+	if left := most - time.Since(r.since); left > 0 {
 		return left, nil
 	}
-	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(since).Round(time.Millisecond), s.hosts.report())
+	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(r.since).Round(time.Millisecond), tried.hosts.report())
 }

@@ -71,7 +71,6 @@ type Session struct {
 	link     *link         // nil while disconnected
 	linked   chan struct{} // closed while link is set
 	down     time.Time     // when the last link ended
-	sought   time.Time     // when the next session was first asked for; the client's mu guards it
 	links    int           // number of links so far
 	refusal  error         // why a login was refused; see turnedAway
 	answered stamp         // send time of the newest frame that was answered
@@ -95,6 +94,14 @@ func newSession(c *Client) *Session {
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
+}
+
+// neverWas makes s a session that is over before anybody has asked for one: the next one is dialled when somebody does.
+func (s *Session) neverWas() {
+	s.state, s.err = StateLost, fmt.Errorf("%w: none was asked for yet", ErrLost)
+	s.end()
+	close(s.done)
+	close(s.joined)
 }
 
 // ID returns the session's id, 0 before the servers have granted it.

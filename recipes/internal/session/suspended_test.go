@@ -27,7 +27,8 @@ func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (ne
 	c, err := newClient(Config{Servers: servers, Dialer: dial, SessionTimeout: 12 * time.Second}, seam.Seams{})
 	require.NoError(t, err)
 	c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
-	c.session, err = c.connect(t.Context())
+	c.session = newSession(c)
+	err = c.connect(t.Context(), c.session)
 	require.NoError(t, err)
 	c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
 	_, err = c.session.hold(nil, "/mine")

@@ -398,7 +398,8 @@ func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 			}
 			return 0
 		}
-		c.session, err = c.connect(t.Context())
+		c.session = newSession(c)
+		err = c.connect(t.Context(), c.session)
 		require.NoError(t, err)
 		defer c.Close()
 		s := c.session

@@ -1,0 +1,68 @@
+package recipes_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// lazy is a client that was made while ZooKeeper was away.
+func (l *lab) lazy(change ...func(*recipes.Config)) *recipes.Client {
+	l.t.Helper()
+	l.srv.RefuseDials(true)
+	return l.client("a", append(change, func(cfg *recipes.Config) { cfg.Lazy = true })...)
+}
+
+func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		seen := newTally()
+		start := time.Now()
+		c := l.lazy(func(cfg *recipes.Config) { cfg.Observer = seen.Observe })
+		require.Zero(t, time.Since(start))
+		require.Equal(t, "world:anyone:", c.Identities().String())
+		require.NoError(t, c.SetServers([]string{"zk"}))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, seen.told, "there was no session to tell of")
+		for name, try := range tries(c) {
+			start := time.Now()
+			_, err := try(t.Context())
+			require.ErrorIs(t, err, recipes.ErrUnreachable, name)
+			require.ErrorContains(t, err, "zk:2181: connection refused", name)
+			require.Equal(t, sixth, time.Since(start), name)
+			time.Sleep(time.Minute)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.Mutex("/m").Lock(ctx)
+		require.ErrorIs(t, err, recipes.ErrUnreachable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		waits := l.locker(c.Mutex("/m").Lock)
+		time.Sleep(time.Minute)
+		notYet(t, waits, "nobody is there")
+		l.srv.RefuseDials(false)
+		r := <-waits
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestALazyClientThatWasNeverUsedIsClosed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.lazy()
+		require.NoError(t, c.Close())
+		_, err := c.Mutex("/m").TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrClosed)
+	})
+}
+
+func TestDialOfALazyClientChecksItsConfiguration(t *testing.T) {
+	_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk/chroot"}, Lazy: true})
+	require.ErrorContains(t, err, "chroot")
+}
