@@ -2,6 +2,8 @@ package zktest_test
 
 import (
 	"context"
+	"fmt"
+	"log"
 	"testing"
 	"testing/synctest"
 
@@ -31,4 +33,31 @@ func TestALostLockEndsItsWork(t *testing.T) {
 		require.ErrorIs(t, err, recipes.ErrLost)
 	})
 	// readme: end
+}
+
+// The reply to the request that takes a lock is lost, with the connection: the lock is taken all the same, and by one node. A test does
+// so with Start, in a synctest bubble.
+func ExampleServer_Inject() {
+	server := zktest.New()
+	defer server.Close()
+	if err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}}); err != nil {
+		log.Fatal(err)
+	}
+	client, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk"}, Dialer: server.DialContext})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lost := server.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+	err = client.Mutex("/locks/ledger").Do(context.Background(), func(context.Context, *recipes.Lease) error {
+		<-lost.Hit()
+		queue, _ := server.Get("/locks/ledger")
+		fmt.Println("held, with nodes:", len(queue.Children))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// held, with nodes: 1
+	// <nil>
 }

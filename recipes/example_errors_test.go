@@ -1,0 +1,125 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// whatNext is what a program does about the error of a Lock, a Try or a Do: docs/library.md has the table of all errors. The order
+// counts. What came after the grant is first, because the work may have been done; an outage comes before ErrHeld, because a wait
+// that ended in one matches both.
+func whatNext(err error) string {
+	var held *recipes.HeldError
+	var op *recipes.OpError
+	switch {
+	case err == nil:
+		return "done"
+	case errors.Is(err, recipes.ErrReleasePending):
+		return "go on: the work is done, and the client goes on deleting its node"
+	case recipes.Retryable(err): // nothing was taken: ErrUnreachable, ErrSessionLost, ErrLost, ErrRevoked, ErrThrottled of a call that waited
+		return "try again after a pause"
+	case errors.Is(err, recipes.ErrLost):
+		return "look what the work has written: another holder may have been at it"
+	case errors.Is(err, recipes.ErrRevoked):
+		return "go on: somebody asked for the lock, and has it now"
+	case errors.Is(err, recipes.ErrUnreachable):
+		return "give up: ZooKeeper could not be reached in the time that this call had"
+	case errors.As(err, &held) && held.Cause == nil: // ErrHeld, of a Try
+		return "leave it to " + held.Holder.ID
+	case errors.As(err, &held):
+		return fmt.Sprintf("give up: still %d ahead after %v", held.Position, held.Waited.Round(time.Second))
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "give up: the caller has"
+	case errors.Is(err, recipes.ErrQueueFull), errors.Is(err, recipes.ErrQuotaExceeded), errors.Is(err, recipes.ErrTooLarge):
+		return "answer 503: a limit is reached"
+	case errors.Is(err, recipes.ErrDraining), errors.Is(err, recipes.ErrMoved):
+		return "give up: an apply takes the lock away, or elsewhere"
+	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch), errors.Is(err, recipes.ErrTooManyPermits),
+		errors.Is(err, recipes.ErrKeyTooLong), errors.Is(err, recipes.ErrKeyForeign):
+		return "page whoever declares the locks: this program and the declaration differ"
+	case errors.Is(err, recipes.ErrAuth), errors.Is(err, zk.ErrNoAuth):
+		return "page whoever gives this program its credentials"
+	case errors.Is(err, recipes.ErrWouldDeadlock), errors.Is(err, recipes.ErrReadOnly), errors.Is(err, recipes.ErrClosed):
+		return "fix this program"
+	case errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown:
+		return "read: " + op.Op + " may have happened"
+	}
+	return "give up: a server failed, or what was done under the lock did" // ErrServer, and the function's own
+}
+
+// What to do about an error is one switch, with errors.Is and errors.As.
+func Example_errors() {
+	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New())
+	defer closeAll()
+	ctx := context.Background()
+	m := c.Mutex("/locks/ledger")
+
+	err := m.Do(ctx, func(inner context.Context, _ *recipes.Lease) error {
+		_, err := m.TryLock(ctx)
+		fmt.Println(whatNext(err))
+		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_, err = m.Lock(brief)
+		fmt.Println(whatNext(err))
+		_, err = m.Lock(inner)
+		fmt.Println(whatNext(err))
+		return nil
+	})
+	fmt.Println(whatNext(err))
+	_, err = c.Mutex("/locks/legder").Lock(ctx)
+	fmt.Println(whatNext(err))
+	// Output:
+	// leave it to worker-1
+	// give up: still 1 ahead after 0s
+	// fix this program
+	// done
+	// page whoever declares the locks: this program and the declaration differ
+}
+
+// A worker that is stopped by SIGTERM gives its lock back before it ends, so that the next one need not wait for a session timeout.
+// Close ends the session, which gives back whatever else is held; a program that is killed does neither. The orchestrator's grace
+// period has to be longer than the work takes to notice, plus what WithMaxRelease allows.
+func Example_shutdown() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New()) // recipes.Dial
+	defer closeAll()                                              // c.Close
+
+	m := c.Mutex("/locks/ledger", recipes.WithMaxRelease(5*time.Second))
+	err := m.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+		terminate() // as Kubernetes and systemd do
+		<-ctx.Done()
+		stop() // a second signal ends the program at once
+		fmt.Println("stopping")
+		return nil
+	})
+	fmt.Println("given back:", err)
+	l, err := m.TryLock(context.Background())
+	fmt.Println("free:", err, l.Unlock(context.Background()))
+	// Output:
+	// stopping
+	// given back: <nil>
+	// free: <nil> <nil>
+}
+
+// terminate sends SIGTERM to this process.
+func terminate() {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
