@@ -120,30 +120,32 @@ func ExampleElection_Lead() {
 	// stepped down: <nil>
 }
 
-// Readers share, writers do not, and a writer can become a reader without letting anybody in between.
+// Readers share, writers do not, and a writer can become a reader without letting anybody in between. Do gives back what is left.
 func ExampleRWMutex_Downgrade() {
 	c, closeAll := provisioned("/locks/cache", kind.RWLock.New())
 	defer closeAll()
 	ctx := context.Background()
 	m := c.RWMutex("/locks/cache")
 
-	w, err := m.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	r, err := m.Downgrade(ctx, w)
-	if err != nil {
-		log.Fatal(err)
-	}
-	other, err := m.TryRLock(ctx)
-	fmt.Println("another reader:", err)
-	_, err = m.TryLock(ctx)
-	fmt.Println("a writer is refused:", errors.Is(err, recipes.ErrHeld))
-	fmt.Println(errors.Join(r.Unlock(ctx), other.Unlock(ctx)))
+	err := m.Do(ctx, func(written context.Context, w *recipes.Lease) error {
+		r, err := m.Downgrade(ctx, w)
+		if err != nil {
+			return err
+		}
+		<-written.Done() // what still writes is told to stop
+		fmt.Println("it reads:", r.Context().Err() == nil)
+		other, err := m.TryRLock(ctx)
+		fmt.Println("another reader:", err)
+		_, err = m.TryLock(ctx)
+		fmt.Println("a writer is refused:", errors.Is(err, recipes.ErrHeld))
+		return other.Unlock(ctx)
+	})
+	fmt.Println("given back:", err)
 	// Output:
+	// it reads: true
 	// another reader: <nil>
 	// a writer is refused: true
-	// <nil>
+	// given back: <nil>
 }
 
 // Two accounts under one transaction: no order of naming them deadlocks.

@@ -130,6 +130,9 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 // nothing more: readers come in before Downgrade returns. The read lease has a token and a Context of its own; those of
 // the write lease end (ErrReleased), and its Unlock, also that of Do, gives the read lease back.
 //
+// It is another lease, so that nothing that was begun as a writer goes on beside readers: what runs under the write lease's Context is
+// told to stop, and its Multi fails. What reads on, in the function of Do too, uses the read lease and its Context.
+//
 // With an error Downgrade returns l. That is held as before if no server can execute the transaction any more, else it
 // has ended.
 //
