@@ -18,10 +18,10 @@ const breakTries = 5
 //
 // Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so
 // that the lock is empty when it is deleted. If others come or leave between the listing and the
-// transaction, all of it is refused, and force lists again.
+// transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
-		var breaks []plan.Op
+		var breaks, history []plan.Op
 		if err = r.sweep(ctx); err != nil {
 			return false, err
 		}
@@ -29,12 +29,15 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 			return false, err
 		}
 		r.all = append(breaks, r.tx.Ops...)
-		r.size = plan.Size(r.all)
-		if r.size > plan.MaxTransaction {
+		if plan.Size(r.all) > plan.MaxTransaction {
 			return false, tooLarge(r.tx.Changes, r.all, false)
 		}
-		resolved, err = r.commit(ctx)
-		if err == nil || !r.overtaken(err, breaks) {
+		if history, err = r.note(ctx); err != nil {
+			return false, err
+		}
+		r.all = slices.Concat(history, r.all) // the record stays the last
+		r.size = plan.Size(r.all)
+		if resolved, err = r.commit(ctx); err == nil || !r.closes(err) && !r.shortens(err) && !r.overtaken(err, slices.Concat(breaks, history)) {
 			return resolved, err
 		}
 	}

@@ -54,11 +54,13 @@ type sending struct {
 
 	done, ops, bytes int // what was committed
 	longest          int // bytes of the longest transaction a server has answered
+	history          historyState
 
 	// The transaction under way.
 	tx    *plan.Transaction
-	all   []plan.Op // of tx, with the contenders it breaks
+	all   []plan.Op // of tx, with the history and the contenders it breaks
 	size  int       // of all, in bytes
+	noted *Entry    // what it adds to the history; nil if it cannot
 	index plan.Pin  // the record before it
 }
 
@@ -251,6 +253,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.all), Bytes: r.size, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
 	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
+		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
