@@ -21,7 +21,7 @@ const breakTries = 5
 // transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
-		var breaks, history []plan.Op
+		var breaks []plan.Op
 		if err = r.sweep(ctx); err != nil {
 			return false, err
 		}
@@ -32,12 +32,10 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 		if plan.Size(r.all) > plan.MaxTransaction {
 			return false, tooLarge(r.tx.Changes, r.all, false)
 		}
-		if history, err = r.note(ctx); err != nil {
-			return false, err
-		}
-		r.all = slices.Concat(history, r.all) // the record stays the last
+		history := r.note()
+		r.all, r.notes = slices.Concat(history, r.all), len(history) // the record stays the last
 		r.size = plan.Size(r.all)
-		if resolved, err = r.commit(ctx); err == nil || !r.closes(err) && !r.shortens(err) && !r.overtaken(err, slices.Concat(breaks, history)) {
+		if resolved, err = r.commit(ctx); err == nil || !r.missed(ctx, err) && !r.overtaken(err, breaks) {
 			return resolved, err
 		}
 	}

@@ -110,7 +110,7 @@ func (Finished) event()     {}
 type Result struct {
 	ApplyID    string // "" when there was nothing to do
 	Counts     plan.Counts
-	Ops, Bytes int // of all transactions, without the fencing checks
+	Ops, Bytes int // of all transactions, without the fencing checks and the history
 	// Transactions is how many there were; 1 unless the plan has batches.
 	Transactions int
 	ACLs         int // access lists set after them

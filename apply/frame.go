@@ -53,7 +53,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 // that was never applied has none of its own.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
-	paths := []string{root, plan.ScaffoldPath(root), kind.ParentPath(plan.IndexPath(root, tree.Stack))}
+	paths := []string{root, plan.ScaffoldPath(root)}
 	for _, path := range plan.OwnPaths(root, tree.Stack) {
 		paths = append(paths, kind.ParentPath(path), path)
 	}

@@ -171,53 +171,76 @@ func (x *Applier) signed(operation string, at time.Time) Entry {
 	return Entry{At: at.UTC(), Operation: operation, Who: o.Who, Identities: WhoWeAre(x.client), Version: o.Version, CI: o.CI, Message: o.Message}
 }
 
-// note returns the operation that writes the history, none if it is not there or closed to us: it must not stop an apply. Others write
-// it without the apply lock; the version makes the transaction fail then, and it is sent again with what they wrote.
-func (r *sending) note(ctx context.Context) (ops []plan.Op, err error) {
-	r.noted = nil
-	if r.history == historyClosed {
-		return nil, nil
-	}
-	path := plan.HistoryPath(r.p.Root, r.p.Stack)
-	data, stat, err := r.s.Get(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		return nil, nil
-	case err != nil:
-		return nil, readError(path, err)
-	}
-	most := maxEntries
-	if r.history == historyShort {
-		most = 1
-	}
-	r.noted = new(r.entry())
-	return []plan.Op{{Kind: plan.OpSet, Path: path, Data: with(*r.noted, entries(data), most), Version: stat.Version}}, nil
-}
-
 // historyState is how an apply may write the history.
 type historyState int
 
 const (
-	historyWhole  historyState = iota
-	historyShort               // the servers read no longer transactions: only the newest entry is kept
-	historyClosed              // we may not write it
+	historyClosed historyState = iota // it is not there, or not ours to read and write: it must not stop an apply
+	historyShort                      // the servers read no longer transactions: only the newest entry is kept
+	historyWhole
 )
 
-// closes notes that a transaction was refused because we may not write the history, and reports whether it was.
-func (r *sending) closes(err error) bool {
+// history is the node of the history, as an apply knows it.
+type history struct {
+	path    string
+	state   historyState
+	entries []json.RawMessage
+	version int32
+}
+
+// lookBack reads the history. It is read before locks are drained: nothing may lie between the moment in which they are idle and the
+// transaction.
+func (r *locked) lookBack(ctx context.Context) error {
+	h := &r.history
+	*h = history{path: plan.HistoryPath(r.p.Root, r.p.Stack)}
+	data, stat, err := r.s.Get(ctx, h.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err != nil:
+		return readError(h.path, err)
+	}
+	h.state, h.entries, h.version = historyWhole, entries(data), stat.Version
+	return nil
+}
+
+// note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
+// then, and it is sent again with what they wrote.
+func (r *sending) note() []plan.Op {
+	h := &r.history
+	if r.noted = nil; h.state == historyClosed {
+		return nil
+	}
+	most := maxEntries
+	if h.state == historyShort {
+		most = 1
+	}
+	r.noted = new(r.entry())
+	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(*r.noted, h.entries, most), Version: h.version}}
+}
+
+// missed reports whether a transaction was refused because of the history, and may be sent again.
+func (r *sending) missed(ctx context.Context, err error) bool {
+	var conflict *ConflictError
 	var node *NodeError
-	if r.history == historyClosed || !errors.As(err, &node) || node.Path != plan.HistoryPath(r.p.Root, r.p.Stack) || !errors.Is(err, zk.ErrNoAuth) {
+	switch h := &r.history; {
+	case r.noted == nil:
+		return false
+	case errors.As(err, &conflict) && conflict.Path == h.path:
+		return r.lookBack(ctx) == nil
+	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
+		h.state = historyClosed
+	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole:
+		h.state = historyShort
+	default:
 		return false
 	}
-	r.history = historyClosed
 	return true
 }
 
-// shortens notes that a transaction that cannot be cut was too long with the history, and reports whether it was.
-func (r *sending) shortens(err error) bool {
-	if r.history != historyWhole || r.noted == nil || r.tx.Divisible || !errors.Is(err, plan.ErrTooLong) {
-		return false
+// written goes on from a transaction that was committed.
+func (r *sending) written() {
+	if r.noted != nil {
+		r.history.entries, r.history.version = entries(r.all[0].Data), r.history.version+1
 	}
-	r.history = historyShort
-	return true
 }

@@ -41,9 +41,10 @@ type job struct {
 // locked is a job that holds the lock.
 type locked struct {
 	*job
-	lease  *recipes.Lease
-	closed []*plan.Change // locks that this apply is draining
-	swept  atomic.Int32   // nodes of keys that nobody used
+	lease   *recipes.Lease
+	history history
+	closed  []*plan.Change // locks that this apply is draining
+	swept   atomic.Int32   // nodes of keys that nobody used
 }
 
 // sending are the transactions of a job.
@@ -54,11 +55,11 @@ type sending struct {
 
 	done, ops, bytes int // what was committed
 	longest          int // bytes of the longest transaction a server has answered
-	history          historyState
 
 	// The transaction under way.
 	tx    *plan.Transaction
-	all   []plan.Op // of tx, with the history and the contenders it breaks
+	all   []plan.Op // of tx, with the contenders it breaks, behind the operations of the history
+	notes int       // how many these are
 	size  int       // of all, in bytes
 	noted *Entry    // what it adds to the history; nil if it cannot
 	index plan.Pin  // the record before it
@@ -74,6 +75,9 @@ func (r *job) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	if err := l.widen(ctx); err != nil {
+		return err
+	}
+	if err := l.lookBack(ctx); err != nil {
 		return err
 	}
 	if err := l.empty(ctx); err != nil {
@@ -248,9 +252,12 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	default: // more than planned, when some had to be cut
 		r.total = max(r.total, r.done+1)
 	}
-	r.ops += len(r.all)
-	r.bytes += r.size
-	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.all), Bytes: r.size, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	stated := r.all[r.notes:] // by the plan
+	ops, bytes := len(stated), plan.Size(stated)
+	r.written()
+	r.ops += ops
+	r.bytes += bytes
+	r.emit(Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
 	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
 		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
