@@ -19,7 +19,7 @@ import (
 // Its nodes have one czxid and one session, by which it is known: names alone come again where a lock's node is made anew.
 type Acquisition struct {
 	kind.Party              // the first of its nodes in the lock
-	Waits      bool         // it is a place in the queue
+	Queued     bool         // it is a place in the queue
 	Nodes      []kind.Party // in the lock
 	Others     []kind.Party // in other locks, see [Acquisition.Set]
 }
@@ -34,7 +34,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 		for _, p := range side.who {
 			at := first + slices.IndexFunc(out[first:], func(a Acquisition) bool { return a.with(p, in.Kind.Permits != nil && side.waits) })
 			if at < first {
-				out, at = append(out, Acquisition{Party: p, Waits: side.waits}), len(out)
+				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
 			if a.Permits == 0 && p.Permits > 0 { // the place in the antechamber stands for the permits that are not granted yet
@@ -110,7 +110,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		return nil, err
 	}
 	e := x.signed(operation, time.Now())
-	e.ID, e.Lock, e.Holder, e.Waited, e.Token = newID(), in.Path, a.Party.String(), a.Waits, a.Token
+	e.ID, e.Lock, e.Holder, e.Waited, e.Token = newID(), in.Path, a.Party.String(), a.Queued, a.Token
 	for _, p := range a.Others {
 		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set has no permits, whose lock is further up
 	}

@@ -188,9 +188,9 @@ type history struct {
 	version int32
 }
 
-// lookBack reads the history. It is read before locks are drained: nothing may lie between the moment in which they are idle and the
-// transaction.
-func (r *locked) lookBack(ctx context.Context) error {
+// lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
+// that was idle. If it is written meanwhile, it is read again.
+func (r *job) lookBack(ctx context.Context) error {
 	h := &r.history
 	*h = history{path: plan.HistoryPath(r.p.Root, r.p.Stack)}
 	data, stat, err := r.s.Get(ctx, h.path)

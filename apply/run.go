@@ -25,15 +25,16 @@ import (
 
 // job is one apply.
 type job struct {
-	x     *Applier
-	p     *plan.Plan
-	id    string // apply id
-	start time.Time
-	own   kind.List // list of the tool's own nodes
-	held  *held     // the apply lock: from Begin, or taken by lock
-	fresh bool      // the lock was held before the plan was made
-	s     *recipes.Session
-	total int // transactions, as far as is known
+	x       *Applier
+	p       *plan.Plan
+	id      string // apply id
+	start   time.Time
+	own     kind.List // list of the tool's own nodes
+	held    *held     // the apply lock: from Begin, or taken by lock
+	fresh   bool      // the lock was held before the plan was made
+	s       *recipes.Session
+	total   int // transactions, as far as is known
+	history history
 	// created are the access lists to set on what this apply created for those who leave, too.
 	created []plan.ACLStep
 }
@@ -41,10 +42,9 @@ type job struct {
 // locked is a job that holds the lock.
 type locked struct {
 	*job
-	lease   *recipes.Lease
-	history history
-	closed  []*plan.Change // locks that this apply is draining
-	swept   atomic.Int32   // nodes of keys that nobody used
+	lease  *recipes.Lease
+	closed []*plan.Change // locks that this apply is draining
+	swept  atomic.Int32   // nodes of keys that nobody used
 }
 
 // sending are the transactions of a job.
@@ -75,9 +75,6 @@ func (r *job) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	if err := l.widen(ctx); err != nil {
-		return err
-	}
-	if err := l.lookBack(ctx); err != nil {
 		return err
 	}
 	if err := l.empty(ctx); err != nil {
@@ -157,6 +154,9 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
+	}
+	if err := r.lookBack(ctx); err != nil {
+		return nil, err
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {

@@ -75,8 +75,9 @@ func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, 
 	var missing []string
 	for _, known := range [][]string{{lock, history, indexes}, paths} {
 		missing = nil
+		ahead := s.ReadAhead(ctx, recipes.Reads{Exists: known}) // one round trip
 		for _, path := range known {
-			stat, err := s.Exists(ctx, path)
+			stat, err := ahead.Exists(ctx, path)
 			if errors.Is(err, zk.ErrNoAuth) {
 				continue // it exists, see reader.unreadable; we need not be able to read what is above the root
 			}
