@@ -22,6 +22,7 @@ type Acquisition struct {
 	Queued     bool         // it is a place in the queue
 	Nodes      []kind.Party // in the lock
 	Others     []kind.Party // in other locks, see [Acquisition.Set]
+	Blind      bool         // there may be more of these: not every lock could be looked at
 }
 
 // Acquisitions are those in a lock, holders first.
@@ -60,13 +61,16 @@ func (a Acquisition) Is(who string) bool {
 // Set finds the other locks that the same transaction took, among those that a look has found.
 func (a *Acquisition) Set(snap *inspect.Snapshot) {
 	locks := snap.Locks
+	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u inspect.Unread) bool { return !u.Missing() })
 	for _, in := range snap.Locks {
 		if in.Keys != nil {
+			a.Blind = a.Blind || in.Keys.Looked < in.Keys.InUse || in.Keys.Closed > 0
 			locks = append(slices.Clip(locks), in.Keys.Read...)
 		}
 	}
 	for _, in := range locks {
 		for _, p := range slices.Concat(in.Holders, in.Waiters) {
+			a.Blind = a.Blind || p.Token == 0
 			same := func(q kind.Party) bool { return q.Path == p.Path }
 			if p.Session == a.Session && p.Token == a.Token && a.Session != 0 && !slices.ContainsFunc(a.Nodes, same) && !slices.ContainsFunc(a.Others, same) {
 				a.Others = append(a.Others, p)

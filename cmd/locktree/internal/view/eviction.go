@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -22,11 +21,6 @@ type Eviction struct {
 	apply.Acquisition
 	*inspect.Snapshot                // what is known of sessions
 	Done              *apply.Evicted // nil before the question
-}
-
-// Blind reports whether other locks of the same transaction may have been overlooked.
-func (e Eviction) Blind() bool {
-	return e.Snapshot.Cut || e.Pending > 0 || slices.ContainsFunc(e.Unread, func(u inspect.Unread) bool { return !u.Missing() })
 }
 
 func (e Eviction) role() string {
@@ -65,7 +59,7 @@ func (e Eviction) text(h *Human) {
 			h.out.printf("  %s\n", clean(kind.ParentPath(p.Path)))
 		}
 	}
-	if e.Breaks && e.Blind() {
+	if e.Blind {
 		h.out.printf("\nNot every lock of the ensemble could be looked at. If it has others by the same transaction, it has them until it notices.\n")
 	}
 	h.out.printf("\n%s\n", e.risk())
@@ -131,7 +125,7 @@ type evictionDoc struct {
 }
 
 func (e Eviction) json(m *machine) {
-	d := evictionDoc{FormatVersion: "1.0", Operation: "revoke", Ensemble: e.Ensemble, Lock: e.In.Path, Waited: e.Queued, Others: []string{}, Blind: e.Blind(),
+	d := evictionDoc{FormatVersion: "1.0", Operation: "revoke", Ensemble: e.Ensemble, Lock: e.In.Path, Waited: e.Queued, Others: []string{}, Blind: e.Blind,
 		Gone: e.Done.Gone(), Nodes: document.List(e.Done.Nodes), History: e.Done.History, Unrecorded: e.Done.Why}
 	if e.Breaks {
 		d.Operation = "break"
