@@ -148,7 +148,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		case unknown(err): // the next look shows it
 			perhaps = done
 		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
-			diary.why = "we may not write " + diary.path
+			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		default:
 			return nil, (&NodeError{Path: ops[0].Path, Op: string(ops[0].Kind), Written: nothingWritten, Err: err}).meaning()
@@ -191,7 +191,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 		stat, err := s.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
-			return &diary{path: path, why: "we may not read " + path}, nil
+			return &diary{path: path, why: "we may not read and write " + path}, nil
 		case err != nil:
 			return nil, readError(path, err)
 		case stat != nil:
@@ -209,10 +209,10 @@ func (d *diary) note(ctx context.Context, s *recipes.Session, e Entry) ([]plan.O
 	data, stat, err := s.Get(ctx, d.path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		d.why = "we may not read " + d.path
+		d.why = "we may not read and write " + d.path
 		return nil, nil
 	case errors.Is(err, zk.ErrNoNode):
-		d.why = d.path + " has gone"
+		d.why = "somebody deleted " + d.path
 		return nil, nil
 	case err != nil:
 		return nil, readError(d.path, err)

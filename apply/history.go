@@ -230,7 +230,7 @@ func (r *sending) missed(ctx context.Context, err error) bool {
 		return r.lookBack(ctx) == nil
 	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
 		h.state = historyClosed
-	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole:
+	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*plan.Size(r.all[:r.notes]) > r.size: // else it is not why
 		h.state = historyShort
 	default:
 		return false

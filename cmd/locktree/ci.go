@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -62,17 +61,14 @@ const maxMessage = 300
 type messageFlag string
 
 func (f *messageFlag) register(c *cobra.Command) {
-	c.Flags().Var(f, "message", "why, as `TEXT` for the history of the stack (\"locktree history\")")
-}
-func (f *messageFlag) String() string { return string(*f) }
-func (f *messageFlag) Type() string   { return "string" }
-func (f *messageFlag) Set(text string) error {
-	switch {
-	case len(text) > maxMessage:
-		return view.Failf("Bad message", "it has %d bytes, and at most %d are allowed", len(text), maxMessage)
-	case inspect.Visible(text) != text:
-		return view.Failf("Bad message", "it has control characters, or others that cannot be seen")
+	c.Flags().StringVar((*string)(f), "message", "", "why, as `TEXT` for the history of the stack (\"locktree history\")")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch text := string(*f); {
+		case len(text) > maxMessage:
+			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
+		case inspect.Visible(text) != text:
+			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
+		}
+		return nil
 	}
-	*f = messageFlag(text)
-	return nil
 }
