@@ -23,6 +23,9 @@ type Options struct {
 	LockTimeout time.Duration
 	// Operation, Who and Version are written into the apply lock for others to read.
 	Operation, Who, Version string
+	// CI and Message go into the history, as Who and Version do. A message has no control characters; one of many hundred bytes is cut.
+	CI      *CIRun
+	Message string
 }
 
 // Applier applies plans that were made before, such as those of package plan/saved.

@@ -18,7 +18,7 @@ const breakTries = 5
 //
 // Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so
 // that the lock is empty when it is deleted. If others come or leave between the listing and the
-// transaction, all of it is refused, and force lists again.
+// transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
@@ -29,12 +29,13 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 			return false, err
 		}
 		r.all = append(breaks, r.tx.Ops...)
-		r.size = plan.Size(r.all)
-		if r.size > plan.MaxTransaction {
+		if plan.Size(r.all) > plan.MaxTransaction {
 			return false, tooLarge(r.tx.Changes, r.all, false)
 		}
-		resolved, err = r.commit(ctx)
-		if err == nil || !r.overtaken(err, breaks) {
+		history := r.note()
+		r.all, r.notes = slices.Concat(history, r.all), len(history) // the record stays the last
+		r.size = plan.Size(r.all)
+		if resolved, err = r.commit(ctx); err == nil || !r.missed(ctx, err) && !r.overtaken(err, breaks) {
 			return resolved, err
 		}
 	}

@@ -68,7 +68,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		if unread++; unread == unreadTries {
-			return false, tooLarge(r.tx.Changes, r.all, true)
+			return false, tooLarge(r.tx.Changes, r.all[r.notes:], true)
 		}
 	}
 	return false, r.givenUp(failed)
@@ -301,7 +301,7 @@ func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, e
 // person can use.
 func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
-		return tooLarge(r.tx.Changes, r.all, false)
+		return tooLarge(r.tx.Changes, r.all[r.notes:], false)
 	}
 	return r.refusal(ctx, r.all, results, err)
 }

@@ -25,7 +25,7 @@ func destroyAll(t *testing.T, s *site) {
 	for path := range s.dump(c) {
 		left = append(left, path)
 	}
-	require.ElementsMatch(t, apply.ScaffoldPaths(s.root, stack)[len(apply.ScaffoldPaths(s.root, stack))-5:], left,
+	require.ElementsMatch(t, apply.ScaffoldPaths(s.root, stack)[len(apply.ScaffoldPaths(s.root, stack))-7:], left,
 		"the root and the tool's own nodes stay")
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 	s.apply(c, s.shop())

@@ -225,8 +225,11 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	} else if err != nil {
 		return nil, err
 	}
-	index, lock := plan.IndexPath(tree.Root, tree.Stack), plan.LockPath(tree.Root, tree.Stack)
-	for _, path := range []string{tree.Root, plan.ScaffoldPath(tree.Root), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+	paths := []string{tree.Root, plan.ScaffoldPath(tree.Root)}
+	for _, path := range plan.OwnPaths(tree.Root, tree.Stack) {
+		paths = append(paths, kind.ParentPath(path), path)
+	}
+	for _, path := range paths {
 		need := kind.PermAll
 		if path == tree.Root { // which may be somebody else's
 			need = kind.PermRead | kind.PermCreate | kind.PermDelete

@@ -59,6 +59,11 @@ type (
 		// Batch counts from 1 to Batches; a plan that fits has one transaction.
 		Batch, Batches int
 	}
+	// Recorded: all transactions are done, and Entry is in the history; nil if the history is not there or closed to us.
+	Recorded struct {
+		Entry *Entry
+		Path  string // of the history
+	}
 	// Applied: the change is done. Changes of a transaction are done together.
 	Applied struct {
 		Addr    plan.Addr
@@ -94,6 +99,7 @@ func (Draining) event()     {}
 func (Breaking) event()     {}
 func (Started) event()      {}
 func (Committed) event()    {}
+func (Recorded) event()     {}
 func (Applied) event()      {}
 func (Failed) event()       {}
 func (ACLPhase) event()     {}
@@ -104,7 +110,7 @@ func (Finished) event()     {}
 type Result struct {
 	ApplyID    string // "" when there was nothing to do
 	Counts     plan.Counts
-	Ops, Bytes int // of all transactions, without the fencing checks
+	Ops, Bytes int // of all transactions, without the fencing checks and the history
 	// Transactions is how many there were; 1 unless the plan has batches.
 	Transactions int
 	ACLs         int // access lists set after them

@@ -53,8 +53,10 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 // that was never applied has none of its own.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
-	lock, index := plan.LockPath(root, tree.Stack), plan.IndexPath(root, tree.Stack)
-	paths := []string{root, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(lock), index, lock}
+	paths := []string{root, plan.ScaffoldPath(root)}
+	for _, path := range plan.OwnPaths(root, tree.Stack) {
+		paths = append(paths, kind.ParentPath(path), path)
+	}
 	if desired.Intent.Access == nil {
 		if tree.IndexPin.Absent {
 			paths = paths[:3]

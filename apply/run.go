@@ -25,15 +25,16 @@ import (
 
 // job is one apply.
 type job struct {
-	x     *Applier
-	p     *plan.Plan
-	id    string // apply id
-	start time.Time
-	own   kind.List // list of the tool's own nodes
-	held  *held     // the apply lock: from Begin, or taken by lock
-	fresh bool      // the lock was held before the plan was made
-	s     *recipes.Session
-	total int // transactions, as far as is known
+	x       *Applier
+	p       *plan.Plan
+	id      string // apply id
+	start   time.Time
+	own     kind.List // list of the tool's own nodes
+	held    *held     // the apply lock: from Begin, or taken by lock
+	fresh   bool      // the lock was held before the plan was made
+	s       *recipes.Session
+	total   int // transactions, as far as is known
+	history history
 	// created are the access lists to set on what this apply created for those who leave, too.
 	created []plan.ACLStep
 }
@@ -57,8 +58,10 @@ type sending struct {
 
 	// The transaction under way.
 	tx    *plan.Transaction
-	all   []plan.Op // of tx, with the contenders it breaks
+	all   []plan.Op // of tx, with the contenders it breaks, behind the operations of the history
+	notes int       // how many these are
 	size  int       // of all, in bytes
+	noted *Entry    // what it adds to the history; nil if it cannot
 	index plan.Pin  // the record before it
 }
 
@@ -151,6 +154,9 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
+	}
+	if err := r.lookBack(ctx); err != nil {
+		return nil, err
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
@@ -246,11 +252,15 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	default: // more than planned, when some had to be cut
 		r.total = max(r.total, r.done+1)
 	}
-	r.ops += len(r.all)
-	r.bytes += r.size
-	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.all), Bytes: r.size, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	stated := r.all[r.notes:] // by the plan
+	ops, bytes := len(stated), plan.Size(stated)
+	r.written()
+	r.ops += ops
+	r.bytes += bytes
+	r.emit(Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
 	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
+		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.

@@ -16,7 +16,7 @@ import (
 const scaffoldTries = 5
 
 // scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
-// of records and the apply lock. It returns the paths it created. It creates them in one
+// of records, the history and the apply lock. It returns the paths it created. It creates them in one
 // transaction, so that nobody sees a lock without a declaration.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
@@ -63,20 +63,21 @@ func scaffoldPaths(root, stack string) []string {
 			out = append(out, root[:i])
 		}
 	}
-	lock, index := plan.LockPath(root, stack), plan.IndexPath(root, stack)
-	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(lock), lock)
+	lock, index, history := plan.LockPath(root, stack), plan.IndexPath(root, stack), plan.HistoryPath(root, stack)
+	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
 }
 
 // absent lists the paths that are missing, in order. If the lock exists so do its ancestors,
-// so the common case costs two requests. That does not prove the directory of records, which is
-// not an ancestor.
+// so the common case costs three requests. That does not prove the directory of records and the history, which are
+// no ancestors.
 func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
-	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
+	lock, history, indexes := paths[len(paths)-1], paths[len(paths)-3], paths[len(paths)-5]
 	var missing []string
-	for _, known := range [][]string{{lock, indexes}, paths} {
+	for _, known := range [][]string{{lock, history, indexes}, paths} {
 		missing = nil
+		ahead := s.ReadAhead(ctx, recipes.Reads{Exists: known}) // one round trip
 		for _, path := range known {
-			stat, err := s.Exists(ctx, path)
+			stat, err := ahead.Exists(ctx, path)
 			if errors.Is(err, zk.ErrNoAuth) {
 				continue // it exists, see reader.unreadable; we need not be able to read what is above the root
 			}

@@ -29,7 +29,7 @@ func (d *frame) audit() {
 			continue
 		}
 		mask := kind.PermCreate | kind.PermDelete
-		if f.Path == IndexPath(d.p.Root, d.p.Stack) || f.Path == LockPath(d.p.Root, d.p.Stack) {
+		if slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path) {
 			mask |= kind.PermWrite
 		}
 		if who := d.others(d.listAfter(&f), mask); len(who) > 0 {

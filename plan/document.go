@@ -14,7 +14,7 @@ func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(Document("", n
 // Document is what "show -json" prints of plans and checks. version is of the program that made them.
 func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 	d := &document.Plan{
-		FormatVersion: "1.3", Version: version, TerraformVersion: version, Complete: true,
+		FormatVersion: "1.4", Version: version, TerraformVersion: version, Complete: true,
 		Ensembles: []document.Ensemble{}, ResourceChanges: []document.Change{}, ResourceDrift: []document.Change{}, AccessChanges: []document.AccessChange{},
 		OutputChanges: map[string]document.OutputChange{}, Problems: []document.Problem{}, Checks: []document.Check{}, Transactions: []document.Transaction{},
 	}
@@ -51,7 +51,7 @@ func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 
 // document adds what a plan does.
 func (p *Plan) document(d *document.Plan) {
-	d.Ensembles = append(d.Ensembles, document.Ensemble{Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Servers: p.Servers, Destroy: p.Destroy, DrainMs: p.Drain, Resumes: p.Resumes})
+	d.Ensembles = append(d.Ensembles, document.Ensemble{Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Servers: p.Servers, Destroy: p.Destroy, DrainMs: p.Drain, Resumes: p.Resumes, Sum: p.Sum()})
 	d.Transactions = append(d.Transactions, document.Transaction{Ensemble: p.Ensemble, Ops: p.Transaction.Ops, Bytes: p.Transaction.Bytes, ACLPhase: p.Transaction.ACLPhase})
 	d.AccessChanges = append(d.AccessChanges, p.AccessDocument()...)
 	at := make(map[string]*Change, len(p.Drifted))

@@ -78,6 +78,16 @@ func LockPath(root, stack string) string {
 	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "apply"), stack)
 }
 
+// HistoryPath returns the path of the history of a stack: <root>/.locktree/history/<stack>. A destroy leaves it.
+func HistoryPath(root, stack string) string {
+	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "history"), stack)
+}
+
+// OwnPaths are the tool's own nodes in .locktree that are this stack's alone.
+func OwnPaths(root, stack string) []string {
+	return []string{IndexPath(root, stack), LockPath(root, stack), HistoryPath(root, stack)}
+}
+
 // LockPayload returns the data of the apply lock: the declaration of an ordinary
 // mutex. acl is the access list of its contenders.
 func LockPayload(stack string, acl kind.List) ([]byte, error) {

@@ -98,7 +98,7 @@ func (d *frame) ownDrift() {
 	}
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
-		have, ours := d.shown(f.ACL), f.Path == d.p.Index.Path || f.Path == LockPath(d.p.Root, d.p.Stack)
+		have, ours := d.shown(f.ACL), slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path)
 		if f.Closed || d.p.set.others && !ours || d.wantedOf(f, have) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
 			continue
 		}

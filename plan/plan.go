@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -125,6 +128,31 @@ type Counts struct{ Add, Change, Destroy, Import, Forget int }
 // Plus adds up what two plans do.
 func (c Counts) Plus(o Counts) Counts {
 	return Counts{c.Add + o.Add, c.Change + o.Change, c.Destroy + o.Destroy, c.Import + o.Import, c.Forget + o.Forget}
+}
+
+// Sum tells plans apart: 16 hexadecimal digits of a hash of what it changes, and to what. A saved plan has the sum of the one that was
+// saved. A plan that was made again after something else has changed may have the same.
+func (p *Plan) Sum() string {
+	h := sha256.New()
+	for c := range p.Each() {
+		if c.Action == NoOp && !c.renamed() && c.PreviousPath == "" {
+			continue
+		}
+		fmt.Fprintf(h, "%v %q %q %q\n", c.Action, c.Addr, c.Path, c.PreviousPath)
+		if c.After != nil && c.After.Payload != nil {
+			data, _ := c.After.written() // what cannot be encoded is a problem of the plan, which is not applied
+			fmt.Fprintf(h, "%q %q\n", data, c.After.ACL.String())
+		}
+	}
+	for _, a := range p.Access {
+		fmt.Fprintf(h, "%q %q\n", a.Pin.Path, a.After.String())
+	}
+	for _, o := range p.Outputs {
+		if o.After != nil && !o.After.Sensitive {
+			fmt.Fprintf(h, "%q %s\n", o.Name, o.After.Value)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // Summary counts what the plan does.

@@ -16,10 +16,12 @@ type applyFlags struct {
 	intentFlags
 	autoApprove, input, detailedExitcode, concise bool
 	lockTimeout                                   time.Duration
+	message                                       messageFlag
 }
 
 func (f *applyFlags) register(c *cobra.Command) {
 	f.loadFlags.register(c)
+	f.message.register(c)
 	c.Flags().BoolVar(&f.autoApprove, "auto-approve", false, "do not ask for approval")
 	c.Flags().BoolVar(&f.input, "input", true, "ask for approval; -input=false fails instead of asking")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 4 for a stale plan, 5 if another apply holds the lock, 6 if a lock is in use")
@@ -95,7 +97,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 		all := make([]*applying, len(file.Plans))
 		for i, p := range file.Plans {
 			client, shown := s.clients[at[i]], a.progress(p.Ensemble)
-			all[i] = &applying{apply.New(client, f.applying(p.Destroy, shown.event)), client, shown}
+			all[i] = &applying{apply.New(client, a.applying(f, p.Destroy, shown.event)), client, shown}
 		}
 		return a.execute(ctx, all, file.Plans)
 	})

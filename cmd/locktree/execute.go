@@ -67,7 +67,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opt
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		p := a.progress(e.Name)
-		run, err := apply.Begin(locked, s.clients[i], e.Tree, f.applying(opts.Destroy, p.event))
+		run, err := apply.Begin(locked, s.clients[i], e.Tree, a.applying(f, opts.Destroy, p.event))
 		if err != nil {
 			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))
 		}
@@ -117,12 +117,19 @@ type applying struct {
 }
 
 // applying are the options of an apply. The operation is the word Terraform writes into its lock.
-func (f *applyFlags) applying(destroy bool, show func(apply.Event)) apply.Options {
+func (a *app) applying(f *applyFlags, destroy bool, show func(apply.Event)) apply.Options {
 	operation := "OperationTypeApply"
 	if destroy {
 		operation = "OperationTypeDestroy"
 	}
-	return apply.Options{Events: show, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
+	o := a.signed(f.message)
+	o.Events, o.LockTimeout, o.Operation = show, f.lockTimeout, operation
+	return o
+}
+
+// signed are the options that say who does something, and why.
+func (a *app) signed(why messageFlag) apply.Options {
+	return apply.Options{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
 }
 
 // execute carries out the plans, one transaction per ensemble. Ensembles share no

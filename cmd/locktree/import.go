@@ -89,7 +89,7 @@ func (a *app) remake(ctx context.Context, f *importFlags, s *stack, addr plan.Ad
 	e, n := nodeAt(s.Config, addr)
 	i := slices.Index(s.Ensembles, e)
 	a.view().Message(fmt.Sprintf("\nWaiting up to %v for an instant in which nobody uses %s, unless an apply made its node.", f.waitIdle, n.Path))
-	err := apply.New(s.clients[i], f.applying(false, nil)).Remake(ctx, e.Tree, n, f.waitIdle)
+	err := apply.New(s.clients[i], a.applying(&f.applyFlags, false, nil)).Remake(ctx, e.Tree, n, f.waitIdle)
 	switch {
 	case err == nil:
 		a.view().Message(fmt.Sprintf("%s stays: an apply made its node.", n.Path))

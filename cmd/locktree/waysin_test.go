@@ -131,6 +131,9 @@ var wayCommands = []struct{ command, says string }{
 	{"exec -permits=2 namespace.pay.semaphore.s -- echo ran", "ran"},
 	{"exec namespace.pay.election.e -- echo ran", "ran"},
 	{"import -from=$ROOT/pay", "mutex"},
+	{"revoke -auto-approve namespace.pay.mutex.m", "was asked to give"},
+	{"break -auto-approve namespace.pay.mutex.m", "no longer holds"},
+	{"history", "break"},
 	{"serve", "locktree_up"},
 	{"plan -destroy", "5 to destroy"},
 }
@@ -171,7 +174,12 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 		t.Run(w.column, func(t *testing.T) {
 			dir, root := t.TempDir(), fmt.Sprintf("/ways%d", i)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), fmt.Appendf(nil, waysStack, w.addr, w.block, w.scheme, w.id, i), 0o600))
+			cfg, diags := config.Load(dir, config.Options{Version: "0.1.0"})
+			require.False(t, diags.HasErrors(), "%s", diags)
 			for _, c := range wayCommands {
+				if strings.HasPrefix(c.command, "revoke ") { // and the next one breaks what is asked for here
+					defer hold(t, cfg.Ensembles[0], root+"/pay/m")()
+				}
 				served := c.command
 				if served == "serve" {
 					s := startServe(t, dir, nil)
@@ -186,8 +194,6 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 				}
 				cells["`"+strings.ReplaceAll(c.command, "$ROOT", "/locks")+"`"] = append(cells["`"+strings.ReplaceAll(c.command, "$ROOT", "/locks")+"`"], "yes")
 			}
-			cfg, diags := config.Load(dir, config.Options{Version: "0.1.0"})
-			require.False(t, diags.HasErrors(), "%s", diags)
 			for _, r := range wayRecipes {
 				handedOver(t, cfg.Ensembles[0], r.take, root)
 				cells["recipe: "+r.name] = append(cells["recipe: "+r.name], "yes")
@@ -229,6 +235,16 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 		return
 	}
 	require.Equal(t, fresh, string(page), "UPDATE_WAYS=1 writes the table anew")
+}
+
+// hold takes the mutex at path for a program that does not obey, which the returned function ends.
+func hold(t *testing.T, e *config.Ensemble, path string) (end func()) {
+	t.Helper()
+	c, err := e.Dial(t.Context(), recipes.Config{})
+	require.NoError(t, err)
+	_, err = c.Mutex(path).Lock(t.Context())
+	require.NoError(t, err)
+	return func() { _ = c.Close() }
 }
 
 // handedOver has two clients take a lock one after the other: the second waits until the first gives it back.

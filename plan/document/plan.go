@@ -36,6 +36,7 @@ type Ensemble struct {
 	Destroy  bool     `json:"destroy,omitempty"`
 	DrainMs  int64    `json:"drain_ms,omitempty"`
 	Resumes  string   `json:"resumes,omitempty"` // the id of an apply that was interrupted
+	Sum      string   `json:"sum"`               // what "locktree history" calls the plan
 }
 
 // Transaction is the size of what is sent to an ensemble, all batches together.

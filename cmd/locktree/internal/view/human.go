@@ -120,12 +120,19 @@ func (e Event) text(h *Human) {
 		if e.Resolved {
 			h.Message("The connection was lost during the transaction. Reading back showed that it was committed.")
 		}
+	case apply.Recorded:
+		if e.Entry == nil {
+			h.Message(notRecorded + e.Path + " is not there, or we may not write it.")
+		}
 	case apply.ACLPhase:
 		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, plural(e.Total, "list", "lists")))
 	case apply.ACLApplied:
 		say(e.Addr, fmt.Sprintf("Access list set [path=%s]", clean(e.Path)))
 	}
 }
+
+// notRecorded is said where something was done of which the history does not tell.
+const notRecorded = "This is in no history: "
 
 // maxStill is how many of the changes under way are named: those of one
 // transaction end together, so a few lines say as much as a thousand.

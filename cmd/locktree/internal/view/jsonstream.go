@@ -18,7 +18,7 @@ import (
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, an incompatible change the major one.
-const uiVersion = "1.5"
+const uiVersion = "1.6"
 
 // machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
 // machine-readable UI.
@@ -79,6 +79,7 @@ type message struct {
 	Changes     *changes                   `json:"changes,omitempty"`
 	Diagnostic  *diagnosticJSON            `json:"diagnostic,omitempty"`
 	Ensemble    string                     `json:"ensemble,omitempty"`
+	Entry       *apply.Entry               `json:"entry,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
 	Lock        *apply.LockInfo            `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
@@ -299,6 +300,12 @@ func (e Event) json(s *machine) {
 	case apply.Committed:
 		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", ev.Ops),
 			message{Transaction: &transaction{ev.Batch, ev.Batches, ev.Bytes, ev.ApplyID, ev.Ops, ev.Resolved}, Ensemble: e.Ensemble})
+	case apply.Recorded:
+		if ev.Entry == nil {
+			s.send("warn", "log", notRecorded+ev.Path+" is not there, or we may not write it.", message{})
+			return
+		}
+		s.send("info", "recorded", "Recorded in the history", message{Entry: ev.Entry, Ensemble: e.Ensemble})
 	case apply.ACLApplied:
 		s.send("info", "acl_applied", string(ev.Addr)+": Access list set", message{Hook: of(ev.Addr, ev.Path, "")})
 	}

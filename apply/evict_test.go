@@ -1,0 +1,196 @@
+package apply_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// evicting is a stack of two mutexes and a semaphore.
+func evicting(s *site, c *recipes.Client) *plan.Tree {
+	pool := declare("/pool", kind.Semaphore)
+	set("permits", 5)(pool)
+	tree := s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex), pool)
+	s.apply(c, tree)
+	return tree
+}
+
+func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []apply.Acquisition) {
+	s.t.Helper()
+	in, err := inspect.Lock(s.t.Context(), c, path)
+	require.NoError(s.t, err)
+	return in, apply.Acquisitions(in)
+}
+
+func (s *site) history(c *recipes.Client) []apply.Entry {
+	s.t.Helper()
+	all, err := apply.History(s.t.Context(), s.session(c), s.root, stack)
+	require.NoError(s.t, err)
+	return all
+}
+
+// All nodes of a set go in one transaction, and the note with them; those who wait keep their places.
+func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		holder, waiter := s.dial("worker:w"), s.dial("worker:w")
+		lease, err := holder.MultiLock(holder.Mutex(s.root+"/a"), holder.Mutex(s.root+"/b")).Lock(t.Context())
+		require.NoError(t, err)
+		next := make(chan *recipes.Lease)
+		go func() {
+			l, err := waiter.Mutex(s.root + "/b").Lock(t.Context())
+			require.NoError(t, err)
+			next <- l
+		}()
+		synctest.Wait()
+		in, all := s.acquisitions(c, s.root+"/a")
+		require.Len(t, all, 1)
+		cfg := s.config
+		cfg.ReadOnly, cfg.Auth = true, []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}}
+		looker, err := recipes.Dial(t.Context(), cfg)
+		require.NoError(t, err)
+		defer looker.Close()
+		snap, err := inspect.Look(t.Context(), looker, inspect.ScanOptions{Prefix: "/"})
+		require.NoError(t, err)
+		one := all[0]
+		one.Set(snap)
+		require.Len(t, one.Others, 1)
+		require.Equal(t, s.root+"/b", kind.ParentPath(one.Others[0].Path))
+		done, err := apply.New(c, apply.Options{Who: "ann@desk", Message: "stuck"}).Break(t.Context(), in, one)
+		require.NoError(t, err)
+		require.Len(t, done.Nodes, 2)
+		require.Equal(t, plan.HistoryPath(s.root, stack), done.History)
+		<-lease.Context().Done()
+		require.ErrorIs(t, context.Cause(lease.Context()), recipes.ErrLost)
+		require.Greater(t, (<-next).Token(), one.Token)
+		e := s.history(c)[0]
+		require.Equal(t, []any{"break", "ann@desk", "stuck", s.root + "/a", one.Token}, []any{e.Operation, e.Who, e.Message, e.Lock, e.Token})
+		require.Equal(t, []string{s.root + "/b"}, e.Others)
+		// The same again finds nobody, although others hold the locks now.
+		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, one)
+		require.NoError(t, err)
+		require.True(t, done.Gone())
+		require.Len(t, s.history(c), 2)
+	})
+}
+
+// What one transaction took of a semaphore is one acquisition.
+func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		holder := s.dial("worker:w")
+		for _, n := range []int{2, 1} {
+			_, err := holder.Semaphore(s.root+"/pool").Acquire(t.Context(), n)
+			require.NoError(t, err)
+		}
+		waiting := s.dial("worker:w")
+		go func() { _, _ = waiting.Semaphore(s.root+"/pool").Acquire(t.Context(), 3) }()
+		synctest.Wait()
+		in, all := s.acquisitions(c, s.root+"/pool")
+		require.Len(t, all, 3)
+		require.Len(t, all[0].Nodes, 2)
+		require.Len(t, all[1].Nodes, 1)
+		require.True(t, all[2].Queued)
+		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[2])
+		require.NoError(t, err)
+		require.NotEmpty(t, done.Nodes)
+		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		require.NoError(t, err)
+		require.Len(t, done.Nodes, 2)
+		synctest.Wait()
+		_, all = s.acquisitions(c, s.root+"/pool")
+		require.False(t, all[0].Queued)
+		require.Equal(t, []int{1}, []int{len(all[0].Nodes)})
+	})
+}
+
+// A client that writes its node, and somebody who writes the history, only cause another try; an apply sends its transaction again.
+func TestNothingIsLostToWritesInBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		tree := evicting(s, c)
+		holder := s.dial("worker:w")
+		lease, err := holder.Mutex(s.root + "/a").Lock(t.Context())
+		require.NoError(t, err)
+		in, all := s.acquisitions(c, s.root+"/a")
+		other, times := s.session(s.provisioner()), 0
+		// Before each of the first transactions that write the history, somebody else writes what it writes.
+		s.server.Inject(func(r zktest.Request) bool {
+			if r.Op != "multi" || times == 3 || !strings.Contains(fmt.Sprint(r.Paths), plan.HistoryPath(s.root, stack)) {
+				return false
+			}
+			times++
+			paths := []string{plan.HistoryPath(s.root, stack)}
+			if times == 2 {
+				paths = []string{lease.Node()}
+			}
+			for _, path := range paths {
+				data, _ := s.server.Get(path)
+				go func() { _, _ = other.Set(context.WithoutCancel(t.Context()), path, data.Data, -1) }()
+			}
+			return true
+		}, zktest.Delay(100*time.Millisecond))
+		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		require.NoError(t, err)
+		require.Len(t, done.Nodes, 1)
+		require.Equal(t, 3, times)
+		require.Len(t, s.history(c), 2)
+		times = 2
+		set("permits", 6)(tree.Nodes[2])
+		s.apply(c, tree)
+		require.Equal(t, 3, times)
+		require.Len(t, s.history(c), 3)
+	})
+}
+
+// Fifty entries of a kibibyte are kept, whatever their texts.
+func TestTheHistoryIsBounded(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := evicting(s, c)
+	x := apply.New(c, apply.Options{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &apply.CIRun{System: "x", Run: strings.Repeat("/", 3000)}})
+	for i := range 60 {
+		set("permits", 6+i)(tree.Nodes[2])
+		_, err := x.Apply(t.Context(), s.plan(c, tree))
+		require.NoError(t, err)
+	}
+	data, _ := s.server.Get(plan.HistoryPath(s.root, stack))
+	require.LessOrEqual(t, len(data.Data), 50*(1<<10+2)+2)
+	var raw []json.RawMessage
+	require.NoError(t, json.Unmarshal(data.Data, &raw))
+	for _, one := range raw {
+		require.LessOrEqual(t, len(one), 1<<10)
+	}
+	all := s.history(c)
+	require.Len(t, all, 50)
+	require.True(t, all[0].At.After(all[49].At))
+	before := s.server.Dump()
+	_, err := x.Apply(t.Context(), s.plan(c, tree))
+	require.NoError(t, err)
+	require.Equal(t, before, s.server.Dump(), "an apply without changes writes nothing")
+	// One that we may not write does not stop an apply, and says so.
+	s.setByHand(c, plan.HistoryPath(s.root, stack), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermAdmin})
+	var ev events
+	set("permits", 5)(tree.Nodes[2])
+	_, err = apply.New(c, apply.Options{Events: ev.add}).Apply(t.Context(), s.plan(c, tree))
+	require.NoError(t, err)
+	require.Nil(t, find[apply.Recorded](ev).Entry)
+}

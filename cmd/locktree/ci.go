@@ -1,0 +1,74 @@
+package main
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// ciSystems are known by a variable that each sets. Only these variables go into the history: others may be secrets.
+var ciSystems = []struct {
+	name, mark string
+	run        []string // joined; the first of a URL
+}{
+	{"GitHub Actions", "GITHUB_ACTIONS", []string{"$GITHUB_SERVER_URL", "/", "$GITHUB_REPOSITORY", "/actions/runs/", "$GITHUB_RUN_ID"}},
+	{"GitLab CI", "GITLAB_CI", []string{"$CI_JOB_URL"}},
+	{"Jenkins", "JENKINS_URL", []string{"$BUILD_URL"}},
+	{"Buildkite", "BUILDKITE", []string{"$BUILDKITE_BUILD_URL"}},
+	{"CircleCI", "CIRCLECI", []string{"$CIRCLE_BUILD_URL"}},
+	{"Azure Pipelines", "TF_BUILD", []string{"build ", "$BUILD_BUILDID"}},
+}
+
+// ciRun is the run of a CI system that this program is part of; nil if it is part of none.
+func ciRun(env environment) *apply.CIRun {
+	for _, s := range ciSystems {
+		if env.get(s.mark) == "" {
+			continue
+		}
+		run := ""
+		for _, part := range s.run {
+			if name, ok := strings.CutPrefix(part, "$"); ok {
+				part = env.get(name)
+			}
+			run += part
+		}
+		return &apply.CIRun{System: s.name, Run: inspect.Visible(public(run))}
+	}
+	return nil
+}
+
+// public is a URL without what may be secret in it: user, password, query and fragment.
+func public(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	if u.Scheme == "" {
+		return u.Path
+	}
+	return u.String()
+}
+
+// maxMessage bounds -message, in bytes.
+const maxMessage = 300
+
+// messageFlag is -message.
+type messageFlag string
+
+func (f *messageFlag) register(c *cobra.Command) {
+	c.Flags().StringVar((*string)(f), "message", "", "why, as `TEXT` for the history of the stack (\"locktree history\")")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch text := string(*f); {
+		case len(text) > maxMessage:
+			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
+		case inspect.Visible(text) != text:
+			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// evicting are the options of revoke and break.
+type evicting struct {
+	treeFlags
+	breaks   bool
+	holder   string
+	key      keyFlag
+	message  messageFlag
+	approved bool
+}
+
+func revokeCommand(a *app) *cobra.Command {
+	return a.evictCommand(&evicting{}, &cobra.Command{
+		Use:   "revoke {ADDRESS | PATH}",
+		Short: "Ask a holder to give a lock back",
+		Long: "revoke asks the holder of a lock to give it back, after a question. The holder keeps the lock until\n" +
+			"it does: a program of this library has its lease's context cancelled, one of Curator obeys if it\n" +
+			"made its lock revocable, and others ignore it. \"locktree break\" takes the lock away.\n\n" + whoToEvict,
+	})
+}
+
+func breakCommand(a *app) *cobra.Command {
+	return a.evictCommand(&evicting{breaks: true}, &cobra.Command{
+		Use:        "break {ADDRESS | PATH}",
+		SuggestFor: []string{"evict", "kill", "unlock", "force-unlock", "steal"},
+		Short:      "Take a lock away from one holder",
+		Long: "break removes one holder from a lock, or one waiter from its queue, after a question: all its\n" +
+			"permits, and its places in other locks that it took by the same transaction, which are listed. All\n" +
+			"others keep their places. Try \"locktree revoke\" first, and end the program if you can: it is not\n" +
+			"told to stop, and runs on until it notices. Stores that check fencing tokens refuse what it still\n" +
+			"writes; nothing else does.\n\n" +
+			"The holder is read again after the answer: who has come meanwhile is never removed. It takes the\n" +
+			"right to delete in the lock's node.\n\n" + whoToEvict,
+	})
+}
+
+// whoToEvict is how the two commands are told whom.
+const whoToEvict = "A lock with one holder needs no -holder. Otherwise -holder says who it is: an id, a session, a token or\n" +
+	"the name of a node, as \"locktree status PATH\" shows them; also for one that waits. With -servers, or\n" +
+	"a PATH and ZOOKEEPER_SERVERS, no configuration is read. Who did it, and why (-message), goes into the\n" +
+	"history of the stack that declares the lock, in the same transaction, if we may write there."
+
+func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
+	c.Args = atMost(1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usage(c, "Lock missing", "Say which lock: its address, or its path.")
+		case !f.approved && (a.json != 0 || !isTerminal(a.stdin)):
+			return view.Failf("Approval needed", "Nobody can be asked: standard input is no terminal, or -json was given. Add -auto-approve.")
+		}
+		addr := ""
+		if f.prefix = args[0]; isAddress(args[0]) {
+			addr, f.prefix = args[0], ""
+		}
+		defer a.interruptible(c.Context())()
+		cfg, err := a.configured(c, &f.treeFlags)
+		if err != nil {
+			return err
+		}
+		path := f.prefix
+		if addr != "" {
+			e, at, err := declared(cfg, addr)
+			if err != nil {
+				return err
+			}
+			cfg.Ensembles, path = []*config.Ensemble{e}, at
+		}
+		return a.connected(c.Context(), cfg, true, func(s *stack) error { return a.evict(c.Context(), s, f, path) })
+	}
+	f.loadFlags.register(c)
+	c.Flags().StringVar(&f.servers, "servers", "", "on these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
+	c.Flags().StringVar(&f.holder, "holder", "", "whom, if there are several: an `ID`, a session, a token or the name of a node")
+	c.Flags().BoolVar(&f.approved, "auto-approve", false, "do not ask for approval")
+	f.key.register(c)
+	f.message.register(c)
+	a.jsonFlag(c, documentJSON, "print one JSON document; needs -auto-approve")
+	c.ValidArgsFunction = completes(func() []string { return a.addresses(&f.loadFlags) })
+	return c
+}
+
+// evict finds the one who is meant, shows who that is, asks, and does it.
+func (a *app) evict(ctx context.Context, s *stack, f *evicting, path string) error {
+	i, in, err := s.lockAt(ctx, f, path)
+	if err != nil {
+		return err
+	}
+	one, err := chosen(in, f.holder)
+	if err != nil {
+		return err
+	}
+	switch unread := one.Token == 0; {
+	case unread:
+		return s.unread(ctx, i, []string{one.Path}, one.Path)
+	case one.Session == 0 && !f.breaks:
+		return view.Failf("Nobody to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
+	}
+	found := view.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: serverLists(s.Config)[i], Breaks: f.breaks, In: in}
+	err = s.look(ctx, i, func(*recipes.Session) (err error) {
+		within := "/"
+		if !f.breaks || in.Kind.Permits != nil { // no set has permits
+			within = in.Path
+		}
+		found.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: within, Reads: maxReads})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if f.breaks {
+		one.Set(found.Snapshot)
+	}
+	if found.Acquisition = one; a.json == 0 {
+		a.show(found)
+	}
+	if err := a.confirmEviction(ctx, f, one); err != nil {
+		return err
+	}
+	client, err := a.dial(ctx, s.Ensembles[i], false) // the other one cannot write
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	do := apply.New(client, a.signed(f.message)).Revoke
+	if f.breaks {
+		do = apply.New(client, a.signed(f.message)).Break
+	}
+	if found.Done, err = do(ctx, in, one); err != nil {
+		return denied(ctx, client, err)
+	}
+	a.show(found)
+	return nil
+}
+
+func (a *app) confirmEviction(ctx context.Context, f *evicting, one apply.Acquisition) error {
+	if f.approved {
+		return nil
+	}
+	question, cancelled := "\nDo you want to ask for it?\n", "\nRevoke cancelled."
+	if f.breaks {
+		question, cancelled = "\nDo you really want to remove it?\n  There is no undo.", "\nBreak cancelled."
+	}
+	err := a.approve(ctx, strings.TrimSuffix(question, "\n")+"\n  Only 'yes' will be accepted to approve.\n\n  Enter a value: ")
+	if errors.Is(err, errNoApproval) {
+		a.view().Message(cancelled)
+		return exitWith(exitError)
+	}
+	return err
+}
+
+// lockAt looks at the lock on the ensemble that has it.
+func (s *stack) lockAt(ctx context.Context, f *evicting, path string) (at int, in *inspect.Report, err error) {
+	for i := range s.Ensembles {
+		var found *inspect.Report
+		err := s.look(ctx, i, func(*recipes.Session) (err error) {
+			node := path
+			if f.key.given {
+				if node, err = keyPath(ctx, s.clients[i], path, f.key.key); err != nil {
+					return err
+				}
+			}
+			found, err = inspect.Lock(ctx, s.clients[i], node)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue
+		case err != nil:
+			return 0, nil, s.denied(ctx, i, err)
+		case in != nil:
+			return 0, nil, view.Failf("Several locks", "%s is on %s and on %s. Give the address of the one that you mean, or -servers.", path, s.Ensembles[at].Name, s.Ensembles[i].Name)
+		}
+		at, in = i, found
+	}
+	switch {
+	case in == nil && f.key.given:
+		return 0, nil, view.Failf("Nobody is there", "The key %q of %s has no node on %s: nobody holds its lock, and nobody waits for it.", f.key.key, path, strings.Join(serverLists(s.Config), " or "))
+	case in == nil:
+		return 0, nil, view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(serverLists(s.Config), " or "))
+	case in.Kind == nil:
+		return 0, nil, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it: it has no contenders.", path)
+	case in.Kind.Container:
+		return 0, nil, view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, in.Kind.Name, path)
+	case in.Kind.Key != nil:
+		return 0, nil, view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
+	}
+	return at, in, nil
+}
+
+// chosen is the acquisition that the operator means.
+func chosen(in *inspect.Report, holder string) (apply.Acquisition, error) {
+	all := apply.Acquisitions(in)
+	meant := slices.DeleteFunc(slices.Clone(all), func(a apply.Acquisition) bool { return holder == "" && a.Queued || holder != "" && !a.Is(holder) })
+	switch {
+	case len(meant) == 1:
+		return meant[0], nil
+	case len(all) == 0 && holder == "":
+		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
+	case slices.ContainsFunc(in.Junk, func(path string) bool { return path == holder || strings.HasSuffix(path, "/"+holder) }) && holder != "":
+		return apply.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
+	case len(meant) > 1:
+		return apply.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
+	case holder == "":
+		return apply.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
+	case len(all) == 0:
+		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
+	}
+	return apply.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
+}
+
+// maxListed bounds those that an error lists.
+const maxListed = 20
+
+func listed(all []apply.Acquisition) string {
+	var lines []string
+	for i, one := range all {
+		if i == maxListed {
+			lines = append(lines, fmt.Sprintf("  and %d more", len(all)-i))
+			break
+		}
+		role := "held by"
+		if one.Queued {
+			role = "waiting"
+		}
+		lines = append(lines, fmt.Sprintf("  %s  %s, token %d, node %s", role, one.Party, one.Token, inspect.Visible(one.Name)))
+	}
+	return strings.Join(lines, "\n")
+}

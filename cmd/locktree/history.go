@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes"
+)
+
+func historyCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:        "history",
+		SuggestFor: []string{"log", "audit", "blame"},
+		Short:      "Show who applied what, and when",
+		Long: "history shows the last 50 applies of the stack, also destroys and imports, and who was taken out of\n" +
+			"a lock with revoke or break, the newest first: when, who from which machine, as which identity, in\n" +
+			"which CI run, why (-message), and what was changed. It is a node beside the stack's record, which\n" +
+			"administrators write and readers read. An apply that changes nothing writes nothing into it.\n\n" +
+			"Who wrote an entry could write anything into it: it is a note for colleagues, not evidence. Times\n" +
+			"are those of the machine that applied.",
+		Args: atMost(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			defer a.interruptible(c.Context())()
+			cfg, err := a.load(&flags)
+			if err != nil {
+				return err
+			}
+			return a.dialled(c.Context(), cfg, true, func(s *stack) error { return a.history(c.Context(), s) })
+		},
+	}
+	flags.register(c)
+	a.jsonFlag(c, documentJSON, "print one JSON document")
+	return c
+}
+
+// history shows that of each ensemble that can be read.
+func (a *app) history(ctx context.Context, s *stack) error {
+	errs := make([]error, len(s.Ensembles))
+	var out view.History
+	for i, e := range s.Ensembles {
+		of := view.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
+		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
+			of.Entries, err = apply.History(ctx, session, e.Root, s.Stack)
+			return s.denied(ctx, i, err)
+		})
+		if errs[i] == nil {
+			out = append(out, of)
+		}
+	}
+	if s.lose(errs); len(out) > 0 {
+		a.show(out)
+	}
+	return s.lost.Err()
+}

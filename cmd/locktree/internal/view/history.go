@@ -1,0 +1,86 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
+)
+
+// History is who applied what, on each ensemble.
+type History []HistoryOf
+
+// HistoryOf is that of one ensemble, the newest entry first.
+type HistoryOf struct {
+	Ensemble string        `json:"ensemble"`
+	Stack    string        `json:"stack"`
+	Entries  []apply.Entry `json:"entries"`
+}
+
+func (all History) text(h *Human) {
+	for i, of := range all {
+		if i > 0 {
+			h.out.printf("\n")
+		}
+		if h.out.printf("%s  stack %s\n", h.out.paint(bold)(of.Ensemble), clean(of.Stack)); len(of.Entries) == 0 {
+			h.out.printf("\nNothing was applied yet.\n")
+		}
+		for _, e := range of.Entries {
+			h.out.printf("\n%s  %s  %s%s\n", e.At.UTC().Format(time.RFC3339), h.out.paint(bold)(clean(e.Operation)), clean(e.Who), clean(identities(e)))
+			for _, line := range entryLines(e) {
+				h.out.printf("  %s\n", clean(line))
+			}
+		}
+	}
+}
+
+func identities(e apply.Entry) string {
+	if len(e.Identities) == 0 {
+		return ""
+	}
+	return " as " + strings.Join(e.Identities, ", ")
+}
+
+// entryLines say what was done, where and why.
+func entryLines(e apply.Entry) (lines []string) {
+	if c := e.Changes; c != nil {
+		line := strings.TrimSuffix(figures(plan.Counts(*c), "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten"), ".")
+		line += fmt.Sprintf("; apply %s of plan %s, locktree %s", e.ID, e.Plan, e.Version)
+		if e.Unfinished {
+			line += "; it ended between two transactions"
+		}
+		lines = append(lines, line)
+	}
+	if e.Lock != "" {
+		role := "held by"
+		if e.Waited {
+			role = "waited for by"
+		}
+		line := fmt.Sprintf("%s, %s %s, token %d", e.Lock, role, e.Holder, e.Token)
+		if len(e.Others) > 0 {
+			line += ", with " + strings.Join(e.Others, ", ")
+		}
+		lines = append(lines, line)
+	}
+	if e.CI != nil {
+		lines = append(lines, strings.TrimSpace(e.CI.System+" "+e.CI.Run))
+	}
+	if e.Message != "" {
+		lines = append(lines, fmt.Sprintf("%q", e.Message))
+	}
+	return lines
+}
+
+func (all History) json(m *machine) {
+	doc := struct {
+		FormatVersion string      `json:"format_version"`
+		Ensembles     []HistoryOf `json:"ensembles"`
+	}{"1.0", document.List(all)}
+	for i := range doc.Ensembles {
+		doc.Ensembles[i].Entries = document.List(doc.Ensembles[i].Entries)
+	}
+	m.document(doc)
+}
