@@ -14,7 +14,7 @@ func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(Document("", n
 // Document is what "show -json" prints of plans and checks. version is of the program that made them.
 func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 	d := &document.Plan{
-		FormatVersion: "1.3", Version: version, TerraformVersion: version, Complete: true,
+		FormatVersion: "1.4", Version: version, TerraformVersion: version, Complete: true,
 		Ensembles: []document.Ensemble{}, ResourceChanges: []document.Change{}, ResourceDrift: []document.Change{}, AccessChanges: []document.AccessChange{},
 		OutputChanges: map[string]document.OutputChange{}, Problems: []document.Problem{}, Checks: []document.Check{}, Transactions: []document.Transaction{},
 	}

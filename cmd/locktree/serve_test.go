@@ -168,7 +168,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 
 // untimed leaves out of a status what changes with time, every session and ping.
 func untimed(status string) string {
-	return regexp.MustCompile(`"(timestamp|at|zxid|session_expires)": [^,\n]+`).ReplaceAllString(status, "")
+	return regexp.MustCompile(`"(timestamp|at|zxid|session_expires|for_ms)": [^,\n]+`).ReplaceAllString(status, "")
 }
 
 func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {

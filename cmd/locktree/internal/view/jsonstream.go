@@ -18,7 +18,7 @@ import (
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, an incompatible change the major one.
-const uiVersion = "1.5"
+const uiVersion = "1.6"
 
 // machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
 // machine-readable UI.

@@ -161,7 +161,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 
 			var read terraformPlan
 			understood(t, "plan", out.Bytes(), &read)
-			require.Equal(t, "1.3", read.FormatVersion)
+			require.Equal(t, "1.4", read.FormatVersion)
 			require.Equal(t, "1.2.3", read.TerraformVersion)
 			require.NotNil(t, read.Config)
 			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")

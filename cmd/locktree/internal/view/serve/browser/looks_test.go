@@ -55,7 +55,7 @@ func (s *shop) busy() {
 	night2.locks("nightly")
 	night2.off.Store(true)
 	s.srv.Disconnect(night2.session())
-	s.untilServed("/", "night-2 is connected to no server")
+	s.untilServed("/", "Held by night-2")
 
 	require.NoError(t, s.srv.Delete("/locks/shop/archive"))
 	s.untilServed("/drift", "1 to add")
