@@ -242,10 +242,12 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 	return person{s, view.Since(c)}
 }
 
+func (e *Ensemble) sight(c inspect.Contender) kind.Sight { return sight(e.Snapshot, c, e.Snapshot.At) }
+
 // sight is what was seen of a contender, of which nothing is longer than anybody reads.
-func (e *Ensemble) sight(c inspect.Contender) kind.Sight {
+func sight(snap *inspect.Snapshot, c inspect.Contender, at time.Time) kind.Sight {
 	c.ID, c.Host = who(c), clip(c.Host)
-	s := e.Snapshot.Sight(c, e.Snapshot.At)
+	s := snap.Sight(c, at)
 	s.ClientAddress, s.Format = clip(s.ClientAddress), clip(s.Format)
 	return s
 }
