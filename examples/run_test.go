@@ -132,6 +132,8 @@ func (r *recorder) run(command string) string {
 // steadyRun replaces what differs from run to run.
 func steadyRun(addr, out string) string {
 	out = steadyAt(addr, out)
+	out = regexp.MustCompile(`\S+/\d+ \S+:\d+ +since \S+ \(\S+\) +`).ReplaceAllString(out, "host-a/4121 10.0.0.7:40822  since 2026-11-02T08:00:00Z (0s)  ")
+	out = regexp.MustCompile(`(session 0x[0-9a-f]+) +(connected)`).ReplaceAllString(out, "$1  $2")
 	out = regexp.MustCompile(`0x[0-9a-f]{6,}`).ReplaceAllString(out, "0x100002a5c340000")
 	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
 	return regexp.MustCompile(`(for|  )\s*(\d+[hm])*\d+s\b`).ReplaceAllString(out, "${1} 0s")

@@ -56,7 +56,7 @@ func obey(ctx context.Context, all ...*terms) error {
 
 // held says who is in the way.
 func (t *terms) held() *HeldError {
-	held := &HeldError{Path: t.q.path, Position: t.position, c: t.q.c}
+	held := &HeldError{Path: t.q.path, Position: t.position, c: t.q.c, at: time.Now()}
 	if t.holder != nil {
 		held.Holder = t.holder.contender()
 	}

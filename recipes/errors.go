@@ -150,6 +150,7 @@ type HeldError struct {
 
 	c     *Client
 	owner ownerState // of a Local holder
+	at    time.Time  // when it was made
 }
 
 // described fills in what the holder says about itself, as far as its data is known.
@@ -161,7 +162,7 @@ func (e *HeldError) described() *HeldError {
 	return e
 }
 
-// Error names the lock, the holder and the position.
+// Error names the lock, the holder with its host, process and time, as far as they are known, and the position.
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	what := holds
@@ -175,9 +176,9 @@ func (e *HeldError) Error() string {
 	case e.Local:
 		b.WriteString(" by this client")
 	case e.Holder.ID != "":
-		fmt.Fprintf(&b, " by %s", e.Holder.ID)
+		b.WriteString(" by " + e.Sight().Line())
 	case e.Holder.Name != "":
-		fmt.Fprintf(&b, " by contender %s", inspect.Visible(e.Holder.Name))
+		b.WriteString(" by contender " + e.Sight().Line())
 	}
 	fmt.Fprintf(&b, ", %d ahead", e.Position)
 	if e.Cause != nil {
@@ -185,6 +186,10 @@ func (e *HeldError) Error() string {
 	}
 	return b.String()
 }
+
+// Sight is the holder as locktree's commands show one; its Line is in the error's text. The servers were not asked whether it is
+// connected: package inspect asks them.
+func (e *HeldError) Sight() kind.Sight { return kind.NewSight(e.Holder, e.at) }
 
 // Unwrap returns ErrHeld, and why the wait ended.
 func (e *HeldError) Unwrap() []error {
@@ -216,7 +221,7 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	k, _ := kind.ParseContender(e.Holder.Name)
 	holder, err := inspect.ReadContender(ctx, s, kind.ParentPath(e.Holder.Path), k)
 	if holder != nil {
-		e.Holder = *holder
+		e.Holder, e.at = *holder, time.Now()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"time"
 )
 
 // localQueues are those of a client, by lock. clientState.mu guards them, and what is in them, so all their methods are called with mu held.
@@ -51,7 +52,7 @@ type ticket struct {
 // ahead says who is in the way of a goroutine with i others between it and the owner.
 func (s *localQueue) ahead(i int) *HeldError {
 	if s.holder != nil { // somebody else's contender, which all of us wait for
-		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1} // each caller's own: Identify writes into it
+		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1, at: time.Now()} // each caller's own: Identify writes into it
 	}
 	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true, owner: s.state}
 }

@@ -416,7 +416,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		var code *codeError
 		require.ErrorAs(t, err, &code)
 		require.Equal(t, exitConflict, code.code)
-		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
+		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
 		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
 		before := x.notAcquired(t.Context(), client, execLock, context.DeadlineExceeded) // it had no place in the queue yet
 		require.EqualError(t, before, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)

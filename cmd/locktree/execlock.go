@@ -134,16 +134,9 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 }
 
 func heldText(e *recipes.HeldError) string {
-	who := e.Holder.ID
-	if who == "" {
-		who = e.Holder.Name
-	}
 	text := e.Path + " is held"
-	if who != "" {
-		text += " by " + who
-	}
-	if !e.Holder.Since.IsZero() {
-		text += ", since " + e.Holder.Since.UTC().Format(time.RFC3339)
+	if e.Holder.Path != "" {
+		text += " by " + e.Sight().Line()
 	}
 	text += fmt.Sprintf("; %d ahead.", e.Position)
 	if e.Waited > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -52,29 +53,28 @@ func notAFamily(path string, in *inspect.Report) error {
 	return view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
 }
 
-// families looks at the keys of the families of each tree.
-func (s *stack) families(ctx context.Context, trees []*plan.Tree) ([]map[string]*inspect.Report, error) {
-	out := make([]map[string]*inspect.Report, len(trees))
+// looks ask, for each tree, who is connected of those that hold or wait, and look at the keys of its families; nil where there is
+// neither.
+func (s *stack) looks(ctx context.Context, trees []*plan.Tree) ([]*inspect.Snapshot, error) {
+	out := make([]*inspect.Snapshot, len(trees))
 	for i, tree := range trees {
-		var paths []string
+		var at inspect.ScanOptions
 		for _, n := range tree.Nodes {
 			if n.Payload != nil && n.Kind().Key != nil {
-				paths = append(paths, n.Path)
+				at.Declared = append(at.Declared, n.Path)
+			}
+			if n.Live != nil && n.Live.Usage != nil {
+				for _, c := range slices.Concat(n.Live.Usage.Holders, n.Live.Usage.Waiters) {
+					at.Sessions = append(at.Sessions, c.Session)
+				}
 			}
 		}
-		if len(paths) == 0 {
+		if len(at.Declared)+len(at.Sessions) == 0 {
 			continue
 		}
-		err := s.look(ctx, i, func(*recipes.Session) error {
-			snap, err := inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Declared: paths})
-			if err != nil {
-				return err
-			}
-			out[i] = map[string]*inspect.Report{}
-			for _, in := range snap.Locks {
-				out[i][in.Path] = in
-			}
-			return nil
+		err := s.look(ctx, i, func(*recipes.Session) (err error) {
+			out[i], err = inspect.Look(ctx, s.clients[i], at)
+			return err
 		})
 		if err != nil {
 			return out, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"math"
@@ -38,6 +39,12 @@ type served struct {
 
 // said is what it has written to standard error.
 func (s *served) said() string { return s.told.String() }
+
+// says waits until it has.
+func (s *served) says(text string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return strings.Contains(s.said(), text) }, time.Minute, 10*time.Millisecond, text)
+}
 
 func startServe(t *testing.T, dir string, env []string, args ...string) *served {
 	t.Helper()
@@ -168,7 +175,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 
 // untimed leaves out of a status what changes with time, every session and ping.
 func untimed(status string) string {
-	return regexp.MustCompile(`"(timestamp|at|zxid|session_expires)": [^,\n]+`).ReplaceAllString(status, "")
+	return regexp.MustCompile(`"(timestamp|at|zxid|session_expires|for_ms)": [^,\n]+`).ReplaceAllString(status, "")
 }
 
 func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
@@ -195,6 +202,7 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	srv.RefuseDials(true)
 	s := startServe(t, dir, append(env, "ZOOKEEPER_SESSION=4"))
 	s.until("", "Nothing could be read yet")
+	s.says("Ensemble local does not answer since 20")
 	code, _ := s.get("readyz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	code, _ = s.get("api/v1/status")
@@ -203,6 +211,7 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	require.Contains(t, metrics, `locktree_drift_checked_timestamp_seconds{ensemble="local"} 0`)
 	srv.RefuseDials(false)
 	s.until("", "by dump")
+	s.says("Ensemble local answers again, after ")
 	srv.RefuseDials(true)
 	for _, x := range srv.Sessions() {
 		srv.Expire(x.ID)
@@ -229,6 +238,15 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		for _, listen := range []string{at, "localhost:" + port, ":" + port, "0.0.0.0:" + port} {
 			require.Empty(t, s.ask(exitOK, "serve", "-healthcheck", "-listen="+listen))
 		}
+		if len(args) > 1 { // somebody else is let in no more, and that is said
+			c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
+			if err == nil {
+				_, err = c.Read(make([]byte, 1))
+			}
+			require.Error(t, err)
+			s.says("The page: TLS handshake error from 127.0.0.1:")
+		}
+		require.NotContains(t, s.said(), "HTTP request to an HTTPS server", "of a health check there is one each minute")
 		s.stop()
 		require.Zero(t, <-s.done)
 		s.done <- 0

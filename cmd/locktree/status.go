@@ -22,21 +22,25 @@ func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
 	var detailedExitcode bool
 	var key keyFlag
+	var filter view.Filter
 	reads := maxReads
 	c := &cobra.Command{
 		Use:        "status [ADDRESS | PATH]",
 		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
 		Short:      "Show who holds and who waits",
-		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
-			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
+		Long: "status shows every lock of the stack with its holders and waiters, deadlocks among them, and\n" +
+			"whether the tree still matches the configuration. Of each holder and waiter it shows the name,\n" +
+			"host and process, where it connects from, since when, its fencing token and session, and whether\n" +
+			"it is connected. If not, it shows when its place is free by itself. Addresses and connections\n" +
+			"need servers that allow the four-letter words dump and cons; otherwise it says \"not asked\".\n\n" +
 			"With a PATH (or -prefix PATH) it shows the lock there, or all locks below it: those of this\n" +
 			"stack and of others, and those that Java (Curator), Python (kazoo) and other programs created\n" +
 			"themselves. An ADDRESS, such as namespace.payments, stands for the path declared there. A family\n" +
 			"of keyed locks is one row; -key KEY shows the lock of one key. With\n" +
-			"-servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. If the servers allow the\n" +
-			"four-letter words dump and cons, it also shows where holders and waiters connect from, and when\n" +
-			"the lock of a client that is cut off becomes free. It also asks servers that only the ensemble's\n" +
-			"own configuration names, and says which did not answer. It looks at no more than 100,000 nodes.\n\n" +
+			"-servers, or a path and ZOOKEEPER_SERVERS, it reads no configuration. It also asks servers that\n" +
+			"only the ensemble's own configuration names, and says which did not answer. It looks at no more\n" +
+			"than 100,000 nodes.\n\n" +
+			"-in-use, -owner and -longer show only locks that fit all of them.\n\n" +
 			"It names the nodes and the ensembles it cannot read, shows the others, and then exits with 1.",
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,6 +52,9 @@ func statusCommand(a *app) *cobra.Command {
 				addr = args[0]
 			case len(args) == 1:
 				tree.prefix = args[0]
+			}
+			if filter.Longer < 0 {
+				return usage(c, "Bad flag", "-longer=%v must not be negative.", filter.Longer)
 			}
 			if key.given && tree.prefix+addr == "" {
 				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.key)
@@ -69,9 +76,9 @@ func statusCommand(a *app) *cobra.Command {
 			}
 			return a.dialled(c.Context(), cfg, true, func(s *stack) error {
 				if tree.prefix == "" {
-					return a.stackStatus(c.Context(), s, detailedExitcode)
+					return a.stackStatus(c.Context(), s, filter, detailedExitcode)
 				}
-				return a.lookAt(c.Context(), s, tree.prefix, key, reads)
+				return a.lookAt(c.Context(), s, view.Locks{Filter: filter, NowMs: time.Now().UnixMilli()}, tree.prefix, key, reads)
 			})
 		},
 	}
@@ -83,21 +90,24 @@ func statusCommand(a *app) *cobra.Command {
 		return a.addresses(&tree.loadFlags), cobra.ShellCompDirectiveNoFileComp
 	}
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
+	c.Flags().BoolVar(&filter.InUse, "in-use", false, "show only locks that somebody holds or waits for")
+	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks of which `NAME` is the declared owner")
+	c.Flags().DurationVar(&filter.Longer, "longer", 0, "show only locks that somebody has held, or waited for, for longer than this `DURATION`")
 	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
 	key.register(c)
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
 }
 
-func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) error {
+func (a *app) stackStatus(ctx context.Context, s *stack, filter view.Filter, detailedExitcode bool) error {
 	trees, err := s.read(ctx)
 	if len(trees) == 0 {
 		return err
 	}
 	plans := s.diff(trees, plan.Options{})
-	families, notRead := s.families(ctx, trees)
+	looks, notRead := s.looks(ctx, trees)
 	err = cmp.Or(err, notRead)
-	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Families: families, Lost: s.lost, NowMs: time.Now().UnixMilli()})
+	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Looks: looks, Lost: s.lost, Filter: filter, NowMs: time.Now().UnixMilli()})
 	if err := view.Join(err, s.allRead(ctx, trees)); err != nil {
 		return err
 	}
@@ -108,8 +118,8 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 }
 
 // lookAt shows the locks at and below a path, or the lock of a key in the family there, on every ensemble that has it.
-func (a *app) lookAt(ctx context.Context, s *stack, path string, key keyFlag, reads int) error {
-	out, errs := view.Locks{NowMs: time.Now().UnixMilli()}, make([]error, len(s.Ensembles))
+func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string, key keyFlag, reads int) error {
+	errs := make([]error, len(s.Ensembles))
 	servers, closed := serverLists(s.Config), error(nil)
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}

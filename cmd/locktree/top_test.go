@@ -184,8 +184,8 @@ func TestTopWithoutAConfiguration(t *testing.T) {
 		}()
 		out, _ := b.run(exitOK, "top", "-servers="+b.addr(), "-n=30")
 		require.Contains(t, out, "  2 locks, 2 in use, 2 held, 0 waiting\n")
-		require.Regexp(t, `(?m)^/java/orders  10\.1\.2\.3  \d+s +0 +- +mutex +\d+$`, out)
-		require.Regexp(t, `(?m)^10\.1\.2\.3, which holds /java/orders, is connected to no server that was asked; if it is gone, its place is free in about (3\d|\d)s$`, out)
+		require.Regexp(t, `(?m)^/java/orders  10\.1\.2\.3  \d+s +connected +0 +- +mutex +\d+ +[^ ]+ +20\S+ \(\S+\)$`, out)
+		require.Regexp(t, `(?m)^10\.1\.2\.3 holds /java/orders: since [^ ]+ \([^ ]+\), connected to no server that was asked; if it is gone, its place is free in about (3\d|\d)s \([0-9:]+ UTC\)$`, out)
 		frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")
 		require.NotContains(t, frames[len(frames)-1], "/java/orders", "its session has ended")
 

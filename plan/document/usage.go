@@ -3,7 +3,6 @@
 package document
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -20,10 +19,10 @@ type Live struct {
 
 // Usage is who uses a lock.
 type Usage struct {
-	Holders []Party  `json:"holders"`
-	Waiters []Party  `json:"waiters"`
-	Foreign []string `json:"foreign"`
-	Keys    *Keys    `json:"keys,omitempty"`
+	Holders []kind.Sight `json:"holders"`
+	Waiters []kind.Sight `json:"waiters"`
+	Foreign []string     `json:"foreign"`
+	Keys    *Keys        `json:"keys,omitempty"`
 }
 
 // Keys counts the keys of a family. Its holders and waiters are those of the keys that were looked at.
@@ -45,61 +44,29 @@ func NewUsage(u *kind.Usage) Usage {
 	return out
 }
 
-func parties(all []kind.Party) []Party {
-	out := make([]Party, len(all))
-	position := map[string]int{} // in the lock of each key
+func parties(all []kind.Party) []kind.Sight {
+	out := make([]kind.Sight, len(all))
 	for i, p := range all {
-		position[p.Key]++
-		out[i] = Party{Node: p.Path, ID: p.ID, Shared: p.Shared, Position: position[p.Key], Token: p.Token, Session: Session(p.Session), Permits: p.Permits,
-			RetainMs: p.Retains.Milliseconds(), Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Format: p.Writer}
-		if p.Writer != "" { // its node was read
-			out[i].Revoked = &p.Revoked
-		}
-		if p.Key != "" {
-			key, _ := kind.ParseKeyName(p.Key)
-			out[i].Key = &key
-		}
+		out[i] = kind.NewSight(p, time.Time{})
 	}
-	return out
+	return Placed(out, all)
 }
 
-// Party is a holder or a waiter. What was not asked is left out.
-type Party struct {
-	Node           string  `json:"node"`
-	Key            *string `json:"key,omitempty"` // of a family
-	ID             string  `json:"id"`
-	Shared         bool    `json:"shared"`
-	Position       int     `json:"position"` // from 1
-	Token          uint64  `json:"token,omitempty"`
-	Session        string  `json:"session,omitempty"`
-	Permits        int     `json:"permits,omitempty"`
-	RetainMs       int64   `json:"retain_ms,omitempty"`
-	Host           string  `json:"host,omitempty"`
-	PID            int     `json:"pid,omitempty"`
-	Since          Stamp   `json:"since,omitzero"`
-	Held           Stamp   `json:"held,omitzero"`
-	Format         string  `json:"format,omitempty"`
-	Revoked        *bool   `json:"revoked,omitempty"`
-	Connected      *bool   `json:"connected,omitempty"`
-	ClientAddress  string  `json:"client_address,omitempty"`
-	SessionExpires Stamp   `json:"session_expires,omitzero"`
+// Placed numbers parties by their places in the lock of each key.
+func Placed(sights []kind.Sight, all []kind.Party) []kind.Sight {
+	position := map[string]int{}
+	for i, p := range all {
+		position[p.Key]++
+		sights[i].Position = position[p.Key]
+	}
+	return sights
 }
 
 // Session is a session id as ZooKeeper's own tools write it, "" for none.
-func Session(id int64) string {
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%#x", uint64(id))
-}
+func Session(id int64) string { return kind.SessionID(id) }
 
-// Stamp is a time. Unlike that of package time it cannot fail: what others wrote may be any year.
-type Stamp struct{ time.Time }
-
-// MarshalJSON writes RFC 3339, in UTC.
-func (s Stamp) MarshalJSON() ([]byte, error) {
-	return s.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
-}
+// Stamp is a time in a document.
+type Stamp = kind.Stamp
 
 // List is never null.
 func List[T any](s []T) []T {

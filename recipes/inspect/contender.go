@@ -2,10 +2,8 @@ package inspect
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
@@ -75,19 +73,5 @@ func printable(data []byte) string {
 	return ""
 }
 
-// Visible escapes invisible characters of a foreign string as Go does. Such strings end up on terminals and in errors, where
-// control characters would take effect, and direction marks and zero-width spaces would make one name look like another.
-func Visible(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
+// Visible is kind.Visible.
+func Visible(s string) string { return kind.Visible(s) }

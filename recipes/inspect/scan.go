@@ -65,6 +65,8 @@ type ScanOptions struct {
 	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. What is in use
 	// or has changed comes first; the rest takes turns.
 	Reads int
+	// Sessions are some whose connections a Look tells of, besides those of the contenders that it finds.
+	Sessions []int64
 }
 
 // maxNodes bounds the nodes below a prefix that are looked at.

@@ -89,13 +89,13 @@ func keysUse(k *inspect.Keys) string {
 }
 
 // writeKeys writes the lines of a family, besides how many keys are in use.
-func writeKeys(w io.Writer, indent string, in *inspect.Report, nowMs int64) {
+func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
 	if k := in.Keys; k != nil {
 		if k.Busiest != nil {
-			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, KeyName(k.Busiest.Key), keyUse(k.Busiest, nowMs))
+			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, KeyName(k.Busiest.Key), s.keyUse(k.Busiest))
 		}
 		if k.Longest != nil && k.Longest != k.Busiest {
-			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), keyUse(k.Longest, nowMs))
+			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), s.keyUse(k.Longest))
 		}
 	}
 	for i, name := range in.Junk {
@@ -108,15 +108,13 @@ func writeKeys(w io.Writer, indent string, in *inspect.Report, nowMs int64) {
 }
 
 // keyUse is who holds a key, since when, and how many wait.
-func keyUse(in *inspect.Report, nowMs int64) string {
+func (s seen) keyUse(in *inspect.Report) string {
 	q := queueOf(in)
 	if len(q.holders) != 1 {
 		return Use(in)
 	}
-	text := "held by " + q.holder(q.holders[0])
-	if age := waited(q.holders[0], nowMs); age != "" {
-		text += " for " + age
-	}
+	holder := s.sight(q.holders[0])
+	text := "held by " + holder.Who() + q.besides(q.holders[0]) + ", " + holder.Details()
 	if n := len(q.waiters); n > 0 {
 		text += fmt.Sprintf(", %d waiting", n)
 	}
@@ -237,8 +235,9 @@ func (r topRow) holding(yield func(path string, c recipes.Contender) bool) {
 }
 
 // keyColumns are the columns of a family: of its keys, the one that has been held for longest and the longest queue.
-func (r topRow) keyColumns(over []Excess, token string, room int) string {
+func (r topRow) keyColumns(over []Excess, token string, room int, where bool) string {
 	holder, wait := keysUse(r.Keys), []recipes.Contender(nil)
+	connection, at := r.first(r.longest(), where)
 	if key := r.Keys.Longest; key != nil {
 		holder += "; longest " + shortened(KeyName(key.Key), room) + " " + topRow{Report: key, queue: queueOf(key)}.names(room)
 		token = strconv.FormatUint(key.Holders[0].Token, 10) + strings.TrimPrefix(token, "-")
@@ -246,7 +245,7 @@ func (r topRow) keyColumns(over []Excess, token string, room int) string {
 	if key := r.Keys.Busiest; key != nil {
 		wait = key.Waiters
 	}
-	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s", holder, longest(r.longest(), r.atMs)+beyond(over, "max_hold"), r.waiting(), longest(wait, r.atMs)+beyond(over, "max_wait"), typeOf(r.Report), token)
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%s%s", holder, longest(r.longest(), r.at)+beyond(over, "max_hold"), connection, r.waiting(), longest(wait, r.at)+beyond(over, "max_wait"), typeOf(r.Report), token, at)
 }
 
 // keysDoc is what the -json of a family has besides. Waiters are counted of the keys whose queues are known, and who holds is known of
@@ -264,7 +263,7 @@ type keysDoc struct {
 	Longest     *lockDoc `json:"longest_held,omitempty"`
 }
 
-func newKeysDoc(k *inspect.Keys, sessions map[int64]*inspect.Session, nowMs int64) *keysDoc {
+func (s seen) keysDoc(k *inspect.Keys) *keysDoc {
 	if k == nil {
 		return nil
 	}
@@ -274,7 +273,7 @@ func newKeysDoc(k *inspect.Keys, sessions map[int64]*inspect.Session, nowMs int6
 		to **lockDoc
 	}{{k.Busiest, &d.Busiest}, {k.Longest, &d.Longest}} {
 		if one.in != nil {
-			doc := newLockDoc(one.in, sessions, nowMs)
+			doc := s.lockDoc(one.in)
 			*one.to = &doc
 		}
 	}

@@ -50,7 +50,7 @@ func TestAFamilyIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Stack: "shop", Root: "/locks", Nodes: []*plan.Node{
 		{Path: in.Path, Payload: in.Payload, Live: &plan.Live{}}, {Path: "/locks/pools", Payload: in.Payload, Live: &plan.Live{}}}}
 	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{"zk1:2181"}, Drift: []*plan.Plan{{}}, NowMs: now,
-		Families: []map[string]*inspect.Report{{in.Path: in}}})
+		Looks: []*inspect.Snapshot{{Locks: []*inspect.Report{in}}}})
 	golden(t, "family.txt", out.String())
 	out.Reset()
 	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(l)

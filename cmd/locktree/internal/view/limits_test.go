@@ -61,8 +61,8 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	v.Show(view.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{
 		{Action: plan.Delete, Addr: ledger.Addr, Path: ledger.Path, Kind: kind.Mutex, Before: ledger, Usage: ledger.Live.Usage}}}}})
 	require.NotContains(t, out.String(), "1h")
-	require.Regexp(t, `held by +late +session 0x1 +1s\n`, out.String())
-	require.Regexp(t, `/ledger +late +1s +0 `, out.String())
+	require.Regexp(t, `held by +late +since [0-9-]+T[0-9:]+Z \(1s\) +session 0x1 +connection not asked\n`, out.String())
+	require.Regexp(t, `/ledger +late +1s +not asked +0 `, out.String())
 	require.Contains(t, out.String(), "held by late, session 0x1, for 1s\n")
 
 	noon := time.UnixMilli(now)

@@ -7,8 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/locktree/locktree/plan/document"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -30,6 +28,7 @@ func deadlockLines(w *inspect.Waits) (lines []string) {
 
 func (l Locks) text(h *Human) {
 	for i, e := range l.Ensembles {
+		now := time.UnixMilli(l.NowMs)
 		if i > 0 {
 			h.out.printf("\n")
 		}
@@ -38,6 +37,7 @@ func (l Locks) text(h *Human) {
 			continue
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
+		shown := l.Filter.of(e.Locks, now)
 		switch {
 		case len(e.Locks) > 0:
 		case e.Key != nil && len(e.Closed()) == 0:
@@ -45,7 +45,7 @@ func (l Locks) text(h *Human) {
 		default:
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))
 		}
-		for _, in := range e.Locks {
+		for _, in := range shown {
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
 			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 			switch {
@@ -54,7 +54,7 @@ func (l Locks) text(h *Human) {
 			case !inUse(in):
 				fmt.Fprintf(w, "  idle\n")
 			}
-			writeQueue(w, "  ", in, l.NowMs, func(c recipes.Contender) string { return e.about(c, l.NowMs) })
+			seen{e.Snapshot, now}.writeQueue(w, "  ", in)
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
@@ -64,9 +64,9 @@ func (l Locks) text(h *Human) {
 		if e.Cut {
 			h.out.printf("There are more than 100,000 nodes below %s, or paths longer than 4,096 bytes, and some were not looked at. Give a longer path.\n", clean(e.Path))
 		}
-		h.out.printf("%s%s.\n", tally(e.Locks), notSeen(0, len(e.Closed())))
-		if text := Unasked(e.Snapshot); text != "" && len(e.Locks) > 0 {
-			h.out.printf("It is not known of all clients whether, and from where, they are connected. %s\n", text)
+		h.out.printf("%s%s.\n", l.Filter.tally(shown, e.Locks), notSeen(0, len(e.Closed())))
+		if text := unaskedNote(e.Snapshot); text != "" && len(shown) > 0 {
+			h.out.printf("%s\n", text)
 		}
 		h.deadlocks(e.Waits)
 		for _, line := range emptyLines(e.Empty, e.Path) {
@@ -103,6 +103,14 @@ func Unasked(snap *inspect.Snapshot) string {
 	return strings.Join(parts, " ")
 }
 
+// unaskedNote is that as a line below a list, "" if all servers told or none was asked.
+func unaskedNote(snap *inspect.Snapshot) string {
+	if snap == nil || Unasked(snap) == "" {
+		return ""
+	}
+	return "It is not known of all clients whether, and from where, they are connected. " + Unasked(snap)
+}
+
 // declaredAs says what the lock is, and where that is declared.
 func declaredAs(in *inspect.Report) string {
 	if in.Payload == nil {
@@ -120,54 +128,4 @@ func declaredAs(in *inspect.Report) string {
 		text += ", " + string(in.Payload.State)
 	}
 	return text
-}
-
-// about is what is known of a contender, whichever client wrote it.
-func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
-	where := process(c)
-	if where == clean(c.ID) { // as a client calls itself unless it is told otherwise
-		where = ""
-	}
-	cols := []string{"", where, c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
-	switch {
-	case c.Session != 0:
-		cols[4] = "session " + document.Session(c.Session)
-	case c.Token != 0:
-		cols[6] = "belongs to no session: it stays until somebody deletes it"
-	}
-	if s := e.Sessions[c.Session]; s != nil {
-		if s.Address != "" {
-			cols[1] = strings.TrimSpace(cols[1] + " " + clean(s.Address))
-		}
-		cols[6] = Away(s, e.At)
-	}
-	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
-}
-
-// Away says that the client is cut off or silent, and when its session ends; "" where neither is known. What the leader has not
-// heard is certain, wherever the client is connected. Every client looks for another server when it has had no answer for two
-// thirds of its session's timeout. One that is silent for longer is stopped, or its machine is, while its connection may stay. That
-// no server lists its connection comes earlier, and is less: see inspect.Session.
-func Away(s *inspect.Session, at time.Time) string {
-	left := max(0, s.Expires.Sub(at)).Round(time.Second)
-	switch silent := s.Timeout > 0 && s.Silent > s.Timeout*2/3; {
-	case silent:
-		return fmt.Sprintf("silent for %s; its place is free in about %s unless it comes back", s.Silent.Round(time.Second), left)
-	case s.Away && s.Expires.IsZero():
-		return "connected to no server that was asked"
-	case s.Away:
-		return fmt.Sprintf("connected to no server that was asked; if it is gone, its place is free in about %s", left)
-	}
-	return ""
-}
-
-// process is where the contender runs, if it says so.
-func process(c recipes.Contender) string {
-	switch {
-	case c.Host == "":
-		return ""
-	case c.PID == 0:
-		return clean(c.Host)
-	}
-	return fmt.Sprintf("%s/%d", clean(c.Host), c.PID)
 }

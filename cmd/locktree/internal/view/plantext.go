@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -206,7 +207,7 @@ func (t planText) usage(c *plan.Change) []string {
 	switch {
 	case len(u.Holders) > 0:
 		text += "held by " + clean(u.Holders[0].String())
-		if age := waited(u.Holders[0], t.nowMs); age != "" {
+		if age := kind.NewSight(u.Holders[0], time.UnixMilli(t.nowMs)).For(); age != "" {
 			text += ", for " + age
 		}
 		if more := len(kind.PerClient(u.Holders)) - 1; more > 0 {

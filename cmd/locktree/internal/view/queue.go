@@ -67,34 +67,57 @@ func Use(in *inspect.Report) string {
 // beyond that, a person wants the number.
 const maxContenders = 10
 
-// writeQueue writes a line for each that holds or waits, and one for the declared limits; about is what follows a name. The tabs
-// are for a tabwriter.
-func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, about func(recipes.Contender) string) {
+// seen are the contenders of one ensemble at a moment, with what its servers said of them.
+type seen struct {
+	*inspect.Snapshot // nil if they were not asked
+	at                time.Time
+}
+
+func (s seen) sight(c recipes.Contender) kind.Sight { return s.Sight(c, s.at) }
+
+// columns are what follows a name: the line about a contender, with its token and session.
+func columns(s kind.Sight) string {
+	cols := []string{"", strings.TrimSpace(s.Process() + " " + s.ClientAddress), s.When(), "", "", "", s.State()}
+	if s.Format != "" {
+		cols[3] = s.Format + " format"
+	}
+	if s.Token != 0 {
+		cols[4] = fmt.Sprintf("token %d", s.Token)
+	}
+	if s.Session != "" {
+		cols[5] = "session " + s.Session
+	}
+	return strings.Join(cols, "\t")
+}
+
+// writeQueue writes a line for each that holds or waits, and one for the declared limits. The tabs are for a tabwriter.
+func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	if in.Kind.Key != nil {
-		writeKeys(w, indent, in, nowMs)
-		writeLimits(w, indent, in, nowMs)
+		s.writeKeys(w, indent, in)
+		s.writeLimits(w, indent, in)
 		return
 	}
 	q := queueOf(in)
-	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
+	list := func(role string, cs []recipes.Contender, beside func(recipes.Contender) string) {
 		for i, c := range cs {
 			if i == maxContenders {
 				fmt.Fprintf(w, "%s%s\tand %d more\n", indent, role, len(cs)-i)
 				return
 			}
-			fmt.Fprintf(w, "%s%s\t%s%s\n", indent, role, who(c), about(c))
+			about := s.sight(c)
+			fmt.Fprintf(w, "%s%s\t%s%s%s\n", indent, role, about.Who(), beside(c), columns(about))
 		}
 	}
-	list("held by", q.holders, q.holder)
-	list("waiting", q.waiters, q.waiter)
+	list("held by", q.holders, q.besides)
+	list("waiting", q.waiters, wish)
 	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
-	writeLimits(w, indent, in, nowMs)
+	s.writeLimits(w, indent, in)
 }
 
-func writeLimits(w io.Writer, indent string, in *inspect.Report, nowMs int64) {
-	if text := limitsLine(in.Payload.Limits(), Exceeded(in, time.UnixMilli(nowMs))); text != "" {
+func (s seen) writeLimits(w io.Writer, indent string, in *inspect.Report) {
+	if text := limitsLine(in.Payload.Limits(), Exceeded(in, s.at)); text != "" {
 		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
 	}
 }
@@ -114,11 +137,22 @@ func tally(locks []*inspect.Report) string {
 	return fmt.Sprintf("%s, %d held, %d waiting%s", Plural(n, "lock"), held, waiting, keysInUse(locks))
 }
 
+// look is what the servers said of tree i; nil if they were not asked.
+func (s Status) look(i int) *inspect.Snapshot {
+	if s.Looks == nil {
+		return nil
+	}
+	return s.Looks[i]
+}
+
 // reports are the provisioned nodes of a tree as package inspect has locks.
 func (s Status) reports(i int) (out []*inspect.Report) {
 	var families map[string]*inspect.Report
-	if s.Families != nil {
-		families = s.Families[i]
+	if look := s.look(i); look != nil {
+		families = map[string]*inspect.Report{}
+		for _, in := range look.Locks {
+			families[in.Path] = in
+		}
 	}
 	for _, n := range s.Trees[i].Nodes {
 		if n.Payload == nil {
@@ -137,8 +171,8 @@ func (s Status) reports(i int) (out []*inspect.Report) {
 	return out
 }
 
-// holder is a holder with its permits: "gw ×7 of 12".
-func (q queue) holder(c recipes.Contender) string { return name(c) + q.share(c) + q.kept(c) }
+// besides follows the name of a holder: its permits, as in "gw ×7 of 12", and whether it may only keep the lock.
+func (q queue) besides(c recipes.Contender) string { return q.share(c) + q.kept(c) }
 
 // kept says that the lock may not be in use: see recipes.WithRetention. Where somebody waits it is, or is being given up.
 func (q queue) kept(c recipes.Contender) string {
@@ -158,9 +192,7 @@ func (q queue) share(c recipes.Contender) string {
 	return fmt.Sprintf(" ×%d of %d", c.Permits, q.limit)
 }
 
-// waiter is a waiter with the permits it waits for: "gw2 wants 7".
-func (q queue) waiter(c recipes.Contender) string { return name(c) + wish(c) }
-
+// wish follows the name of a waiter: the permits it waits for, as in "gw2 wants 7".
 func wish(c recipes.Contender) string {
 	if c.Permits == 0 {
 		return ""
@@ -168,32 +200,9 @@ func wish(c recipes.Contender) string {
 	return fmt.Sprintf(" wants %d", c.Permits)
 }
 
-// name is what it calls itself.
-func name(c recipes.Contender) string {
-	text := clean(cmp.Or(c.ID, c.Name))
-	if c.Shared {
-		text += " (reader)"
-	}
-	if c.Revoked {
-		text += " (asked to release)"
-	}
-	return text
-}
-
 // Since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
 // libraries do, counts from when it came.
 func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
-
-// waited is how long it has held or waited, "" if that is not known. The clock is the server's: if it is ahead of ours, the
-// result is "", too.
-func waited(c recipes.Contender, nowMs int64) string {
-	at := Since(c)
-	age := nowMs - at.UnixMilli()
-	if at.IsZero() || nowMs == 0 || age < 0 {
-		return ""
-	}
-	return (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
-}
 
 // Excess is a declared limit that somebody is beyond.
 type Excess struct {

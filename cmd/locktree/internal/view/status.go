@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/plan/document"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -22,10 +21,14 @@ func (s Status) text(h *Human) {
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
 		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
-		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree, locks, gaps), "")
+		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
+		branch{w: w, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}.children(s.rootOf(tree, shown, gaps), "")
 		_ = w.Flush()
 		closed := len(Closed(gaps))
-		h.out.printf("\n%s%s.\n", tally(locks), notSeen(len(gaps)-closed, closed))
+		h.out.printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
+		if text := unaskedNote(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
+			h.out.printf("%s\n", text)
+		}
 		h.deadlocks(waitsFor(locks))
 		if line := driftLine(s.Drift[i]); line != "" {
 			h.out.printf("%s\n", h.out.paint(yellow)(line))
@@ -51,18 +54,20 @@ type twig struct {
 	subs []*twig
 }
 
-// rootOf hangs every path below its nearest ancestor that is shown.
-func rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
+// rootOf hangs every path below its nearest ancestor that is shown. What is no lock passes no filter.
+func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}
 	for _, n := range nodes {
 		all = append(all, &twig{path: n.Path, node: n})
 	}
-	for i := range gaps {
-		all = append(all, &twig{path: gaps[i].Path, gap: &gaps[i]})
-	}
-	for _, path := range unmanaged(tree, gaps) {
-		all = append(all, &twig{path: path})
+	if s.Filter == (Filter{}) {
+		for i := range gaps {
+			all = append(all, &twig{path: gaps[i].Path, gap: &gaps[i]})
+		}
+		for _, path := range unmanaged(tree, gaps) {
+			all = append(all, &twig{path: path})
+		}
 	}
 	slices.SortFunc(all, func(a, b *twig) int { return strings.Compare(a.path+"/", b.path+"/") })
 	open := []*twig{root}
@@ -79,8 +84,8 @@ func rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
 
 // branch prints twigs. The columns are name, kind and use, separated by tabs for a tabwriter.
 type branch struct {
-	w     *tabwriter.Writer
-	nowMs int64
+	seen
+	w *tabwriter.Writer
 }
 
 func (b branch) children(t *twig, indent string) {
@@ -92,7 +97,7 @@ func (b branch) children(t *twig, indent string) {
 		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
 		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub))
 		if sub.node != nil && inUse(sub.node) {
-			writeQueue(b.w, indent+bar+"    ", sub.node, b.nowMs, b.about)
+			b.writeQueue(b.w, indent+bar+"    ", sub.node)
 		}
 		b.children(sub, indent+bar)
 	}
@@ -117,20 +122,6 @@ func describe(t *twig) string {
 
 // inUse reports whether there is anything in the lock, foreign nodes included.
 func inUse(in *inspect.Report) bool { return in.Busy() || len(in.Junk) > 0 }
-
-// about is what is known of a contender besides its name.
-func (b branch) about(c recipes.Contender) (text string) {
-	if c.Token != 0 {
-		text += fmt.Sprintf("\ttoken %d", c.Token)
-	}
-	if c.Session != 0 {
-		text += "\tsession " + document.Session(c.Session)
-	}
-	if age := waited(c, b.nowMs); age != "" {
-		text += "\t" + age
-	}
-	return text
-}
 
 // driftLine says in one line whether the tree matches the configuration.
 func driftLine(p *plan.Plan) string {

@@ -14,6 +14,7 @@ import (
 type statusDoc struct {
 	FormatVersion string         `json:"format_version"`
 	Timestamp     document.Stamp `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
+	Filter        *filterDoc     `json:"filter,omitempty"`
 	Ensembles     []ensembleDoc  `json:"ensembles"`
 	Configuration *sourceDoc     `json:"configuration,omitempty"`
 }
@@ -25,8 +26,8 @@ type sourceDoc struct {
 	Error       string         `json:"error"`
 }
 
-func newStatusDoc(nowMs int64) statusDoc {
-	return statusDoc{FormatVersion: "1.4", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Ensembles: []ensembleDoc{}}
+func newStatusDoc(nowMs int64, f Filter) statusDoc {
+	return statusDoc{FormatVersion: "1.5", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Filter: newFilterDoc(f), Ensembles: []ensembleDoc{}}
 }
 
 // ensembleDoc has those parts that are known.
@@ -128,12 +129,12 @@ type lockDoc struct {
 	Exceeded []string `json:"exceeded,omitzero"` // where a limit is declared
 }
 
-func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs int64) lockDoc {
-	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, Usage: newUsageDoc(in, sessions)}
+func (s seen) lockDoc(in *inspect.Report) lockDoc {
+	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, Usage: s.usageDoc(in)}
 	if in.Family != "" {
 		d.Key, d.Family = &in.Key, in.Family
 	}
-	d.Keys = newKeysDoc(in.Keys, sessions, nowMs)
+	d.Keys = s.keysDoc(in.Keys)
 	if in.Payload == nil {
 		return d
 	}
@@ -145,30 +146,23 @@ func newLockDoc(in *inspect.Report, sessions map[int64]*inspect.Session, nowMs i
 	}
 	if l.MaxHold+l.MaxWait != "" {
 		d.Exceeded = []string{}
-		for _, x := range Exceeded(in, time.UnixMilli(nowMs)) {
+		for _, x := range Exceeded(in, s.at) {
 			d.Exceeded = append(d.Exceeded, x.Limit)
 		}
 	}
 	return d
 }
 
-// newUsageDoc adds what is known of the sessions.
-func newUsageDoc(in *inspect.Report, sessions map[int64]*inspect.Session) document.Usage {
-	d := document.NewUsage(&kind.Usage{Holders: in.Holders, Waiters: in.Waiters, Junk: in.Junk})
-	locate(d.Holders, in.Holders, sessions)
-	locate(d.Waiters, in.Waiters, sessions)
-	return d
-}
-
-func locate(docs []document.Party, cs []recipes.Contender, sessions map[int64]*inspect.Session) {
-	for i, c := range cs {
-		if s := sessions[c.Session]; s != nil {
-			if connected := s.Address != ""; connected || s.Away {
-				docs[i].Connected = &connected
-			}
-			docs[i].ClientAddress, docs[i].SessionExpires = s.Address, document.Stamp{Time: s.Expires}
+// usageDoc is who uses a lock, with what is known of the sessions.
+func (s seen) usageDoc(in *inspect.Report) document.Usage {
+	sights := func(cs []recipes.Contender) []kind.Sight {
+		out := make([]kind.Sight, len(cs))
+		for i, c := range cs {
+			out[i] = s.sight(c)
 		}
+		return document.Placed(out, cs)
 	}
+	return document.Usage{Holders: sights(in.Holders), Waiters: sights(in.Waiters), Foreign: document.List(in.Junk)}
 }
 
 // waitDoc is an edge of the wait-for graph: nodes are contenders' paths.
@@ -216,13 +210,14 @@ func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 }
 
 func (s Status) json(m *machine) {
-	doc := newStatusDoc(s.NowMs)
+	doc := newStatusDoc(s.NowMs, s.Filter)
 	for i, tree := range s.Trees {
 		nodes, gaps := s.reports(i), tree.Gaps(s.Declared[i])
 		locks, unreadable := []lockDoc{}, []gapDoc{}
-		for _, in := range nodes {
+		at := seen{s.look(i), time.UnixMilli(s.NowMs)}
+		for _, in := range s.Filter.of(nodes, at.at) {
 			if !in.Kind.Container {
-				locks = append(locks, newLockDoc(in, nil, s.NowMs))
+				locks = append(locks, at.lockDoc(in))
 			}
 		}
 		for _, g := range gaps {
@@ -230,7 +225,9 @@ func (s Status) json(m *machine) {
 				unreadable = append(unreadable, gapDoc{g.Addr, g.Path, gapText(&g), g.Type})
 				continue
 			}
-			locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", Usage: newUsageDoc(&inspect.Report{}, nil)})
+			if s.Filter == (Filter{}) {
+				locks = append(locks, lockDoc{Path: g.Path, Type: g.Type, Declared: true, Address: string(g.Addr), Stack: tree.Stack, State: "missing", Usage: document.NewUsage(nil)})
+			}
 		}
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: tree.Ensemble, Servers: s.Servers[i], Root: tree.Root, Stack: tree.Stack,
 			queuesDoc: newQueuesDoc(locks, waitsFor(nodes)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
@@ -242,7 +239,7 @@ func (s Status) json(m *machine) {
 }
 
 func (l Locks) json(m *machine) {
-	doc := newStatusDoc(l.NowMs)
+	doc := newStatusDoc(l.NowMs, l.Filter)
 	if c := l.Source; c.Path != "" {
 		doc.Configuration = &sourceDoc{c.Path, c.Fingerprint, document.Stamp{Time: c.Read}, c.Error}
 	}
@@ -255,7 +252,7 @@ func (l Locks) json(m *machine) {
 			}
 		}
 		if e.Snapshot != nil {
-			d.queuesDoc, d.lookDoc = e.looked(l.NowMs)
+			d.queuesDoc, d.lookDoc = e.looked(time.UnixMilli(l.NowMs), l.Filter)
 		}
 		doc.Ensembles = append(doc.Ensembles, d)
 	}
@@ -263,10 +260,10 @@ func (l Locks) json(m *machine) {
 }
 
 // looked is what a look found.
-func (e LocksOf) looked(nowMs int64) (*queuesDoc, *lookDoc) {
+func (e LocksOf) looked(now time.Time, f Filter) (*queuesDoc, *lookDoc) {
 	locks := []lockDoc{}
-	for _, in := range e.Locks {
-		locks = append(locks, newLockDoc(in, e.Sessions, nowMs))
+	for _, in := range f.of(e.Locks, now) {
+		locks = append(locks, seen{e.Snapshot, now}.lockDoc(in))
 	}
 	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: document.Stamp{Time: e.At}, Zxid: e.Zxid,
 		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Empty)}

@@ -18,7 +18,7 @@ import (
 // topRow is one lock in use.
 type topRow struct {
 	ensemble string
-	atMs     int64 // when it was looked at
+	seen
 	*inspect.Report
 	queue
 }
@@ -43,8 +43,8 @@ func (t Top) text(h *Human) {
 		if e.Pending > 0 {
 			lines = append(lines, Plural(e.Pending, "node")+" not read this time: what is shown of them is older, or missing.")
 		}
-		if text := Unasked(e.Snapshot); text != "" && len(rows) > 0 {
-			lines = append(lines, "It is not known of all clients whether they are connected. "+text)
+		if text := unaskedNote(e.Snapshot); text != "" && len(rows) > 0 {
+			lines = append(lines, text)
 		}
 		for _, line := range deadlockLines(e.Waits) {
 			warn(line)
@@ -101,16 +101,12 @@ func (t Top) cutOff(rows []topRow, tell func(string)) {
 				continue
 			}
 			for path, c := range r.holding {
-				s := e.Sessions[c.Session]
-				if s == nil {
-					continue
-				}
-				away := Away(s, e.At)
-				if away == "" {
+				s := e.Sight(c, e.At)
+				if !s.Away() {
 					continue
 				}
 				if n++; n <= few {
-					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(path), away))
+					tell(fmt.Sprintf("%s holds %s: %s", s.Who(), clean(path), s.Details()))
 				}
 			}
 		}
@@ -141,18 +137,21 @@ func (t Top) stale(e LocksOf) string {
 // shortestName is the length below which names are not cut, however narrow the terminal.
 const shortestName = 12
 
-// table fits into width if shorter names make that possible; 0 is any width. A terminal cuts off what is too wide, so the
-// most important columns come first.
+// table fits into width if it leaves out where and since when, and if shorter names make that possible; 0 is any width. A terminal
+// cuts off what is too wide, so the most important columns come first.
 func (t Top) table(rows []topRow, width int) string {
-	cut := sort.Search(max(width-shortestName, 0), func(n int) bool { return widest(t.columns(rows, width-n)) <= width })
-	return t.columns(rows, width-cut)
+	if all := t.columns(rows, 0, true); width == 0 || widest(all) <= width {
+		return all
+	}
+	cut := sort.Search(max(width-shortestName, 0), func(n int) bool { return widest(t.columns(rows, width-n, false)) <= width })
+	return t.columns(rows, width-cut, false)
 }
 
-func (t Top) columns(rows []topRow, room int) string {
+func (t Top) columns(rows []topRow, room int, where bool) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	owned := slices.ContainsFunc(rows, func(r topRow) bool { return r.Payload.Limits().Owner != "" })
-	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tWAITING\tLONGEST\tTYPE\tTOKEN%s\n", map[bool]string{true: "\tOWNER"}[owned])
+	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tCONNECTION\tWAITING\tLONGEST\tTYPE\tTOKEN%s%s\n", map[bool]string{true: "\tOWNER"}[owned], map[bool]string{true: "\tWHERE\tSINCE"}[where])
 	for _, r := range rows {
 		lock := clean(r.Path)
 		if len(t.Ensembles) > 1 {
@@ -165,13 +164,14 @@ func (t Top) columns(rows []topRow, room int) string {
 		if owned {
 			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
-		over := Exceeded(r.Report, time.UnixMilli(r.atMs))
+		over := Exceeded(r.Report, r.at)
 		if r.Kind.Key != nil {
-			fmt.Fprintf(w, "%s\t%s\n", shortened(lock, room), r.keyColumns(over, token, room))
+			fmt.Fprintf(w, "%s\t%s\n", shortened(lock, room), r.keyColumns(over, token, room, where))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, r.atMs)+beyond(over, "max_hold"),
-			len(r.waiters), longest(r.waiters, r.atMs)+beyond(over, "max_wait"), r.Kind.Name, token)
+		connection, at := r.first(r.holders, where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s%s\n", shortened(lock, room), r.names(room), longest(r.holders, r.at)+beyond(over, "max_hold"), connection,
+			len(r.waiters), longest(r.waiters, r.at)+beyond(over, "max_wait"), r.Kind.Name, token, at)
 	}
 	_ = w.Flush()
 	return b.String()
@@ -200,7 +200,7 @@ func (t Top) rows() (rows []topRow) {
 	for _, e := range t.known() {
 		for _, in := range e.Locks {
 			if in.Busy() {
-				rows = append(rows, topRow{e.Ensemble, e.At.UnixMilli(), in, queueOf(in)})
+				rows = append(rows, topRow{e.Ensemble, seen{e.Snapshot, e.At}, in, queueOf(in)})
 			}
 		}
 	}
@@ -248,10 +248,22 @@ func beyond(over []Excess, limit string) string {
 	return " > " + x.Declared
 }
 
-func longest(cs []recipes.Contender, nowMs int64) string {
+// first is how the first holder is connected, and where it is and since when, if that is asked for.
+func (s seen) first(holders []recipes.Contender, where bool) (connection, at string) {
+	if len(holders) == 0 {
+		return "-", map[bool]string{true: "\t-\t-"}[where]
+	}
+	about := s.sight(holders[0])
+	if where {
+		at = "\t" + cmp.Or(strings.TrimSpace(about.Process()+" "+about.ClientAddress), "-") + "\t" + cmp.Or(strings.TrimPrefix(about.When(), "since "), "-")
+	}
+	return about.Brief(), at
+}
+
+func longest(cs []recipes.Contender, now time.Time) string {
 	first := since(cs)
-	if first.UnixMilli() > nowMs {
+	if first.After(now) {
 		return "-"
 	}
-	return (time.Duration(nowMs-first.UnixMilli()) * time.Millisecond).Round(time.Second).String()
+	return now.Sub(first).Round(time.Second).String()
 }

@@ -70,7 +70,7 @@ func TestTop(t *testing.T) {
 	anybody.Sessions[1] = &inspect.Session{ID: 1, Address: "10.0.0.7:40822", Timeout: 30 * time.Second, Silent: 21 * time.Second, Expires: anybody.At.Add(9 * time.Second)}
 	v.Show(top(anybody))
 	anybody.Sessions[1].Silent = 20 * time.Second
-	require.Empty(t, view.Away(anybody.Sessions[1], anybody.At), "one that has lost its server, and looks for the next one")
+	require.False(t, anybody.Sight(recipes.Contender{Session: 1}, anybody.At).Away(), "one that has lost its server, and looks for the next one")
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
 }
@@ -88,7 +88,7 @@ func TestTopNamesAFewOfTheHoldersThatAreCutOff(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Show(many)
 	require.Equal(t, 23, strings.Count(out.String(), "\n"), "one is left for the cursor")
-	require.Contains(t, out.String(), "A, which holds /locks/002, is connected to no server that was asked\n997 more holders are cut off or silent\n")
+	require.Contains(t, out.String(), "A holds /locks/002: since 2027-01-15T08:00:00Z (1m30s), connected to no server that was asked; when its session ends is not known\n997 more holders are cut off or silent\n")
 	require.Contains(t, out.String(), "/locks/014  A ")
 	require.Contains(t, out.String(), "and 985 more\n")
 }
@@ -141,5 +141,5 @@ func TestTopKeepsTheQueueWhereTheTerminalIsNarrow(t *testing.T) {
 	}
 	v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, 80 })
 	v.Show(top(seen("main", ledger)))
-	require.Contains(t, out.String(), "/lock…r/of/record  payme…-x2x4z/4121  1m30s  2        30s      mutex  4294967301\n")
+	require.Contains(t, out.String(), "/lo…f/record  pay…x4z/4121  1m30s  not asked   2        30s      mutex  4294967301\n")
 }

@@ -115,10 +115,12 @@ type Status struct {
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
 	Servers []string
-	// Families are, per tree and path, what a look at the keys of each family found; nil if there is none.
-	Families []map[string]*inspect.Report
-	Lost     Lost // the ensembles without a tree
-	NowMs    int64
+	// Looks are, per tree, what the servers said of the sessions of holders and waiters, with the families of keyed locks; nil where
+	// there is neither, or nothing was asked.
+	Looks  []*inspect.Snapshot
+	Lost   Lost // the ensembles without a tree
+	Filter Filter
+	NowMs  int64
 }
 
 // Top is the locks in use at one moment.
@@ -143,6 +145,7 @@ func NewTop(known []LocksOf, shown time.Time) Top {
 type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64
+	Filter    Filter
 	Source    Source // what "locktree serve" compares with
 }
 

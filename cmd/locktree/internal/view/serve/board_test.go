@@ -184,7 +184,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 		found = append(found, p.What+" "+p.Lock+" "+p.Text)
 	}
 	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and nobody holds it.",
-		`longer than declared /orders/%3Cb> app-a has held it for 1m30s (key "<b>", one of 2 that are beyond it); max_hold is 1m.`}, found)
+		`longer than declared /orders/%3Cb> app-a (h-app-a/7, since 2026-11-22T11:58:30Z (1m30s), connection not asked) has held it for 1m30s (key "<b>", one of 2 that are beyond it); max_hold is 1m.`}, found)
 }
 
 func TestProblemsAreFoundWorstFirst(t *testing.T) {

@@ -178,12 +178,8 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
 	}
 	for _, c := range in.Holders {
-		s := p.e.Snapshot.Sessions[c.Session]
-		if s == nil {
-			continue
-		}
-		if away := view.Away(s, p.e.Snapshot.At); away != "" {
-			p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+away+".", look(in.Path))
+		if s := p.e.sight(c); s.Away() {
+			p.add(len(in.Waiters) > 0, "silent holder", in.Path, "Held by "+s.Line()+".", look(in.Path))
 			break
 		}
 	}
@@ -215,7 +211,8 @@ func (p *problemsOf) limits(in *inspect.Report) {
 		if x.Keys > 1 {
 			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", view.KeyName(x.Key.Key), x.Keys)
 		}
-		p.add(true, what, at, fmt.Sprintf("%s %s for %s%s; %s is %s.%s", who(x.Who), does, x.Age, of, x.Limit, x.Declared, ask), look(at))
+		s := p.e.sight(x.Who)
+		p.add(true, what, at, fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.%s", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared, ask), look(at))
 	}
 }
 

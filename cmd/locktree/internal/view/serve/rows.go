@@ -16,12 +16,8 @@ import (
 
 // person is a holder or a waiter, as the page shows it.
 type person struct {
-	Who, Host, Address, Session, Program string
-	Token                                uint64
-	Permits, Position                    int
-	Since                                time.Time
-	For                                  string
-	Notes                                []string
+	kind.Sight
+	At time.Time // since when it holds or waits
 }
 
 // row is one lock in a table.
@@ -57,7 +53,7 @@ func (r *row) keys(e *Ensemble, k *inspect.Keys) {
 			shown.For = held.Truncate(time.Second).String()
 		}
 		if holders, _ := view.Parties(one.in); len(holders) > 0 {
-			shown.Holder = who(holders[0])
+			shown.Holder = e.sight(holders[0]).Line()
 		}
 		r.Keys = append(r.Keys, shown)
 	}
@@ -241,33 +237,19 @@ func (e *Ensemble) people(cs []inspect.Contender, most int) (out []person, more 
 }
 
 func (e *Ensemble) person(c inspect.Contender, place int) person {
-	p := person{Who: who(c), Host: clip(c.Host), Program: c.Writer, Token: c.Token, Permits: c.Permits, Position: place + 1, Since: view.Since(c)}
-	if c.PID != 0 {
-		p.Host += fmt.Sprintf("/%d", c.PID)
-	}
-	if !p.Since.IsZero() {
-		p.For = max(0, e.Snapshot.At.Sub(p.Since)).Truncate(time.Second).String()
-	}
-	if c.Shared {
-		p.Notes = append(p.Notes, "reader")
-	}
-	if c.Revoked {
-		p.Notes = append(p.Notes, "asked to release")
-	}
-	if c.Session == 0 {
-		p.Notes = append(p.Notes, "belongs to no session: it stays until somebody deletes it")
-		return p
-	}
-	p.Session = document.Session(c.Session)
-	s := e.Snapshot.Sessions[c.Session]
-	if s == nil {
-		return p
-	}
-	p.Address = s.Address
-	if away := view.Away(s, e.Snapshot.At); away != "" {
-		p.Notes = append(p.Notes, away)
-	}
-	return p
+	s := e.sight(c)
+	s.Position = place + 1
+	return person{s, view.Since(c)}
+}
+
+func (e *Ensemble) sight(c inspect.Contender) kind.Sight { return sight(e.Snapshot, c, e.Snapshot.At) }
+
+// sight is what was seen of a contender, of which nothing is longer than anybody reads.
+func sight(snap *inspect.Snapshot, c inspect.Contender, at time.Time) kind.Sight {
+	c.ID, c.Host = who(c), clip(c.Host)
+	s := snap.Sight(c, at)
+	s.ClientAddress, s.Format = clip(s.ClientAddress), clip(s.Format)
+	return s
 }
 
 func lockLink(ensemble, path string) string {

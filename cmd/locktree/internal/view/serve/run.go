@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,7 @@ type Service struct {
 	DriftInterval time.Duration          // between two comparisons; 0: none
 	Read          func() (*Setup, error) // reads the configuration again
 	Say           func(string)           // to whoever runs it
+	Events        *Journal               // of what looks show; nil if nobody wants it
 
 	board *Board
 	door  atomic.Pointer[Door]
@@ -63,6 +66,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <
 	s.door.Store(first.Door)
 	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
 	handler := Server(Guard(s.board.Handler(), s.Hosts, login))
+	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
 	listener, address := Limit(l), "http://"+l.Addr().String()+"/"
 	if first.Door.tls != nil {
 		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
@@ -70,9 +74,9 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	serving(address) // the listener is open
 	s.adopt(ctx, first)
 	s.watching.Go(func() { s.followFiles(ctx, again) })
-	serving(address)
 	ended := make(chan error, 1)
 	go func() { ended <- handler.Serve(listener) }()
 	var err error
@@ -141,14 +145,41 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	target := w.target
 	tell := func(snap *inspect.Snapshot, err error) {
 		if err != nil {
-			s.board.Failed(name, err)
+			s.tell(s.board.Failed(name, err))
 			return
 		}
-		s.board.Saw(name, snap)
+		s.tell(s.board.Saw(name, snap))
 	}
 	s.watching.Go(func() {
 		target.watch(ctx, s.Interval, tell, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
+}
+
+// tell passes notices on. Outages are for whoever runs it, too.
+func (s *Service) tell(all []Notice) {
+	for _, n := range all {
+		switch n.Event {
+		case "outage":
+			s.Say(fmt.Sprintf("Ensemble %s does not answer since %s: %s", n.Ensemble, n.Since.UTC().Format(time.RFC3339), n.Text))
+		case "recovered":
+			s.Say(fmt.Sprintf("Ensemble %s answers again, after %s.", n.Ensemble, n.Seen.Sub(n.Since.Time).Round(time.Second)))
+		}
+	}
+	s.Events.Note(all...)
+}
+
+// health is what a -healthcheck on this machine leaves, again and again: it asks in plain text, whatever is served.
+var health = regexp.MustCompile(`handshake error from (127\.[0-9.]+|\[::1\]):\d+: client sent an HTTP request to an HTTPS server`)
+
+// sayings are lines for whoever runs it, such as those of net/http about connections that fail: "TLS handshake error from ...".
+type sayings func(string)
+
+func (say sayings) Write(line []byte) (int, error) {
+	if health.Match(line) {
+		return len(line), nil
+	}
+	say("The page: " + strings.TrimSpace(strings.TrimPrefix(string(line), "http: ")))
+	return len(line), nil
 }
 
 // compare looks at drift and at doctor's conditions again and again, each time with the configuration as it is then.

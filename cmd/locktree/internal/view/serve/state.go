@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Ensemble is what is known of one ensemble.
@@ -22,6 +23,9 @@ type Ensemble struct {
 	Error    string            // why there is none newer, "" when the last look succeeded
 	before   *inspect.Snapshot // the one before
 	failures int               // looks that failed
+	failed   time.Time         // since when, while Error says why
+	told     time.Time         // when that was told last
+	notices  *noticer          // nil before the first look
 
 	Root, Stack string     // as declared
 	Compare     bool       // it is compared with a configuration
@@ -72,20 +76,46 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 	}
 }
 
-// Saw publishes a look at an ensemble.
-func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
+// Saw publishes a look at an ensemble, and returns what it shows that the one before did not.
+func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
 	b.Change(ensemble, func(e *Ensemble) {
-		b.history.compare(ensemble, e.Snapshot, snap)
-		e.before, e.Snapshot, e.Error = e.Snapshot, snap, ""
+		if e.notices == nil {
+			e.notices = newNoticer()
+		}
+		if e.Error != "" {
+			out = append(out, Notice{Event: "recovered", Seen: kind.Stamp{Time: snap.At}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble})
+		}
+		before := snap.At
+		if e.Snapshot != nil {
+			before = e.Snapshot.At
+		}
+		out = append(out, b.history.compare(ensemble, e.Snapshot, snap, e.notices)...)
+		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
+		out = append(out, e.notices.look(e, before)...)
 	})
+	return out
 }
 
-// Failed publishes that a look failed. What was seen last stays.
-func (b *Board) Failed(ensemble string, err error) {
+// tellAgain is how soon another reason of the same outage is told.
+const tellAgain = time.Minute
+
+// Failed publishes that a look failed, and returns that as a notice if it is news. What was seen last stays.
+func (b *Board) Failed(ensemble string, err error) (out []Notice) {
 	b.Change(ensemble, func(e *Ensemble) {
-		e.Error = view.Brief(err)
+		now, reason := b.opts.Now(), view.Brief(err)
+		if e.Error == "" {
+			if e.failed = now; e.Snapshot != nil {
+				e.failed = e.Snapshot.At
+			}
+		}
+		if e.Error == "" || e.Error != reason && now.Sub(e.told) >= tellAgain {
+			e.told = now
+			out = []Notice{{Event: "outage", Seen: kind.Stamp{Time: now}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble, Text: reason}}
+		}
+		e.Error = reason
 		e.failures++
 	})
+	return out
 }
 
 // Change publishes what set notes, such as what a look at drift and conditions found.

@@ -1,0 +1,217 @@
+package kind
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Connection is what is known of a contender's connection to the servers.
+type Connection string
+
+const (
+	// NotAsked: no server was asked for its connections, or not all of them answered.
+	NotAsked Connection = "not_asked"
+	// Connected: a server lists it.
+	Connected Connection = "connected"
+	// Unseen: every server was asked, and none lists it; it was not asked a second time, or there is no list of sessions.
+	Unseen Connection = "unseen"
+	// CutOff: every server was asked twice, and none lists it. It may be connected to a server that nobody knows of.
+	CutOff Connection = "cut_off"
+	// Silent: the leader has not heard from it for longer than a client that runs keeps silent, wherever it is connected.
+	Silent Connection = "silent"
+	// NoSession: its node belongs to no session, so it has no end.
+	NoSession Connection = "no_session"
+)
+
+// Sight is what was seen of a holder or a waiter: the schema of every JSON document that has one, and by Line the text of
+// everything that shows one. What was not read is left out; Connection says whether the servers were asked.
+type Sight struct {
+	Node           string     `json:"node"`
+	Key            *string    `json:"key,omitempty"` // of a family
+	ID             string     `json:"id"`
+	Shared         bool       `json:"shared"`
+	Position       int        `json:"position"` // from 1
+	Token          uint64     `json:"token,omitempty"`
+	Session        string     `json:"session,omitempty"`
+	Permits        int        `json:"permits,omitempty"`
+	RetainMs       int64      `json:"retain_ms,omitempty"`
+	Host           string     `json:"host,omitempty"`
+	PID            int        `json:"pid,omitempty"`
+	Since          Stamp      `json:"since,omitzero"`
+	Held           Stamp      `json:"held,omitzero"`
+	ForMs          int64      `json:"for_ms,omitempty"` // for how long it has held or waited
+	Format         string     `json:"format,omitempty"`
+	Revoked        *bool      `json:"revoked,omitempty"`
+	Connection     Connection `json:"connection"`
+	Connected      *bool      `json:"connected,omitempty"` // by a list of connections
+	ClientAddress  string     `json:"client_address,omitempty"`
+	SilentMs       int64      `json:"silent_ms,omitempty"`
+	SessionExpires Stamp      `json:"session_expires,omitzero"` // unless the leader hears from it
+
+	at     time.Time // when it was seen
+	unread bool      // only its name is known
+}
+
+// NewSight is what a contender's node tells; at is when it was looked at, zero if that is not known. The servers were not asked.
+func NewSight(p Party, at time.Time) Sight {
+	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits, RetainMs: p.Retains.Milliseconds(),
+		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Format: p.Writer, Connection: NotAsked, at: at,
+		unread: p.ID == "" && p.Data == nil && p.Token == 0}
+	if p.Writer != "" { // its node was read
+		s.Revoked = &p.Revoked
+	}
+	if p.Key != "" {
+		key, _ := ParseKeyName(p.Key)
+		s.Key = &key
+	}
+	if p.Session == 0 && p.Token != 0 {
+		s.Connection = NoSession
+	}
+	if since := s.since(); !since.IsZero() && at.After(since) { // otherwise the clock it goes by is ahead of ours
+		s.ForMs = at.Sub(since).Milliseconds()
+	}
+	return s
+}
+
+// since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
+// libraries do, counts from when it came.
+func (s Sight) since() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
+
+// Who is the name, with what the contender is besides.
+func (s Sight) Who() string {
+	text := Visible(cmp.Or(s.ID, BaseName(s.Node)))
+	if s.Shared {
+		text += " (reader)"
+	}
+	if s.Revoked != nil && *s.Revoked {
+		text += " (asked to release)"
+	}
+	return text
+}
+
+// Line says everything: who, the host and process, from which address, since when, and whether it is connected or when its place is
+// free by itself.
+func (s Sight) Line() string { return s.Who() + s.details(", ") }
+
+// Details are the line without the name.
+func (s Sight) Details() string { return strings.TrimPrefix(s.details(", "), ", ") }
+
+func (s Sight) details(sep string) (text string) {
+	for _, part := range []string{s.Process(), s.ClientAddress, s.When(), s.State()} {
+		if part != "" {
+			text += sep + part
+		}
+	}
+	return text
+}
+
+// Process is the host and the process, as "host/pid"; "" where the contender does not say, or where that is its name.
+func (s Sight) Process() string {
+	text := s.Host
+	if s.Host != "" && s.PID != 0 {
+		text += "/" + strconv.Itoa(s.PID)
+	}
+	if text == s.ID {
+		return ""
+	}
+	return Visible(text)
+}
+
+// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)".
+func (s Sight) When() string {
+	at := s.since()
+	if at.IsZero() {
+		return ""
+	}
+	text := "since " + at.UTC().Format(time.RFC3339)
+	if age := s.For(); age != "" {
+		text += " (" + age + ")"
+	}
+	return text
+}
+
+// For is for how long it has held or waited, in whole seconds; "" where that is not known.
+func (s Sight) For() string {
+	if at := s.since(); at.IsZero() || s.at.IsZero() || s.at.Before(at) {
+		return ""
+	}
+	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()
+}
+
+// State is whether it is connected, and if it may not be, when its place is free by itself.
+func (s Sight) State() string {
+	switch s.Connection {
+	case Connected:
+		return "connected"
+	case Unseen:
+		return "no connection seen"
+	case CutOff:
+		if s.SessionExpires.IsZero() {
+			return "connected to no server that was asked; when its session ends is not known"
+		}
+		return "connected to no server that was asked; if it is gone, its place is free " + s.free()
+	case Silent:
+		return fmt.Sprintf("silent for %s; its place is free %s unless it comes back", (time.Duration(s.SilentMs) * time.Millisecond).Round(time.Second), s.free())
+	case NoSession:
+		return "belongs to no session: it stays until somebody deletes it"
+	}
+	if s.unread {
+		return "its node was not read"
+	}
+	return "connection not asked"
+}
+
+// Away reports whether it is cut off or silent.
+func (s Sight) Away() bool { return s.Connection == CutOff || s.Connection == Silent }
+
+// Brief is State in a few words, for a column.
+func (s Sight) Brief() string {
+	text := strings.ReplaceAll(string(s.Connection), "_", " ")
+	if s.Away() && !s.SessionExpires.IsZero() {
+		text += ", free in " + s.left().String()
+	}
+	return text
+}
+
+func (s Sight) left() time.Duration { return max(0, s.SessionExpires.Sub(s.at)).Round(time.Second) }
+
+func (s Sight) free() string {
+	return fmt.Sprintf("in about %s (%s)", s.left(), s.SessionExpires.UTC().Format("15:04:05 MST"))
+}
+
+// SessionID is a session id as ZooKeeper's own tools write it, "" for none.
+func SessionID(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", uint64(id))
+}
+
+// Stamp is a time. Unlike that of package time it cannot fail: what others wrote may be any year.
+type Stamp struct{ time.Time }
+
+// MarshalJSON writes RFC 3339, in UTC.
+func (s Stamp) MarshalJSON() ([]byte, error) {
+	return s.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
+}
+
+// Visible escapes invisible characters of a foreign string as Go does. Such strings end up on terminals and in errors, where
+// control characters would take effect, and direction marks and zero-width spaces would make one name look like another.
+func Visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
