@@ -112,6 +112,15 @@ func TestTheBillOfMaterialsIsThatOfTheBinary(t *testing.T) {
 	require.NotContains(t, named, "github.com/stretchr/testify")
 }
 
+// installed.sh installs, uses, upgrades and removes the release as its users would.
+func TestTheReleaseIsInstalled(t *testing.T) {
+	dir, err := released()
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), "./installed.sh", dir).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.True(t, strings.HasSuffix(string(out), "== all is as it should be\n"), string(out))
+}
+
 // What is given wrongly is said, and nothing is written.
 func TestWhatIsRefused(t *testing.T) {
 	file, err := program()
