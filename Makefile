@@ -5,9 +5,13 @@ TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
 # And those whose tests need other services, or a browser.
-SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser
+SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
 
-.PHONY: demo test prove check lint setup services build fuzz bench compare screenshots readme clean
+# A release goes to bin/release; its image to IMAGE.
+RELEASE = bin/release
+IMAGE ?= ghcr.io/locktree/locktree
+
+.PHONY: demo test prove check lint setup services build release publish push fuzz bench compare screenshots readme clean
 
 demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
@@ -31,11 +35,23 @@ check: ## formatting, vet, module files
 	@set -e; for m in $(MODULES); do cd $(CURDIR)/$$m; echo "== $$m"; \
 	  $(GO) vet ./...; $(GO) mod tidy -diff; $(GO) mod verify; done
 
-lint: ## staticcheck; make prove runs it, because on a new machine it compiles for a minute first
+lint: ## staticcheck, and actionlint for the workflows; make prove runs it, because on a new machine it compiles for a minute first
 	@set -e; for m in $(MODULES); do cd $(CURDIR)/$$m; echo "== staticcheck $$m"; $(GO) $(TOOL) staticcheck ./...; done
+	$(GO) $(TOOL) actionlint $$(git ls-files '.github/workflows/*.yml' 'examples/*/.github/workflows/*.yml')
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
+
+release: ## VERSION=v0.1.0: bin/release with archives for each platform, .deb, .rpm, an OCI image, bills of materials and checksums; packaging/README.md
+	@git diff --quiet HEAD || { echo "A release is built of a commit. Commit or stash the changes first."; exit 1; }
+	@rm -rf $(RELEASE)
+	@cd packaging && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run . -version=$(VERSION) -commit=$$(git rev-parse HEAD) -out=../$(RELEASE)
+
+publish: ## VERSION=v0.1.0: what make release made, as a release of GitHub; needs gh
+	gh release create $(VERSION) --verify-tag --title=$(VERSION) --notes-file=CHANGELOG.md $(if $(findstring -,$(VERSION)),--prerelease) $(RELEASE)/*
+
+push: ## VERSION=v0.1.0 IMAGE=registry/name: the image of make release; needs skopeo and a login
+	skopeo copy --all oci-archive:$(RELEASE)/locktree_$(VERSION:v%=%)_oci.tar docker://$(IMAGE):$(VERSION:v%=%)
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@for p in $$($(GO) list ./...); do \

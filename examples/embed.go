@@ -1,5 +1,5 @@
 // Package examples holds configurations and programs that show what locktree
-// is for. Every configuration here is planned and applied by a test, and the
+// is for. A test plans every configuration here and, but for that of policy, applies it; the
 // README's code is generated from the quickstart.
 package examples
 

@@ -184,7 +184,7 @@ run "by_the_file" {
 // A line is one command of the program; what stands before a bar is its standard
 // input.
 var canaryLines = append(helpLines(), []string{
-	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
+	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense", "no|compat nowhere.invalid:1", "compat -under=nonsense nowhere.invalid:1",
 	"fmt -check", "mistake|fmt -",
 	"validate", "validate -json", "validate -nonsense", "generate go", "generate java", "generate python", "vet -config=. ./...", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",

@@ -61,12 +61,7 @@ func execCommand(a *app) *cobra.Command {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Parent().FlagErrorFunc()(c, err)) })
 	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return own(c.Root().PersistentPreRunE(c, args)) }
 	x.flags.register(c)
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault // the command, and its files
-		}
-		return a.addresses(&x.flags), cobra.ShellCompDirectiveNoFileComp
-	}
+	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveDefault) // then the command, and its files
 	c.Flags().BoolVar(&x.try, "try", false, "do not wait for the lock")
 	c.Flags().DurationVar(&x.timeout, "timeout", 0, "wait for the lock no longer than this `DURATION`, such as 30s")
 	c.Flags().StringVar(&x.mode, "mode", "write", "the mode of an rwlock: read or write")

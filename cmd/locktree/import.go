@@ -53,6 +53,7 @@ func importCommand(a *app) *cobra.Command {
 		},
 	}
 	f.register(c)
+	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&f.from, "from", "", "the `PATH` of the subtree to look at")
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
 	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")

@@ -187,6 +187,16 @@ func (a *app) addresses(flags *loadFlags) []string {
 	return out
 }
 
+// firstAddress completes the first argument from the addresses, and what follows as then says.
+func (a *app) firstAddress(flags *loadFlags, then cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, then
+		}
+		return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 func allAddresses(cfg *config.Config) (out []plan.Addr) {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {

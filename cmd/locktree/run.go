@@ -136,7 +136,7 @@ func (a *app) rootCommand() *cobra.Command {
 		root.AddCommand(c)
 	}
 	root.AddCommand(topics()...)
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(helpCommand(a))
 	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(oneDashHelp(root.HelpFunc()))
 	root.InitDefaultCompletionCmd()

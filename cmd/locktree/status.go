@@ -83,12 +83,7 @@ func statusCommand(a *app) *cobra.Command {
 		},
 	}
 	tree.register(c)
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return a.addresses(&tree.loadFlags), cobra.ShellCompDirectiveNoFileComp
-	}
+	c.ValidArgsFunction = a.firstAddress(&tree.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
 	c.Flags().BoolVar(&filter.InUse, "in-use", false, "show only locks that somebody holds or waits for")
 	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks of which `NAME` is the declared owner")

@@ -70,8 +70,9 @@ func topics() []*cobra.Command {
 
 // helpCommand shows the help of a command, or a topic, and is an error where there is
 // neither.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
+func helpCommand(a *app) *cobra.Command {
+	var man string
+	help := &cobra.Command{
 		Use:     "help [COMMAND | TOPIC]",
 		Short:   "Help about a command or a topic",
 		GroupID: "other",
@@ -84,6 +85,9 @@ func helpCommand() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if man != "" {
+				return a.writeManual(c.Root(), man)
+			}
 			of, rest, err := c.Root().Find(args)
 			if err != nil {
 				return err
@@ -95,4 +99,7 @@ func helpCommand() *cobra.Command {
 			return of.Help()
 		},
 	}
+	help.Flags().StringVar(&man, "man", "", "write the whole help as man pages into the directory `DIR`")
+	_ = help.MarkFlagDirname("man") // it fails for unknown flags only
+	return help
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// release is set by the build of a release with -ldflags "-X main.release=1.2.3".
-var release string
+// The build of a release sets them with -ldflags "-X main.release=1.2.3 -X main.commit=...": its number, and what it was built of.
+var release, commit string
 
 // next is the coming release: the version of a build from a working copy, which
 // required_version is compared with.
@@ -30,7 +30,7 @@ func versionCommand(a *app) *cobra.Command {
 }
 
 func (a *app) version() error {
-	v := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format}
+	v := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format, Revision: commit}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings { // what the build recorded of its working copy
 			switch s.Key {

@@ -1,0 +1,52 @@
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// The tests beside the configuration: it keeps all rules, and each check fails where its rule is broken, and no other.
+func TestPolicyAsChecks(t *testing.T) {
+	programs, err := binary()
+	require.NoError(t, err)
+	out, err := exec.Command(filepath.Join(programs, "locktree"), "-chdir=policy", "test").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "Success! 7 passed")
+}
+
+// The same rules outside the program, on the plan: each finds what breaks it, and nothing else does.
+func TestPolicyOutside(t *testing.T) {
+	programs, err := binary()
+	require.NoError(t, err)
+	srv := zktest.Start(t)
+	for _, c := range []struct{ broken, variable, want string }{
+		{"nothing", "environment=production", ""},
+		{"owner", "owner=", "namespace.payments.mutex.ledger: owner: nobody is responsible\nnamespace.payments.semaphore.workers: owner: nobody is responsible\n"},
+		{"world", `user={ scheme = "world", id = "anyone" }`, "namespace.payments.mutex.ledger: world: everybody has rights: " +
+			"digest:platform:cdrwa, world:anyone:cdr\nnamespace.payments.semaphore.workers: world: everybody has rights: " +
+			"digest:platform:cdrwa, world:anyone:cdr\n"},
+		{"max_hold", "max_hold=", "namespace.payments.mutex.ledger: max_hold: no longest time is declared\n"},
+		{"names", "name=Ledger_2", "namespace.payments.mutex.ledger: names: /locks/payments/Ledger_2 is not lower-case letters, digits and hyphens\n"},
+		{"protected", "protected=false", "namespace.payments.mutex.ledger: protected: prevent_destroy is not set\n"},
+	} {
+		t.Run(c.broken, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "plan")
+			env := append(os.Environ(), "ZOOKEEPER_SERVERS="+srv.Addr(), "ZOOKEEPER_SESSION=40")
+			plan := exec.Command(filepath.Join(programs, "locktree"), "-chdir=policy", "plan", "-out="+file, "-var="+c.variable)
+			plan.Env = env
+			out, err := plan.CombinedOutput()
+			require.NoError(t, err, string(out))
+			show := exec.Command("bash", "-o", "pipefail", "-c", `"$0" show -json "$1" | jq -r --arg environment production -f policy/policy.jq`, filepath.Join(programs, "locktree"), file)
+			show.Env = env
+			out, err = show.CombinedOutput()
+			require.Equal(t, c.want, string(out))
+			require.Equal(t, c.want == "", err == nil, "jq exits with 1 where a rule is broken")
+		})
+	}
+}

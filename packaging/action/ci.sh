@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# What a pipeline does with locktree, for action.yml, gitlab.yml and any other: ci.sh install | check | plan | apply | drift.
+# It calls the program and hides nothing of what that prints. The variables of "locktree help environment" reach it, and these:
+#
+#   LOCKTREE_VERSION     the release to install, as in v0.1.0
+#   LOCKTREE_DIRECTORY   the directory of the configuration; "." by default
+#   LOCKTREE_PLAN        the file of the saved plan; locks.ltplan in that directory by default
+#   LOCKTREE_DOWNLOADS   where releases are: a copy of your own, or GitHub's
+#   LOCKTREE_BIN         where to install; a temporary directory by default
+set -euo pipefail
+
+directory=${LOCKTREE_DIRECTORY:-.}
+plan=${LOCKTREE_PLAN:-$directory/locks.ltplan}
+summary=${plan%.ltplan}.md
+bin=${LOCKTREE_BIN:-${RUNNER_TEMP:-${TMPDIR:-/tmp}}/locktree-bin}
+annotations=()
+[ -z "${GITHUB_ACTIONS-}" ] || annotations=(-annotations=github)
+PATH=$bin:$PATH
+
+fail() {
+  [ -z "${GITHUB_ACTIONS-}" ] || echo "::error title=locktree::$*"
+  echo "$*" >&2
+  exit 1
+}
+lt() { locktree -chdir="$directory" "$@"; }
+output() { [ -z "${GITHUB_OUTPUT-}" ] || echo "$1=$2" >>"$GITHUB_OUTPUT"; }
+absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
+show() { [ -z "${GITHUB_STEP_SUMMARY-}" ] || cat "$1" >>"$GITHUB_STEP_SUMMARY"; }
+
+install_it() {
+  local version=${LOCKTREE_VERSION:?the release to install, as in v0.1.0} system arch archive from work
+  case $(uname -s) in
+  Linux) system=linux ;;
+  Darwin) system=darwin ;;
+  *) fail "This installs locktree on Linux and macOS only; see the releases for $(uname -s)." ;;
+  esac
+  case $(uname -m) in
+  x86_64 | amd64) arch=amd64 ;;
+  aarch64 | arm64) arch=arm64 ;;
+  *) fail "There is no release of locktree for $(uname -m)." ;;
+  esac
+  archive=locktree_${version#v}_${system}_$arch.tar.gz
+  from=${LOCKTREE_DOWNLOADS:-https://github.com/locktree/locktree/releases/download}/$version
+  work=$(mktemp -d)
+  curl -fsSL --retry 3 -o "$work/$archive" "$from/$archive" || fail "Cannot download $from/$archive."
+  curl -fsSL --retry 3 -o "$work/all" "$from/SHA256SUMS" || fail "Cannot download $from/SHA256SUMS."
+  grep -F "  $archive" "$work/all" >"$work/sum" || fail "SHA256SUMS of $version does not name $archive."
+  local check=(sha256sum -c)
+  command -v sha256sum >/dev/null || check=(shasum -a 256 -c)
+  (cd "$work" && "${check[@]}" sum >/dev/null) || fail "$archive is not what SHA256SUMS of $version says. It was not installed."
+  mkdir -p "$bin"
+  tar -xzf "$work/$archive" -C "$bin" locktree
+  rm -rf "$work"
+  [ -z "${GITHUB_PATH-}" ] || echo "$bin" >>"$GITHUB_PATH"
+  locktree version
+}
+
+# check needs no server and no secret: it is safe for pull requests of strangers.
+check() {
+  lt fmt -check -recursive || fail "The files above are not formatted. Run: locktree fmt -recursive"
+  lt validate "${annotations[@]}"
+}
+
+# planned plans, shows the summary, and sets code: 0 without changes, 2 with changes.
+planned() {
+  code=0
+  lt plan -input=false -detailed-exitcode "${annotations[@]}" -summary=markdown -out="$(absolute "$plan")" >"$summary" || code=$?
+  show "$summary"
+  cat "$summary"
+  [ "$code" = 0 ] || [ "$code" = 2 ] || exit "$code"
+}
+
+make_plan() {
+  planned
+  output plan "$plan"
+  output summary "$summary"
+  output changes "$([ "$code" = 2 ] && echo true || echo false)"
+}
+
+# apply applies what was reviewed, or nothing: locktree refuses a plan if anything has changed since.
+apply() {
+  local code=0
+  lt apply -input=false "${annotations[@]}" -summary=markdown "$(absolute "$plan")" >"$summary" || code=$?
+  show "$summary"
+  cat "$summary"
+  exit "$code"
+}
+
+# drift keeps one open issue while the locks differ from the configuration, and closes it when they no longer do. It calls gh.
+drift() {
+  local title="The locks differ from the configuration" label=locktree-drift number
+  planned
+  number=$(gh issue list --state=open --label="$label" --limit=1 --json=number --jq='.[].number')
+  case $code:$number in
+  2:)
+    gh label create "$label" --description="Opened and closed by locktree" --force
+    gh issue create --title="$title" --label="$label" --body-file="$summary"
+    ;;
+  2:*) gh issue edit "$number" --body-file="$summary" ;; # as it is now
+  0:) ;;
+  0:*) gh issue close "$number" --comment="The locks match the configuration again." ;;
+  esac
+}
+
+case ${1-} in
+install) install_it ;;
+check) check ;;
+plan) make_plan ;;
+apply) apply ;;
+drift) drift ;;
+*) fail "usage: ci.sh install | check | plan | apply | drift" ;;
+esac
