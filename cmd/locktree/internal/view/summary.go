@@ -205,8 +205,8 @@ func cut(text string, room int) string {
 
 // row is what the plan does to one block, or alike to several of its instances.
 type row struct {
-	ensemble           string
-	block              plan.Addr
+	ensemble               string
+	block                  plan.Addr
 	action, because, where string
 }
 
