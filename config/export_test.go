@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -79,6 +80,6 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 
 // RolePerms are a role's permissions on a namespace and on a lock node.
 func RolePerms(word string) (namespace, lock kind.Perm) {
-	p, _ := role(word).perms()
-	return p.namespace, p.lock
+	p, _ := plan.Role(word).Perms()
+	return p.Namespace, p.Lock
 }

@@ -232,7 +232,7 @@ func (s scope) evaluateACL() {
 func (s scope) evaluateGrant(g *block, p *policy) {
 	to, allow := g.arg("to"), g.arg("allow")
 	word, okAllow := s.text(allow)
-	var perms rolePerms
+	var perms plan.RolePerms
 	if okAllow {
 		var err error
 		if perms, err = grantPerms(word); err != nil {
@@ -253,14 +253,14 @@ func (s scope) evaluateGrant(g *block, p *policy) {
 		return
 	}
 	for _, a := range who {
-		if a.Scheme == "world" && !p.allowWorld && (perms.namespace|perms.lock|perms.contender)&^kind.PermRead != 0 {
+		if a.Scheme == "world" && !p.allowWorld && (perms.Namespace|perms.Lock|perms.Contender)&^kind.PermRead != 0 {
 			s.wrong(allow, "Everybody could write", fmt.Sprintf(
 				"This grants %q to everybody who can reach the servers. Grant \"observe\", or name principals. If you mean everybody, set allow_world = true in acl %q.", word, p.name))
 			return
 		}
-		p.namespace = appendGrant(p.namespace, a, perms.namespace)
-		p.lock = appendGrant(p.lock, a, perms.lock)
-		p.contender = appendGrant(p.contender, a, perms.contender)
+		p.namespace = appendGrant(p.namespace, a, perms.Namespace)
+		p.lock = appendGrant(p.lock, a, perms.Lock)
+		p.contender = appendGrant(p.contender, a, perms.Contender)
 	}
 }
 
@@ -272,58 +272,23 @@ func appendGrant(list kind.List, to kind.ACL, perms kind.Perm) kind.List {
 	return append(list, to)
 }
 
-// role is a word for a set of permissions. It means different permissions in different places, because deleting a lock needs a
-// right on its namespace, and deleting a contender one on its lock.
-type role string
-
-const (
-	roleLock    role = "lock"    // use the locks: queue, hold, release
-	roleObserve role = "observe" // see who holds and waits
-	roleAdmin   role = "admin"   // everything
-)
-
-var roles = []string{string(roleLock), string(roleObserve), string(roleAdmin)}
-
-// rolePerms are a role's permissions on a namespace, on a lock node (and the children its wire format needs) and on a
-// contender.
-type rolePerms struct{ namespace, lock, contender kind.Perm }
-
-// perms expands the role; ok is false for a word that is not a role.
-//
-// "lock" never gets c or d on a namespace: with d there, a program could delete a lock on which it has no right at all. On the
-// lock node it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write
-// and for revocation requests.
-func (r role) perms() (rolePerms, bool) {
-	const queue = kind.PermCreate | kind.PermRead | kind.PermDelete
-	switch r {
-	case roleLock:
-		return rolePerms{kind.PermRead, queue, queue | kind.PermWrite}, true
-	case roleObserve:
-		return rolePerms{kind.PermRead, kind.PermRead, kind.PermRead}, true
-	case roleAdmin:
-		return rolePerms{kind.PermAll, kind.PermAll, kind.PermAll}, true
-	default:
-		return rolePerms{}, false
-	}
-}
-
 // grantPerms expands a role, or letters. Letters mean what they say on locks and
 // contenders. On namespaces c and d are left out of them, because d there deletes
 // any lock; unless a is granted as well, which gives everything
 // else anyway.
-func grantPerms(word string) (rolePerms, error) {
-	if perms, ok := role(word).perms(); ok {
+func grantPerms(word string) (plan.RolePerms, error) {
+	if perms, ok := plan.Role(word).Perms(); ok {
 		return perms, nil
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return rolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, plan.DidYouMean(word, roles))
+		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(plan.Roles), err, plan.DidYouMean(word, plan.Roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {
 		ns &^= kind.PermCreate | kind.PermDelete
 	}
-	return rolePerms{ns, p, p}, nil
+	return plan.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
 }
 
 // principals reads a list of principals. Their marks come off here: an
@@ -379,8 +344,8 @@ func digestID(user, password string) string {
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
 func (s scope) evaluateAccess(b *block) *plan.Access {
-	admins := s.declaredTo(b.arg("admins"), roleAdmin)
-	readers := s.declaredTo(b.arg("readers"), roleObserve)
+	admins := s.declaredTo(b.arg("admins"), plan.RoleAdmin)
+	readers := s.declaredTo(b.arg("readers"), plan.RoleObserve)
 	if s.r.failed || admins == nil && readers == nil {
 		return nil
 	}
@@ -412,7 +377,7 @@ func (s scope) evaluateAccess(b *block) *plan.Access {
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func (s scope) declaredTo(a *attribute, as role) kind.List {
+func (s scope) declaredTo(a *attribute, as plan.Role) kind.List {
 	if a == nil {
 		return nil
 	}
@@ -424,9 +389,9 @@ func (s scope) declaredTo(a *attribute, as role) kind.List {
 	if !ok {
 		return nil
 	}
-	perms, _ := as.perms()
+	perms, _ := as.Perms()
 	for i := range who {
-		who[i].Perms = perms.namespace
+		who[i].Perms = perms.Namespace
 	}
 	return who.Normalize()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	goversion "go/version"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	write("go.mod", "module example.com/consumer\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
+	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	write("main.go", "package main\n\nimport _ \""+module+"/recipes\"\n\nfunc main() {}\n")
 	build := exec.Command("go", "build", "-o", os.DevNull, ".")
 	build.Dir = dir
@@ -59,13 +60,54 @@ func TestMakeKnowsEveryModule(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(?:MODULES|SERVICES) = (.+)$`).FindAllStringSubmatch(string(makefile), -1) {
 		checked = append(checked, strings.Fields(m[1])...)
 	}
+	require.ElementsMatch(t, append(nestedModules(t), "."), checked)
+}
+
+// nestedModules are the directories of the modules below the root.
+func nestedModules(t *testing.T) (modules []string) {
 	files, err := exec.Command("git", "-C", "../..", "ls-files", "--cached", "--others", "--exclude-standard", "go.mod", "*/go.mod").Output()
 	require.NoError(t, err)
-	var modules []string
 	for file := range strings.FieldsSeq(string(files)) {
-		if dir := filepath.Dir(file); !strings.HasPrefix(dir, ".ci/") && !strings.Contains(dir, "/testdata/") {
+		if dir := filepath.Dir(file); dir != "." && !strings.HasPrefix(dir, ".ci/") && !strings.Contains(dir, "/testdata/") {
 			modules = append(modules, dir)
 		}
 	}
-	require.ElementsMatch(t, modules, checked)
+	return modules
+}
+
+// A module that requires v0.0.0 of the root cannot be used by anybody: there is no such release, and a replacement is not
+// inherited. The one that is tagged first is required; the checkout takes its place here.
+func TestModulesRequireAReleaseOfTheRoot(t *testing.T) {
+	release, _, _ := strings.Cut(version(), "-")
+	for _, dir := range nestedModules(t) {
+		text, err := os.ReadFile(filepath.Join("../..", dir, "go.mod"))
+		require.NoError(t, err)
+		required := regexp.MustCompile(`(?m)^\s+(`+regexp.QuoteMeta(module)+`\S*) (\S+)$`).FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, required, dir)
+		for _, one := range required {
+			require.Equal(t, "v"+release, one[2], "%s of %s", one[1], dir)
+			require.Contains(t, string(text), one[1]+" => ..", dir)
+		}
+	}
+}
+
+// Who imports a module needs the Go that its go directive says, so it says no more than its code and its requirements do. The code
+// needs 1.25, for testing/synctest.
+func TestTheGoDirectiveIsNoNewerThanNeeded(t *testing.T) {
+	for _, dir := range []string{".", "recipes/prom", "recipes/otel"} {
+		list := exec.Command("go", "list", "-m", "-f", "{{if .Main}}own {{end}}{{.GoVersion}}", "all")
+		list.Dir = filepath.Join("../..", dir)
+		out, err := list.Output()
+		require.NoError(t, err, dir)
+		own, needed := "", "go1.25.0"
+		for line := range strings.Lines(string(out)) {
+			line = strings.TrimSpace(line)
+			if text, ok := strings.CutPrefix(line, "own "); ok {
+				own = "go" + text
+			} else if goversion.Compare("go"+line, needed) > 0 {
+				needed = "go" + line
+			}
+		}
+		require.Equal(t, needed, own, dir)
+	}
 }

@@ -241,7 +241,7 @@ func deniedAt(ctx context.Context, c *recipes.Client, err error, path string) er
 // denied says more if the stack's root is closed to us, or what the tool created in it.
 func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
-	if d, ok := errors.AsType[*view.Denied](err); ok {
+	if d, ok := asType[*view.Denied](err); ok {
 		root := s.Ensembles[i].Root
 		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, plan.ScaffoldPath(root)) {
 			d.Root = root

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -166,7 +165,7 @@ func own(err error) error {
 	if err == nil {
 		return nil
 	}
-	if shown, ok := errors.AsType[*codeError](err); ok {
+	if shown, ok := asType[*codeError](err); ok {
 		err = shown.err
 	}
 	return &codeError{exitOwn, err}

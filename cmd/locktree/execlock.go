@@ -266,7 +266,7 @@ func (x *execution) release(lease *recipes.Lease) error {
 		return err
 	case err != nil:
 		why := "ZooKeeper has not confirmed it in time"
-		if failed, ok := errors.AsType[*recipes.OpError](err); ok {
+		if failed, ok := asType[*recipes.OpError](err); ok {
 			why = view.Sentence(failed)
 		}
 		x.say("%s could not be released yet (%s): it becomes free when the session ends", lease.Path(), why)

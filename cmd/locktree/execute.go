@@ -54,7 +54,7 @@ const firstTries = 3
 func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
 		err := a.planAndApplyOnce(ctx, f, s, opts, edit)
-		stale, ok := errors.AsType[*apply.StaleError](err)
+		stale, ok := asType[*apply.StaleError](err)
 		if try == firstTries || !ok || stale.Locked || isA[*view.SomeEnsembles](err) {
 			return err
 		}

@@ -59,14 +59,20 @@ func codeOf(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if ce, ok := errors.AsType[*codeError](err); ok {
+	if ce, ok := asType[*codeError](err); ok {
 		return ce.code
 	}
 	return exitError
 }
 
+// asType is the first error of its type in the chain.
+func asType[E error](err error) (e E, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
 func isA[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
+	_, ok := asType[E](err)
 	return ok
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -101,7 +100,7 @@ func (a *app) await(ctx context.Context, done <-chan error) error {
 
 // bySignal is the end of exec if a signal ended it, else nil.
 func bySignal(ctx context.Context) error {
-	if by, ok := errors.AsType[interrupted](context.Cause(ctx)); ok {
+	if by, ok := asType[interrupted](context.Cause(ctx)); ok {
 		return exitWith(128 + child.Number(by.Signal))
 	}
 	return nil

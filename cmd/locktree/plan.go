@@ -42,6 +42,8 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&f.concise, "concise", false, "show each change on one line")
 	c.Flags().Bool("input", true, "accepted for compatibility; plan never asks")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
+	a.summaryFlag(c)
+	a.annotationsFlag(c)
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

@@ -21,6 +21,7 @@ type app struct {
 	terminal
 	dir  string   // -chdir: what every relative path is relative to
 	json jsonKind // the verb's -json, 0 without
+	reviewFlags
 
 	showing sync.Mutex // an interrupt is shown concurrently
 	v       view.Output
@@ -70,6 +71,9 @@ func (a *app) command(ctx context.Context, args []string) int {
 	if err != nil && err.Error() != "" {
 		a.view().Diagnostics(view.Explain(err), nil)
 	}
+	a.showing.Lock()
+	defer a.showing.Unlock()
+	view.Close(a.v)
 	return codeOf(err)
 }
 
@@ -112,7 +116,11 @@ func (a *app) rootCommand() *cobra.Command {
 			_ = c.Help()
 			return exitWith(exitError)
 		},
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if a.json != 0 && a.markdown {
+				a.markdown = false
+				return usage(c, "Two forms of output", "-json and Markdown exclude each other. Give one of them; -annotations goes with both.")
+			}
 			a.view() // before anything runs concurrently
 			return a.checkDir()
 		},
@@ -204,13 +212,18 @@ func (a *app) view() view.Output {
 		return a.v
 	}
 	stderr := a.stream(a.stderr)
-	switch a.json {
-	case streamJSON:
+	switch {
+	case a.json == streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)
-	case documentJSON:
+	case a.json == documentJSON:
 		a.v = view.NewDocuments(a.stdout, stderr, version())
+	case a.markdown:
+		a.v = view.NewMarkdown(a.stream(a.stdout), stderr)
 	default:
 		a.v = view.NewHuman(a.stream(a.stdout), stderr)
+	}
+	if a.annotations {
+		a.v = view.Annotate(a.v, stderr, a.env.get("GITHUB_WORKSPACE"))
 	}
 	return a.v
 }

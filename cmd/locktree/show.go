@@ -34,6 +34,7 @@ func showCommand(a *app) *cobra.Command {
 	}
 	flags.register(c)
 	c.Flags().BoolVar(&concise, "concise", false, "show each change of a saved plan on one line")
+	c.Flags().BoolVar(&a.markdown, "markdown", false, "print the locks as a page of documentation, or the summary of a saved plan, in Markdown")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
 }
@@ -52,8 +53,8 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 	if err == nil {
 		err = outputsKnown(trees)
 	}
-	if a.json != 0 {
-		return err // the document has the outputs
+	if a.json != 0 || a.markdown {
+		return err // the document has the outputs, or is about locks
 	}
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
 		a.view().Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func flagText(c *cobra.Command, err error) string {
 	if strings.Contains(text, "missing unit in duration") {
 		text += " Write it with its unit, such as 90s."
 	}
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	unknown, ok := asType[*pflag.NotExistError](err)
 	if !ok {
 		return text
 	}

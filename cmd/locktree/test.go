@@ -217,7 +217,8 @@ func (t *tester) run(ctx context.Context, r *config.TestRun, opts config.Options
 		}
 		shown := view.Plan{Plans: plans, Files: trial.Sources, NoAdvice: true}
 		if t.verbose {
-			out.Plan = new(about(shown, func(q plan.Problem) bool { return q.Severity != plan.Error }))
+			rest := about(shown, func(q plan.Problem) bool { return q.Severity != plan.Error })
+			out.Plan = &rest
 		}
 		unexpected := about(shown, func(q plan.Problem) bool { return q.Severity == plan.Error && !trial.Expects(q.Addr) })
 		if !found(view.TestError, view.Problems(unexpected)) {

@@ -26,6 +26,7 @@ func validateCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
+	a.annotationsFlag(c)
 	a.jsonFlag(c, documentJSON, "print the verdict and the diagnostics as one JSON object")
 	return c
 }

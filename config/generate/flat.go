@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/locktree/locktree/config"
@@ -58,6 +59,23 @@ func leaves(blocks []*config.Block, outer leaf) (out []leaf) {
 	}
 	slices.SortFunc(out, func(a, b leaf) int { return strings.Compare(string(a.Addr), string(b.Addr)) })
 	return out
+}
+
+// keyed reports whether there is a family of locks.
+func keyed(all []leaf) bool { return slices.ContainsFunc(all, leaf.family) }
+
+func (l leaf) family() bool { return l.Kind == kind.Keyed }
+
+// fanout is what a family declares; 0 for none.
+func (l leaf) fanout() int {
+	n, _ := strconv.Atoi(fmt.Sprint(field(l.Block, "fanout"))) // a closed set of numbers, or nothing
+	return n
+}
+
+// embedded is what follows the docstring or the imports of a file, which the generated one has of its own.
+func embedded(file, after string) string {
+	_, rest, _ := strings.Cut(file, after)
+	return rest
 }
 
 // in writes the path of a lock below the root.

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,11 @@ var javaTypes = map[*kind.Kind]struct{ class, param, arg string }{
 	kind.Semaphore: {class: "locks.InterProcessSemaphoreV2", param: "int permits", arg: "permits"},
 	kind.Election:  {class: "leader.LeaderLatch", param: "String id", arg: "id"},
 }
+
+// keyNamesJava is a class of its own.
+//
+//go:embed KeyNames.java
+var keyNamesJava string
 
 // Java returns the source of a class in a package, "" for none.
 func Java(code *config.Code, on *config.CodeEnsemble, pkg, class string) []byte {
@@ -39,6 +45,13 @@ func Java(code *config.Code, on *config.CodeEnsemble, pkg, class string) []byte 
 			used = append(used, t.class)
 		}
 		javaLock(&b, l, names[i], lang)
+	}
+	inner := ""
+	if keyed(all) {
+		fromJDK, body, _ := strings.Cut(keyNamesJava, "\n/**")
+		imports.WriteString(fromJDK)
+		inner = strings.ReplaceAll("/**"+strings.Replace(body, "\nfinal class", "\nprivate static final class", 1), "\n", "\n    ")
+		inner = "\n    " + strings.TrimSuffix(strings.ReplaceAll(inner, "\n    \n", "\n\n"), "    ")
 	}
 	slices.Sort(used)
 	for _, class := range used {
@@ -80,8 +93,7 @@ func Java(code *config.Code, on *config.CodeEnsemble, pkg, class string) []byte 
         }
         return name;
     }
-}
-`)
+` + inner + "}\n")
 }
 
 func javaLock(b *strings.Builder, l leaf, name string, lang language) {
@@ -93,7 +105,9 @@ func javaLock(b *strings.Builder, l leaf, name string, lang language) {
 		comment = append(comment, strings.TrimRight("     * "+javaComment(line), " "))
 	}
 	t, ok := javaTypes[l.Kind]
-	if ok = ok && field(l.Block, "wire") == kind.WireCurator; !ok {
+	if ok = ok && field(l.Block, "wire") == kind.WireCurator; l.family() {
+		comment = append(comment, "     * Each key has a lock of its own, at "+name+"PathOf.")
+	} else if !ok {
 		comment = append(comment, fmt.Sprintf("     * No class of Curator fits: wire = %v.", field(l.Block, "wire")))
 	}
 	b.WriteString("\n")
@@ -102,6 +116,10 @@ func javaLock(b *strings.Builder, l leaf, name string, lang language) {
 	}
 	fmt.Fprintf(b, "    /**\n%s\n     */\n", strings.Join(comment, "\n"))
 	fmt.Fprintf(b, "    public String %sPath(%s) {\n        return root + %s;\n    }\n", name, strings.Join(params, ", "), lang.in(l.path))
+	if l.family() {
+		fmt.Fprintf(b, "\n    /** The lock of a key. */\n    public String %sPathOf(%s) {\n        return KeyNames.path(%sPath(%s), key, %d);\n    }\n",
+			name, strings.Join(append(params, "String key"), ", "), name, strings.Join(l.params, ", "), l.fanout())
+	}
 	if !ok {
 		return
 	}

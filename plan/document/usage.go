@@ -39,7 +39,8 @@ func NewUsage(u *kind.Usage) Usage {
 	}
 	out := Usage{Holders: parties(u.Holders), Waiters: parties(u.Waiters), Foreign: List(u.Junk)}
 	if u.Keys != (kind.Keys{}) {
-		out.Keys = new(Keys(u.Keys))
+		keys := Keys(u.Keys)
+		out.Keys = &keys
 	}
 	return out
 }

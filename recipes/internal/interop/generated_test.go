@@ -37,6 +37,17 @@ namespace "shop" {
     for_each = toset(["a", "b"])
     name     = upper(each.key)
   }
+  keyed "order" { kind = "mutex" }
+  keyed "wide" {
+    for_each = toset(["a"])
+    kind     = "rwlock"
+    fanout   = 16
+  }
+  keyed "wider" {
+    kind    = "semaphore"
+    permits = 2
+    fanout  = 256
+  }
   mutex "kazoo" { wire = "kazoo" }
   rwlock "kazoo-rw" { wire = "kazoo" }
   election "kazoo-boss" { wire = "kazoo" }
@@ -44,7 +55,7 @@ namespace "shop" {
 `
 
 // The classes that are generated for Java and Python compile, and take the locks that are declared: while a Go program holds them
-// they get none, and then all.
+// they get none, and then all. Of families they know where the lock of each key is.
 func TestInteropGeneratedCode(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, text []byte) string {
@@ -72,10 +83,12 @@ func TestInteropGeneratedCode(t *testing.T) {
 			l.create(t, kind.JoinPath(root+n.Path, child), nil)
 		}
 	}
+	vectors, err := filepath.Abs(interop + "/keys.tsv")
+	require.NoError(t, err)
 	names := func(name string, args ...string) []string {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, name, append(args, l.zk.Addr, root+"/", "a,b")...)
+		cmd := exec.CommandContext(ctx, name, append(args, vectors, l.zk.Addr, root+"/", "a,b")...)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir, "PYTHONDONTWRITEBYTECODE=1")
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
@@ -97,9 +110,10 @@ func TestInteropGeneratedCode(t *testing.T) {
 			} else {
 				got = names("/usr/bin/python3", filepath.Join(interop, "generated", "names.py"))
 			}
-			refused := got[len(got)-1]
+			require.Regexp(t, `^keys (3[6-9]|[4-9]\d)$`, got[len(got)-1], lang)
+			refused := got[len(got)-2]
 			require.Regexp(t, `^refused the configuration does not name the keys of namespace.shop.mutex.named unheard of$`, refused)
-			require.Equal(t, lines, got[:len(got)-1], lang)
+			require.Equal(t, lines, got[:len(got)-2], lang)
 		}
 	}
 	held := holdAll(t, l.goClient(t, "go", nil), root, e)

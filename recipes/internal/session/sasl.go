@@ -130,7 +130,7 @@ func (l *login) explain(err error) error {
 	if l == nil || !l.begun {
 		return err
 	}
-	if _, ok := errors.AsType[*loginError](err); ok {
+	if errors.As(err, new(*loginError)) {
 		return err
 	}
 	switch {
@@ -171,7 +171,7 @@ func (s *Session) turnedAway() bool {
 
 // loginFailed notes why an attempt failed, if a login was refused.
 func (s *Session) loginFailed(err error) {
-	if _, ok := errors.AsType[*loginError](err); !ok || !errors.Is(err, ErrAuth) {
+	if !errors.As(err, new(*loginError)) || !errors.Is(err, ErrAuth) {
 		return
 	}
 	s.mu.Lock()

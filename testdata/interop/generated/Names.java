@@ -1,4 +1,7 @@
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -13,12 +16,15 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
 
-/** Takes each lock that the generated class Locks has, and says "got" or "held" and its name. Arguments: server, root, keys. */
+/**
+ * Takes each lock that the generated class Locks has, and says "got" or "held" and its name, and then how many of the vectors of
+ * ../keys.tsv it agrees with. Arguments: vectors, server, root, keys.
+ */
 public final class Names {
     public static void main(String[] args) throws Exception {
-        try (CuratorFramework client = CuratorFrameworkFactory.newClient(args[0], new RetryOneTime(100))) {
+        try (CuratorFramework client = CuratorFrameworkFactory.newClient(args[1], new RetryOneTime(100))) {
             client.start();
-            Locks locks = new Locks(client, args[1]);
+            Locks locks = new Locks(client, args[2]);
             Method[] methods = Locks.class.getMethods();
             Arrays.sort(methods, Comparator.comparing(Method::getName));
             for (Method m : methods) {
@@ -26,7 +32,7 @@ public final class Names {
                     continue;
                 }
                 boolean keyed = m.getReturnType() != LeaderLatch.class && m.getParameterCount() > 0 && m.getParameterTypes()[0] == String.class;
-                for (String key : keyed ? args[2].split(",") : new String[] {"java"}) {
+                for (String key : keyed ? args[3].split(",") : new String[] {"java"}) {
                     List<Object> given = new ArrayList<>();
                     for (Class<?> type : m.getParameterTypes()) {
                         given.add(type == int.class ? (Object) 2 : key);
@@ -41,7 +47,33 @@ public final class Names {
             } catch (IllegalArgumentException e) {
                 System.out.println("refused " + e.getMessage());
             }
+            System.out.println("keys " + keys(locks, args[0]));
         }
+    }
+
+    private static int keys(Locks locks, String file) throws Exception {
+        int same = 0;
+        for (String line : Files.readAllLines(Paths.get(file), StandardCharsets.UTF_8)) {
+            if (line.startsWith("#")) {
+                continue;
+            }
+            String[] column = line.split("\t", -1);
+            String key = Keys.text(column[0]);
+            String got = "";
+            try {
+                got = locks.shopOrderKeyedPathOf(key) + locks.shopWideKeyedPathOf("a", key) + locks.shopWiderKeyedPathOf(key);
+            } catch (IllegalArgumentException e) {
+                // It has no node.
+            }
+            String name = "/" + column[1];
+            String want = column[1].isEmpty() ? "" : locks.shopOrderKeyedPath() + name + locks.shopWideKeyedPath("a") + "/" + column[2] + name
+                    + locks.shopWiderKeyedPath() + "/" + column[3] + name;
+            if (!want.equals(got)) {
+                throw new IllegalStateException(line + ": not " + want + " but " + got);
+            }
+            same++;
+        }
+        return same;
     }
 
     private static boolean take(Object lock) throws Exception {

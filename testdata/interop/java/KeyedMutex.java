@@ -1,11 +1,7 @@
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.zip.CRC32;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -20,76 +16,23 @@ import org.apache.zookeeper.ZooKeeper;
 /**
  * Curator's mutex for a key of a locktree family of mutexes (docs/keyed.md) that is declared with {@code foreign = true}. Its first
  * contender makes the node of the key, a container, in one transaction with itself. Its last one takes it along, also where another
- * program made it. A Java team copies this file, and puts its access list where OPEN_ACL_UNSAFE stands. The framework must have no
+ * program made it. A Java team copies this file and KeyNames.java, and puts its access list where OPEN_ACL_UNSAFE stands. The framework must have no
  * namespace. A family that is being drained or moved is not noticed: as with any lock, Curator's programs do not read declarations.
  */
 public final class KeyedMutex extends InterProcessMutex {
-    private static final int MAX_KEY = 512;
-    // What looks like a contender of any known library.
-    private static final Pattern CONTENDER = Pattern.compile("(?s)(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})");
     private final CuratorFramework client;
     private final String node;
     private int entered; // by the thread that holds it, which alone reads and writes this
 
     /** fanout is what the family declares: 0, 16 or 256. */
     public KeyedMutex(CuratorFramework client, String family, String key, int fanout) {
-        this(client, path(family, key, fanout));
+        this(client, KeyNames.path(family, key, fanout));
     }
 
     private KeyedMutex(CuratorFramework client, String node) {
         super(client, node, new Together(node));
         this.client = client;
         this.node = node;
-    }
-
-    /** The node of a key. */
-    public static String path(String family, String key, int fanout) {
-        byte[] utf8 = key.getBytes(StandardCharsets.UTF_8);
-        if (utf8.length > MAX_KEY) {
-            throw new IllegalArgumentException("the key is " + utf8.length + " bytes long: at most " + MAX_KEY + " are allowed");
-        }
-        CRC32 crc = new CRC32();
-        crc.update(utf8);
-        String dir = fanout == 0 ? "" : String.format(fanout == 16 ? "/%x" : "/%02x", crc.getValue() % fanout);
-        return family + dir + "/" + name(key);
-    }
-
-    /** The name of the node of a key. */
-    public static String name(String key) {
-        if (key.isEmpty()) {
-            return "%";
-        }
-        int taken = -1;
-        if (contends(key)) {
-            taken = key.length() - 1;
-        } else if (Arrays.asList(".", "..", "locks", "leases").contains(key)) {
-            taken = 0;
-        }
-        StringBuilder name = new StringBuilder();
-        for (int i = 0; i < key.length(); ) {
-            int c = key.codePointAt(i);
-            String text = new String(Character.toChars(c));
-            // The characters that ZooKeeper refuses, and all beyond the basic plane.
-            boolean refused = c < 0x20 || c >= 0x7f && c < 0xa0 || c == '/' || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0;
-            if (i == taken || c == '%' || refused) {
-                for (byte b : text.getBytes(StandardCharsets.UTF_8)) {
-                    name.append(String.format("%%%02X", b));
-                }
-            } else {
-                name.append(text);
-            }
-            i += text.length();
-        }
-        return name.toString();
-    }
-
-    private static boolean contends(String key) {
-        Matcher m = CONTENDER.matcher(key);
-        if (!m.matches()) {
-            return false;
-        }
-        long number = Long.parseLong(m.group(1)); // of 32 bits
-        return number == (int) number;
     }
 
     @Override

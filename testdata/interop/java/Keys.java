@@ -3,7 +3,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 
-/** The vectors of ../keys.tsv, as KeyedMutex finds them. */
+/** The vectors of ../keys.tsv, as KeyNames finds them. */
 final class Keys {
     private Keys() {
     }
@@ -20,16 +20,16 @@ final class Keys {
             n++;
             if (column[1].isEmpty()) {
                 try {
-                    KeyedMutex.path("/f", key, 0);
+                    KeyNames.path("/f", key, 0);
                 } catch (IllegalArgumentException e) {
                     continue;
                 }
                 throw new IllegalStateException(line + ": is not refused");
             }
             String name = "/" + column[1];
-            same(line, "/f" + name, KeyedMutex.path("/f", key, 0));
-            same(line, "/f/" + column[2] + name, KeyedMutex.path("/f", key, 16));
-            same(line, "/f/" + column[3] + name, KeyedMutex.path("/f", key, 256));
+            same(line, "/f" + name, KeyNames.path("/f", key, 0));
+            same(line, "/f/" + column[2] + name, KeyNames.path("/f", key, 16));
+            same(line, "/f/" + column[3] + name, KeyNames.path("/f", key, 256));
         }
         return n;
     }

@@ -1,54 +1,14 @@
 """kazoo's locks for the keys of a locktree family of mutexes or read-write locks (docs/keyed.md) that is declared with foreign = true.
 
 The first contender makes the node of the key, a container, in one transaction with itself. The last one takes it along, also where
-another program made it. A Python team copies this file beside curator_locks.py. A family that is being drained or moved is not
+another program made it. A Python team copies this file beside curator_locks.py and key_names.py. A family that is being drained or moved is not
 noticed: as with any lock, kazoo's programs do not read declarations.
 """
-import re
-import zlib
-
 from kazoo.exceptions import EXCEPTIONS, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.protocol.serialization import Create, MultiHeader, Transaction, int_struct, read_string, stat_struct
 
 from curator_locks import CuratorLock, CuratorReadLock, CuratorWriteLock
-
-MAX_KEY = 512
-
-# What looks like a contender of any known library.
-_CONTENDER = re.compile(
-    r"(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})", re.DOTALL)
-
-
-def key_name(key):
-    """The name of the node of a key."""
-    if not key:
-        return "%"
-    number, taken = _CONTENDER.fullmatch(key), None
-    if number and -2**31 <= int(number.group(1)) < 2**31:
-        taken = len(key) - 1
-    elif key in (".", "..", "locks", "leases"):
-        taken = 0
-    name = ""
-    for i, c in enumerate(key):
-        if i == taken or c in "%/" or _refused(ord(c)):
-            c = "".join("%%%02X" % b for b in c.encode("utf-8"))
-        name += c
-    return name
-
-
-def _refused(c):
-    """The characters that ZooKeeper refuses, and all beyond the basic plane."""
-    return c < 0x20 or 0x7F <= c < 0xA0 or 0xD800 <= c <= 0xF8FF or c >= 0xFFF0
-
-
-def key_path(family, key, fanout=0):
-    """The node of a key; fanout is what the family declares: 0, 16 or 256."""
-    utf8 = key.encode("utf-8")
-    if len(utf8) > MAX_KEY:
-        raise ValueError("the key is %d bytes long: at most %d are allowed" % (len(utf8), MAX_KEY))
-    if fanout:
-        family += ("/%x" if fanout == 16 else "/%02x") % (zlib.crc32(utf8) % fanout)
-    return family + "/" + key_name(key)
+from key_names import key_path
 
 
 class _Container(Create):

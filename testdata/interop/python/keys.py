@@ -1,5 +1,5 @@
-"""The vectors of ../keys.tsv, as keyed.py finds them."""
-import keyed
+"""The vectors of ../keys.tsv, as key_names.py finds them."""
+import key_names
 
 
 def text(key):
@@ -17,7 +17,7 @@ def check(name):
             key, want, one, two, _ = line.rstrip("\n").split("\t")
             n += 1
             try:
-                got = [keyed.key_path("/f", text(key), fanout) for fanout in (0, 16, 256)]
+                got = [key_names.key_path("/f", text(key), fanout) for fanout in (0, 16, 256)]
             except ValueError:
                 got = []
             if got != (["/f/" + want, "/f/%s/%s" % (one, want), "/f/%s/%s" % (two, want)] if want else []):

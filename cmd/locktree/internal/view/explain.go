@@ -18,7 +18,7 @@ import (
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the
 // errors word them; what is worded here is of the command: its blocks and environment variables.
 func Explain(err error) hcl.Diagnostics {
-	if all, ok := errors.AsType[several](err); ok {
+	if all := several(nil); errors.As(err, &all) {
 		var out hcl.Diagnostics
 		for _, one := range all {
 			out = append(out, Explain(one)...)
@@ -210,11 +210,12 @@ func (d *Denied) Unwrap() error { return d.Err }
 // Explain adds whom the servers take us for to what the error says itself.
 func (d *Denied) Explain() plan.Explanation {
 	x := explain(d.Err)
-	node, _ := errors.AsType[*apply.NodeError](d.Err)
+	var node *apply.NodeError
+	errors.As(d.Err, &node)
 	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long
 		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
-		if failed, ok := errors.AsType[*recipes.OpError](d.Err); ok { // its hint is for programs; what follows says more
+		if failed := (*recipes.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
 			named = true
 			x.Detail = full(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}

@@ -175,7 +175,8 @@ func live(u *kind.Usage) *document.Usage {
 	if !u.Busy() {
 		return nil
 	}
-	return new(document.NewUsage(u))
+	usage := document.NewUsage(u)
+	return &usage
 }
 
 // send writes one message, after the version. Equal messages are equal lines.
@@ -293,7 +294,7 @@ func (e Event) json(s *machine) {
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", ev.Addr, progress[ev.Action][0]), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
 	case apply.Applied:
 		h := of(ev.Addr, ev.Path, ev.Action.String())
-		h.Elapsed = new(int(ev.Elapsed.Seconds()))
+		h.Elapsed = seconds(ev.Elapsed)
 		s.send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", ev.Addr, progress[ev.Action][1], elapsed(ev.Elapsed)), message{Hook: h})
 	case apply.Failed:
 		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", ev.Addr), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
@@ -311,6 +312,12 @@ func (e Event) json(s *machine) {
 	}
 }
 
+// seconds are whole ones.
+func seconds(d time.Duration) *int {
+	n := int(d.Seconds())
+	return &n
+}
+
 func (still Still) json(s *machine) {
 	for _, o := range still.Open {
 		kind, action := "apply_progress", o.Action.String()
@@ -318,7 +325,7 @@ func (still Still) json(s *machine) {
 			kind, action = "drain_progress", ""
 		}
 		s.send("info", kind, stillText(o, still.Now), message{Hook: &hook{Resource: newResource(still.Ensemble, o.Addr), Action: action,
-			IDKey: "path", IDValue: o.Path, Elapsed: new(int(still.Now.Sub(o.Since).Seconds()))}})
+			IDKey: "path", IDValue: o.Path, Elapsed: seconds(still.Now.Sub(o.Since))}})
 	}
 }
 

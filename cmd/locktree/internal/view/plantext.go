@@ -330,6 +330,13 @@ func onlyMoves(c *plan.Change) bool {
 
 // gist is what a concise plan says after the address.
 func gist(c *plan.Change) string {
+	if text := gistText(c); text != "" {
+		return "  (" + clean(text) + ")"
+	}
+	return ""
+}
+
+func gistText(c *plan.Change) string {
 	var parts []string
 	if moved(c) {
 		parts = append(parts, "moved from "+string(c.PreviousAddr))
@@ -357,10 +364,7 @@ func gist(c *plan.Change) string {
 	} else if u.Busy() {
 		parts = append(parts, "in use")
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "  (" + clean(strings.Join(parts, "; ")) + ")"
+	return strings.Join(parts, "; ")
 }
 
 // total adds up what several ensembles' plans do.

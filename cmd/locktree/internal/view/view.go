@@ -28,6 +28,13 @@ type Output interface {
 	Show(Result)
 }
 
+// Close ends what a command shows, for outputs that have an end.
+func Close(out Output) {
+	if c, ok := out.(interface{ Close() }); ok {
+		c.Close()
+	}
+}
+
 // Result is what a command shows, with its two renderings.
 type Result interface {
 	text(*Human)

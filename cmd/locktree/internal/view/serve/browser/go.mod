@@ -1,12 +1,12 @@
 module github.com/locktree/locktree/cmd/locktree/internal/view/serve/browser
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/locktree/locktree v0.0.0
+	github.com/locktree/locktree v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -1,0 +1,74 @@
+package plan
+
+import "github.com/locktree/locktree/recipes/kind"
+
+// Role is a word for a set of permissions. It means different permissions in different places, because deleting a lock needs a
+// right on its namespace, and deleting a contender one on its lock.
+type Role string
+
+// The roles.
+const (
+	RoleLock    Role = "lock"    // use the locks: queue, hold, release
+	RoleObserve Role = "observe" // see who holds and waits
+	RoleAdmin   Role = "admin"   // everything
+)
+
+// Roles are the words.
+var Roles = []string{string(RoleLock), string(RoleObserve), string(RoleAdmin)}
+
+// RolePerms are a role's permissions on a namespace, on a lock node (and the children its wire format needs) and on a
+// contender.
+type RolePerms struct{ Namespace, Lock, Contender kind.Perm }
+
+// Perms expands the role; ok is false for a word that is not a role.
+//
+// "lock" never gets c or d on a namespace: with d there, a program could delete a lock on which it has no right at all. On the
+// lock node it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write
+// and for revocation requests.
+func (r Role) Perms() (RolePerms, bool) {
+	const queue = kind.PermCreate | kind.PermRead | kind.PermDelete
+	switch r {
+	case RoleLock:
+		return RolePerms{kind.PermRead, queue, queue | kind.PermWrite}, true
+	case RoleObserve:
+		return RolePerms{kind.PermRead, kind.PermRead, kind.PermRead}, true
+	case RoleAdmin:
+		return RolePerms{kind.PermAll, kind.PermAll, kind.PermAll}, true
+	default:
+		return RolePerms{}, false
+	}
+}
+
+// Grant is what one identity may do with a lock.
+type Grant struct {
+	Who Identity
+	May string // a role; the letters of the permissions where they are those of none
+}
+
+// Grants are those of the node's access list, in its order. On a namespace "lock" and "observe" are the same letters.
+func (n *Node) Grants() (out []Grant) {
+	for _, a := range n.ACL.Normalize() {
+		g := Grant{Identity{a.Scheme, a.ID}, a.Perms.String()}
+		for _, word := range Roles {
+			p, _ := Role(word).Perms()
+			if n.Kind() == kind.Namespace && p.Namespace == a.Perms && a.Perms != kind.PermRead || n.Kind() != kind.Namespace && p.Lock == a.Perms && p.Contender == n.ofContenders(g.Who, a.Perms) {
+				g.May = word
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// ofContenders are somebody's permissions on the lock's contenders: those on the lock where nothing else is declared.
+func (n *Node) ofContenders(who Identity, lock kind.Perm) (perms kind.Perm) {
+	if n.Payload == nil || n.Payload.ChildACL == nil {
+		return lock
+	}
+	for _, a := range n.Payload.ChildACL {
+		if (Identity{a.Scheme, a.ID}).String() == who.String() { // the servers may hide a hash in one of the lists
+			perms |= a.Perms
+		}
+	}
+	return perms
+}
