@@ -215,8 +215,9 @@ func (r *sending) note() []plan.Op {
 	if h.state == historyShort {
 		most = 1
 	}
-	r.noted = new(r.entry())
-	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(*r.noted, h.entries, most), Version: h.version}}
+	entry := r.entry()
+	r.noted = &entry
+	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(entry, h.entries, most), Version: h.version}}
 }
 
 // missed reports whether a transaction was refused because of the history, and may be sent again.

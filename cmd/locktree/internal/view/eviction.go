@@ -7,7 +7,6 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan/document"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -30,7 +29,9 @@ func (e Eviction) role() string {
 	return "held by"
 }
 
-func (e Eviction) who() string { return name(e.Party) }
+func (e Eviction) sight() kind.Sight { return e.Snapshot.Sight(e.Party, time.Now()) }
+
+func (e Eviction) who() string { return e.sight().Who() }
 
 func (e Eviction) text(h *Human) {
 	if e.Done != nil {
@@ -39,19 +40,17 @@ func (e Eviction) text(h *Human) {
 	}
 	h.out.printf("%s  %s\n\n%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses, clean(e.In.Path), declaredAs(e.In))
 	w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
-	of, now := LocksOf{Snapshot: e.Snapshot}, time.Now().UnixMilli()
 	c := e.Party
 	for _, p := range e.Nodes {
 		if p.Path != c.Path {
 			c.Permits += p.Permits
 		}
 	}
-	q := queue{semaphore: e.In.Kind.Permits != nil}
-	show := q.holder
+	beside := queueOf(e.In).share
 	if e.Queued {
-		show = q.waiter
+		beside = wish
 	}
-	fmt.Fprintf(w, "  %s\t%s%s\n", e.role(), show(c), of.about(c, now))
+	fmt.Fprintf(w, "  %s\t%s%s%s\n", e.role(), e.who(), beside(c), columns(e.sight()))
 	_ = w.Flush()
 	if len(e.Others) > 0 {
 		h.out.printf("\nIn the same transaction it took a place in these, which it loses with it:\n")
@@ -110,31 +109,28 @@ func (e Eviction) outcome() string {
 
 // evictionDoc is the -json of revoke and break.
 type evictionDoc struct {
-	FormatVersion string         `json:"format_version"`
-	Operation     string         `json:"operation"`
-	Ensemble      string         `json:"ensemble"`
-	Lock          string         `json:"lock"`
-	Waited        bool           `json:"waited"`
-	Party         document.Party `json:"contender"`
-	Others        []string       `json:"other_locks"` // of the same transaction
-	Blind         bool           `json:"others_unknown"`
-	Gone          bool           `json:"had_left"`
-	Nodes         []string       `json:"nodes"` // removed, or written to
-	History       string         `json:"history,omitempty"`
-	Unrecorded    string         `json:"unrecorded,omitempty"`
+	FormatVersion string     `json:"format_version"`
+	Operation     string     `json:"operation"`
+	Ensemble      string     `json:"ensemble"`
+	Lock          string     `json:"lock"`
+	Waited        bool       `json:"waited"`
+	Contender     kind.Sight `json:"contender"`
+	Others        []string   `json:"other_locks"` // of the same transaction
+	Blind         bool       `json:"others_unknown"`
+	Gone          bool       `json:"had_left"`
+	Nodes         []string   `json:"nodes"` // removed, or written to
+	History       string     `json:"history,omitempty"`
+	Unrecorded    string     `json:"unrecorded,omitempty"`
 }
 
 func (e Eviction) json(m *machine) {
 	d := evictionDoc{FormatVersion: "1.0", Operation: "revoke", Ensemble: e.Ensemble, Lock: e.In.Path, Waited: e.Queued, Others: []string{}, Blind: e.Blind,
-		Gone: e.Done.Gone(), Nodes: document.List(e.Done.Nodes), History: e.Done.History, Unrecorded: e.Done.Why}
+		Gone: e.Done.Gone(), Contender: e.sight(), Nodes: document.List(e.Done.Nodes), History: e.Done.History, Unrecorded: e.Done.Why}
 	if e.Breaks {
 		d.Operation = "break"
 	}
 	for _, p := range e.Others {
 		d.Others = append(d.Others, kind.ParentPath(p.Path))
 	}
-	all := document.NewUsage(&kind.Usage{Holders: []kind.Party{e.Party}}).Holders
-	locate(all, []recipes.Contender{e.Party}, e.Sessions)
-	d.Party = all[0]
 	m.document(d)
 }
