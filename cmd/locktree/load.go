@@ -69,7 +69,7 @@ func (a *app) load(f *loadFlags) (*config.Config, error) {
 // configOfEnvironment is an ensemble as the environment alone describes it, for commands that need to know no more than a
 // path; nil where ZOOKEEPER_SERVERS is not set.
 func (a *app) configOfEnvironment() (*config.Config, error) {
-	e, err := config.FromEnvironment(a.env)
+	e, err := config.FromEnvironment(a.path("."), a.env)
 	if err != nil {
 		return nil, view.Failf("Bad environment", "%v", err)
 	}
