@@ -88,6 +88,44 @@ func TestTheUnitServesThePage(t *testing.T) {
 	require.Empty(t, srv.Sessions(), "its session was closed")
 }
 
+// The command line of the job's unit, with its environment and the password that it loads: the job runs under the lock, and where
+// another machine has the lock it is skipped, which is no failure.
+func TestTheUnitOfAJobRunsItOnce(t *testing.T) {
+	text, err := os.ReadFile("service/locktree-job.service")
+	require.NoError(t, err)
+	unit := string(text)
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*) /usr/local/bin/report$`).FindStringSubmatch(unit)
+	require.NotNil(t, line)
+	programs, err := binary()
+	require.NoError(t, err)
+	locktree := filepath.Join(programs, "locktree")
+	srv := zktest.Start(t)
+	dir := t.TempDir()
+	stack, err := os.ReadFile("quickstart/locks.locktree.hcl")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), stack, 0o600))
+	require.Contains(t, unit, "\nLoadCredential=password:")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte("CANARYreports\n"), 0o600))
+	env := os.Environ()
+	for _, set := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(unit, -1) {
+		env = append(env, strings.Fields(strings.NewReplacer("%d", dir, "zk1:2181,zk2:2181,zk3:2181", srv.Addr()).Replace(set[1]))...)
+	}
+	run := func(args ...string) string {
+		c := exec.Command(locktree, args...)
+		c.Env = env
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	run("-chdir="+dir, "apply", "-auto-approve", `-var=servers=["`+srv.Addr()+`"]`)
+	job := strings.Fields(strings.NewReplacer("%H", "here", "-at-least 10m", "-at-least 1ms").Replace(line[1]))
+	out := run(slices.Concat(job, []string{locktree}, job, []string{"false"})...) // the inner one is the other machine's
+	require.Regexp(t, `^locktree: granted /locks/payments/ledger: .*
+locktree: skipped: /locks/payments/ledger is held by here, since .*
+locktree: released /locks/payments/ledger after .*
+$`, out)
+}
+
 // withAPassword is the shipped file with the user demo, whose password is demo.
 func withAPassword(users []byte) []byte {
 	return bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
@@ -253,17 +291,23 @@ func TestTheContainerServesThePage(t *testing.T) {
 	require.Error(t, health())
 }
 
-// systemd understands every line of the unit, and has little left to advise.
-func TestTheUnitIsUnderstoodBySystemd(t *testing.T) {
+// systemd understands every line of the units, and has little left to advise on the one that serves.
+func TestTheUnitsAreUnderstoodBySystemd(t *testing.T) {
 	programs, err := binary()
 	require.NoError(t, err)
-	text, err := os.ReadFile("service/locktree-serve.service")
-	require.NoError(t, err)
-	unit := filepath.Join(t.TempDir(), "locktree-serve.service")
-	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/bin/locktree"), []byte(filepath.Join(programs, "locktree"))), 0o644))
-	for _, args := range [][]string{{"verify"}, {"security", "--offline=true", "--threshold=20"}} { // 2.0, of 10
-		out, err := exec.Command("systemd-analyze", append(args, unit)...).CombinedOutput()
+	dir := t.TempDir()
+	var units []string
+	for _, name := range []string{"locktree-serve.service", "locktree-job.service", "locktree-job.timer"} {
+		text, err := os.ReadFile("service/" + name)
+		require.NoError(t, err)
+		units = append(units, filepath.Join(dir, name))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), bytes.ReplaceAll(text, []byte("/usr/bin/locktree"), []byte(filepath.Join(programs, "locktree"))), 0o644))
+	}
+	for _, args := range [][]string{slices.Concat([]string{"verify"}, units), {"security", "--offline=true", "--threshold=20", units[0]}} { // 2.0, of 10
+		out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
 		require.NoError(t, err, "systemd-analyze %v (Debian's package systemd has it): %s", args, out)
-		require.NotContains(t, string(out), unit+":", "what it does not understand, it ignores and tells")
+		for _, unit := range units {
+			require.NotContains(t, string(out), unit+":", "what it does not understand, it ignores and tells")
+		}
 	}
 }

@@ -183,6 +183,7 @@ type jsonKind int
 const (
 	documentJSON jsonKind = iota + 1
 	streamJSON
+	logJSON // a stream on standard error: standard output is the command's that exec runs
 )
 
 func (a *app) jsonFlag(c *cobra.Command, k jsonKind, help string) {
@@ -207,6 +208,8 @@ func (a *app) view() view.Output {
 	switch a.json {
 	case streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)
+	case logJSON:
+		a.v = view.NewStream(a.stderr, version(), time.Now)
 	case documentJSON:
 		a.v = view.NewDocuments(a.stdout, stderr, version())
 	default:

@@ -18,7 +18,7 @@ import (
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, an incompatible change the major one.
-const uiVersion = "1.5"
+const uiVersion = "1.6"
 
 // machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
 // machine-readable UI.
@@ -80,6 +80,7 @@ type message struct {
 	Diagnostic  *diagnosticJSON            `json:"diagnostic,omitempty"`
 	Ensemble    string                     `json:"ensemble,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
+	Job         *jobJSON                   `json:"job,omitempty"`
 	Lock        *apply.LockInfo            `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
