@@ -46,7 +46,9 @@ func doctorCommand(a *app) *cobra.Command {
 			}
 			var found view.Checkup
 			for _, e := range cfg.Ensembles {
+				stop := a.during("Checking ensemble "+strconv.Quote(e.Name), nil)
 				of, err := a.checkUp(c.Context(), e)
+				stop()
 				if c.Context().Err() != nil || isA[*view.Failure](err) {
 					return cmp.Or(err, context.Cause(c.Context()))
 				}

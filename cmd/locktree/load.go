@@ -54,7 +54,9 @@ func (a *app) options(f *loadFlags) config.Options {
 // load reads the configuration. Its errors are shown here; the one it returns only
 // ends the command.
 func (a *app) load(f *loadFlags) (*config.Config, error) {
+	stop := a.during("Reading the configuration", nil)
 	cfg, diags := config.Load(a.path("."), a.options(f))
+	stop()
 	a.view().Diagnostics(diags, cfg.Sources)
 	if diags.HasErrors() {
 		return nil, exitWith(exitError)

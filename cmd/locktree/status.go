@@ -113,6 +113,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string, key keyFlag, re
 	servers, closed := serverLists(s.Config), error(nil)
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+		stop := s.app.during("Looking at "+path, nil)
 		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
 			if key.given {
 				of.Key = &view.KeyOf{Family: path, Key: key.key}
@@ -123,6 +124,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string, key keyFlag, re
 			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
 			return err
 		})
+		stop()
 		switch {
 		case ctx.Err() != nil:
 			return cmp.Or(errs[i], context.Cause(ctx))

@@ -84,6 +84,7 @@ type message struct {
 	Lock        *apply.LockInfo            `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
+	Progress    *progressJSON              `json:"progress,omitempty"`
 	Transaction *transaction               `json:"transaction,omitempty"`
 
 	TestAbstract map[string][]string `json:"test_abstract,omitempty"`
