@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -164,6 +166,83 @@ func TestTheContainersArgumentsAreFlags(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What the manifest gives as arguments starts the page, on the port and with the probes that it names, and its parts fit together.
+func TestTheManifestForKubernetesServesThePage(t *testing.T) {
+	text, err := os.ReadFile("service/kubernetes.yaml")
+	require.NoError(t, err)
+	type port struct {
+		Name          string
+		ContainerPort int    `yaml:"containerPort"`
+		TargetPort    string `yaml:"targetPort"`
+	}
+	type probe struct {
+		HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+	}
+	type document struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			Selector yaml.Node
+			Ports    []port
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     struct {
+					Containers []struct {
+						Args         []string
+						Ports        []port
+						Live         probe `yaml:"livenessProbe"`
+						Ready        probe `yaml:"readinessProbe"`
+						VolumeMounts []struct {
+							MountPath string `yaml:"mountPath"`
+						} `yaml:"volumeMounts"`
+					}
+				}
+			}
+		}
+	}
+	var deployment, service document
+	all := yaml.NewDecoder(bytes.NewReader(text))
+	require.NoError(t, all.Decode(&deployment))
+	require.NoError(t, all.Decode(&service))
+	require.ErrorIs(t, all.Decode(&document{}), io.EOF)
+	require.Equal(t, []string{"Deployment", "Service"}, []string{deployment.Kind, service.Kind})
+	var selects map[string]string
+	require.NoError(t, service.Spec.Selector.Decode(&selects))
+	require.Equal(t, deployment.Spec.Template.Metadata.Labels, selects)
+	require.Len(t, deployment.Spec.Template.Spec.Containers, 1)
+	c := deployment.Spec.Template.Spec.Containers[0]
+	require.Len(t, c.Ports, 1)
+	require.Equal(t, []string{c.Ports[0].Name, c.Ports[0].Name, c.Ports[0].Name}, []string{service.Spec.Ports[0].TargetPort, c.Live.HTTPGet.Port, c.Ready.HTTPGet.Port})
+	require.Contains(t, c.Args, "-listen=:"+strconv.Itoa(c.Ports[0].ContainerPort))
+	require.Contains(t, c.Args, "-web-config="+c.VolumeMounts[0].MountPath+"/web.yml")
+	require.Contains(t, c.Args, "-host="+service.Metadata.Name)
+
+	dir, srv := t.TempDir(), zktest.Start(t)
+	users, err := os.ReadFile("service/web.yml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), withAPassword(users), 0o600))
+	for i, arg := range c.Args {
+		name, _, _ := strings.Cut(arg, "=")
+		c.Args[i] = cmp.Or(map[string]string{"-listen": "-listen=127.0.0.1:0", "-servers": "-servers=" + srv.Addr(), "-web-config": "-web-config=" + filepath.Join(dir, "web.yml")}[name], arg)
+	}
+	programs, err := binary()
+	require.NoError(t, err)
+	serve := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), c.Args...)
+	serve.Env = append(os.Environ(), "ZOOKEEPER_SESSION=40")
+	stdout, err := serve.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, serve.Start())
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	for _, p := range []probe{c.Live, c.Ready} {
+		code, _ := get(t, strings.TrimSuffix(strings.TrimSpace(address), "/")+p.HTTPGet.Path, "guess")
+		require.Equal(t, http.StatusOK, code, "a probe has no password")
+	}
+	require.NoError(t, serve.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, stdout)
+	require.NoError(t, serve.Wait())
 }
 
 func words(t *testing.T, list string) (args []string) {
