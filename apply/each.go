@@ -32,10 +32,42 @@ func each(ctx context.Context, s *recipes.Session, paths []string, reads func(pa
 	})
 }
 
+// Tally counts the nodes that are read, for whoever shows how far that is. It is safe for concurrent use.
+type Tally struct{ done, all, least atomic.Int64 }
+
+// Count returns how many nodes were read, and how many there are to read as far as that is known: it grows with each level of the tree.
+func (t *Tally) Count() (done, all int) {
+	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
+}
+
+type tallyKey struct{}
+
+// WithTally has what [Read] and [Begin] read counted.
+func WithTally(ctx context.Context, t *Tally) context.Context {
+	return context.WithValue(ctx, tallyKey{}, t)
+}
+
+// tallyOf is the one to count in; nobody looks at it where the context has none.
+func tallyOf(ctx context.Context) *Tally {
+	if t, ok := ctx.Value(tallyKey{}).(*Tally); ok {
+		return t
+	}
+	return &Tally{}
+}
+
+// begin counts anew, with at least so many to read.
+func (t *Tally) begin(least int) {
+	t.done.Store(0)
+	t.all.Store(0)
+	t.least.Store(int64(least))
+}
+
 // batches is each for what sends its reads by itself: f has the indices from first to before end.
 func batches(ctx context.Context, n int, f func(ctx context.Context, first, end int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	tally := tallyOf(ctx)
+	tally.all.Add(int64(n))
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for range min(parallel, (n+together-1)/together) {
@@ -46,10 +78,12 @@ func batches(ctx context.Context, n int, f func(ctx context.Context, first, end 
 				if first >= n {
 					return
 				}
-				if err := f(ctx, first, min(end, n)); err != nil {
+				end = min(end, n)
+				if err := f(ctx, first, end); err != nil {
 					cancel(err)
 					return
 				}
+				tally.done.Add(int64(end - first))
 			}
 		})
 	}

@@ -48,6 +48,7 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 			return nil, err
 		}
 		r := newReader(s, tree, desired)
+		tallyOf(ctx).begin(len(r.names))
 		if err := r.walk(ctx, desired); err != nil {
 			return nil, err
 		}

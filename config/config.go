@@ -72,6 +72,8 @@ type Ensemble struct {
 	// DeclRange is the place of the block.
 	DeclRange hcl.Range
 
+	passwordFiles []string // that Auth was read from
+
 	access *plan.Access // nil when the block says neither admins nor readers
 	id     string       // the one that is pinned, for the tree
 

@@ -71,6 +71,8 @@ const (
 	serversVariable  = "ZOOKEEPER_SERVERS"
 	usernameVariable = "ZOOKEEPER_USERNAME"
 	passwordVariable = "ZOOKEEPER_PASSWORD"
+
+	passwordFileVariable = "ZOOKEEPER_PASSWORD_FILE"
 )
 
 // getenv returns the last of several settings, which is what a child process
@@ -104,16 +106,29 @@ func (s scope) serversOfEnvironment(e *Ensemble) {
 }
 
 func (s scope) authOfEnvironment(e *Ensemble) {
-	user, password := s.getenv(usernameVariable), s.getenv(passwordVariable)
+	user, password, file := s.getenv(usernameVariable), recipes.Secret(s.getenv(passwordVariable)), s.getenv(passwordFileVariable)
 	if user == "" {
 		return
 	}
-	if password == "" || strings.Contains(user, ":") {
-		s.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s must hold its password.", e.Name, usernameVariable, passwordVariable)
+	if (password == "") == (file == "") || strings.Contains(user, ":") {
+		s.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and either %s must hold its password, or %s must name a file with it.",
+			e.Name, usernameVariable, passwordVariable, passwordFileVariable)
 		s.fail()
 		return
 	}
-	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)})
+	if file != "" {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(s.loading.dir, file)
+		}
+		var err error
+		if password, err = passwordIn(file); err != nil {
+			s.errorf(e.DeclRange, "Cannot read the password", "%v. The environment variable %s names the file.", err, passwordFileVariable)
+			s.fail()
+			return
+		}
+		e.passwordFiles = append(e.passwordFiles, file)
+	}
+	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
 const maxServers = 100
@@ -213,25 +228,33 @@ func (s scope) evaluateAuth(b *block, e *Ensemble) {
 		s.evaluateLogin(b, e)
 		return
 	}
-	at, okUser := s.needs(b, "username")
-	_, okPassword := s.needs(b, "password")
-	if !okUser || !okPassword {
+	at, ok := s.needs(b, "username")
+	if !ok {
 		return
 	}
 	user, ok := s.text(at) // access lists show it, digest:USER
 	if ok && (user == "" || strings.Contains(user, ":")) {
 		s.wrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	}
-	password := s.password(b)
+	password, file := s.password(b)
+	if file != "" { // access lists are made of it, so it is read now
+		var err error
+		if password, err = passwordIn(file); err != nil {
+			s.wrong(b.arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
+			return
+		}
+		e.passwordFiles = append(e.passwordFiles, file)
+	}
 	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
 // FromEnvironment returns the ensemble that the environment alone describes, as an
-// ensemble block without arguments would: ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME and
-// ZOOKEEPER_PASSWORD. nil without an error: no servers are set. It is for commands that
-// name a path and need no configuration; nothing is declared on it.
-func FromEnvironment(environ []string) (*Ensemble, error) {
-	r := &report{}
+// ensemble block without arguments would: ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and
+// ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. nil without an
+// error: no servers are set. It is for commands that name a path and need no configuration;
+// nothing is declared on it.
+func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
+	r := &report{dir: dir}
 	e := &Ensemble{Name: "environment", Root: "/"}
 	s := scope{evaluation: &evaluation{loading: &loading{report: r, opts: Options{Environ: environ}}}, r: &result{}}
 	s.serversOfEnvironment(e)

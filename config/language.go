@@ -45,7 +45,7 @@ var (
 					args: []argument{
 						arg("username", "string", "digest, sasl: user name. Required there."),
 						arg("password", "string", "digest, sasl: password; a sensitive variable or env(NAME), never a literal."),
-						arg("password_file", "string", "sasl: a file with the password, read again for each new connection."),
+						arg("password_file", "string", "digest, sasl: a file with the password, in place of password. sasl reads it again for each new connection."),
 						arg("principal", "string", "kerberos: who logs in, such as ops@EXAMPLE.COM; required with keytab."),
 						arg("keytab", "string", "kerberos: file with the principal's keys."),
 						arg("ccache", "string", "kerberos, without keytab: file with the tickets that kinit got; KRB5CCNAME by default."),

@@ -24,14 +24,14 @@ type Login struct {
 	PasswordFile string // read for each connection, in place of Password
 }
 
-// Files are those that logins read.
-func (l *Login) Files() []string {
-	if l == nil {
-		return nil
-	}
-	files := []string{l.PasswordFile}
-	if k := l.Kerberos; k != nil {
-		files = append(files, k.Keytab, strings.TrimPrefix(k.CCache, "FILE:"), k.Krb5Conf)
+// SecretFiles are those that the identities of the ensemble are read from.
+func (e *Ensemble) SecretFiles() []string {
+	files := slices.Clone(e.passwordFiles)
+	if l := e.Login; l != nil {
+		files = append(files, l.PasswordFile)
+		if k := l.Kerberos; k != nil {
+			files = append(files, k.Keytab, strings.TrimPrefix(k.CCache, "FILE:"), k.Krb5Conf)
+		}
 	}
 	return slices.DeleteFunc(files, func(name string) bool { return name == "" })
 }
@@ -72,21 +72,25 @@ func (l *Login) password() (recipes.Secret, error) {
 	if l.PasswordFile == "" {
 		return l.Password, nil
 	}
-	text, err := os.ReadFile(l.PasswordFile)
+	return passwordIn(l.PasswordFile)
+}
+
+// passwordIn is the password in a file, which usually ends in a newline that is no part of it.
+func passwordIn(file string) (recipes.Secret, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
-	// A file usually ends in a newline, which is no part of a password.
 	password := recipes.Secret(strings.TrimRight(string(text), "\r\n"))
 	if password == "" {
-		return "", fmt.Errorf("%s is empty", l.PasswordFile)
+		return "", fmt.Errorf("%s is empty", file)
 	}
 	return password, nil
 }
 
 // schemeArguments are the arguments of an auth block, by its scheme; the first ones are required.
 var schemeArguments = map[string][]string{
-	"digest":   {"username", "password"},
+	"digest":   {"username", "password", "password_file"},
 	"sasl":     {"username", "password", "password_file"},
 	"kerberos": {"principal", "keytab", "ccache", "krb5_conf", "server_principal", "service", "realm", "canonicalize", "remove_host", "remove_realm"},
 }
@@ -142,20 +146,7 @@ func (s scope) evaluateLogin(b *block, e *Ensemble) {
 		s.wrong(at, "Invalid user name", "The user name must not be empty or contain @ or a slash, which would make it a principal of Kerberos.")
 	}
 	e.Login.User = user
-	file := s.file(b.arg("password_file"))
-	switch password := b.arg("password"); {
-	case password == nil && b.arg("password_file") == nil:
-		s.errorf(b.head, "Missing required argument", "An auth block \"sasl\" needs a password: set password, or password_file.")
-		s.fail()
-	case password != nil && b.arg("password_file") != nil:
-		s.errorf(b.head, "Two passwords", "Set password or password_file, not both.")
-		s.fail()
-	case password != nil:
-		password.required = true
-		e.Login.Password = s.password(b)
-	default:
-		e.Login.PasswordFile = file
-	}
+	e.Login.Password, e.Login.PasswordFile = s.password(b)
 }
 
 func (s scope) evaluateKerberos(b *block) *kerberos.Config {
@@ -204,9 +195,23 @@ func (s scope) file(a *attribute) string {
 	return path
 }
 
-// password reads the argument of that name, and warns if anybody can.
-func (s scope) password(b *block) recipes.Secret {
+// password is that of an auth block, or the file it is in. A warning says if anybody can read it.
+func (s scope) password(b *block) (text recipes.Secret, inFile string) {
 	a := b.arg("password")
+	inFile = s.file(b.arg("password_file"))
+	switch {
+	case a == nil && b.arg("password_file") == nil:
+		s.errorf(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
+		s.fail()
+		return "", ""
+	case a != nil && b.arg("password_file") != nil:
+		s.errorf(b.head, "Two passwords", "Set password or password_file, not both.")
+		s.fail()
+		return "", ""
+	case a == nil:
+		return "", inFile
+	}
+	a.required = true // null is no value for it
 	password, ok := s.secret(a)
 	if ok && password == "" {
 		s.wrong(a, "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
@@ -214,9 +219,9 @@ func (s scope) password(b *block) recipes.Secret {
 	// Not by its type: "a${"b"}" needs no reference and no function, too.
 	if _, diags := a.expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {
 		s.add(warningAt(b.head, "Password in the configuration",
-			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
+			"This password is in a file that people read and version control keeps. Use a sensitive variable, env(\"NAME\"), or password_file."))
 	}
-	return recipes.Secret(password)
+	return recipes.Secret(password), ""
 }
 
 // own is the entry of access lists for who logs in, if it is known.

@@ -323,7 +323,7 @@ func TestRunbookTwoTeams(t *testing.T) {
 		addr := start()
 		r := newRunbook(t, "two-teams", addr, "")
 		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
-		r.hushed(map[string]string{"PLATFORM_PASSWORD": oldPlatform, "PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search})
+		r.hushed(map[string]string{"PLATFORM_PASSWORD": oldPlatform, "PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search, "OBSERVERS_PASSWORD": "observers-2f07"})
 		r.between = func(step int) {
 			if step == 3 {
 				mayNotTouch(t, addr, digestAuth("search", search), "/locks/payments")

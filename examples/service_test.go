@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -88,6 +90,44 @@ func TestTheUnitServesThePage(t *testing.T) {
 	require.Empty(t, srv.Sessions(), "its session was closed")
 }
 
+// The command line of the job's unit, with its environment and the password that it loads: the job runs under the lock, and where
+// another machine has the lock it is skipped, which is no failure.
+func TestTheUnitOfAJobRunsItOnce(t *testing.T) {
+	text, err := os.ReadFile("service/locktree-job.service")
+	require.NoError(t, err)
+	unit := string(text)
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*) /usr/local/bin/report$`).FindStringSubmatch(unit)
+	require.NotNil(t, line)
+	programs, err := binary()
+	require.NoError(t, err)
+	locktree := filepath.Join(programs, "locktree")
+	srv := zktest.Start(t)
+	dir := t.TempDir()
+	stack, err := os.ReadFile("quickstart/locks.locktree.hcl")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), stack, 0o600))
+	require.Contains(t, unit, "\nLoadCredential=password:")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte("CANARYreports\n"), 0o600))
+	env := os.Environ()
+	for _, set := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(unit, -1) {
+		env = append(env, strings.Fields(strings.NewReplacer("%d", dir, "zk1:2181,zk2:2181,zk3:2181", srv.Addr()).Replace(set[1]))...)
+	}
+	run := func(args ...string) string {
+		c := exec.Command(locktree, args...)
+		c.Env = env
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	run("-chdir="+dir, "apply", "-auto-approve", `-var=servers=["`+srv.Addr()+`"]`)
+	job := strings.Fields(strings.NewReplacer("%H", "here", "-at-least 10m", "-at-least 1ms").Replace(line[1]))
+	out := run(slices.Concat(job, []string{locktree}, job, []string{"false"})...) // the inner one is the other machine's
+	require.Regexp(t, `^locktree: granted /locks/payments/ledger: .*
+locktree: skipped: /locks/payments/ledger is held by here, since .*
+locktree: released /locks/payments/ledger after .*
+$`, out)
+}
+
 // withAPassword is the shipped file with the user demo, whose password is demo.
 func withAPassword(users []byte) []byte {
 	return bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
@@ -126,6 +166,83 @@ func TestTheContainersArgumentsAreFlags(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What the manifest gives as arguments starts the page, on the port and with the probes that it names, and its parts fit together.
+func TestTheManifestForKubernetesServesThePage(t *testing.T) {
+	text, err := os.ReadFile("service/kubernetes.yaml")
+	require.NoError(t, err)
+	type port struct {
+		Name          string
+		ContainerPort int    `yaml:"containerPort"`
+		TargetPort    string `yaml:"targetPort"`
+	}
+	type probe struct {
+		HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+	}
+	type document struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			Selector yaml.Node
+			Ports    []port
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     struct {
+					Containers []struct {
+						Args         []string
+						Ports        []port
+						Live         probe `yaml:"livenessProbe"`
+						Ready        probe `yaml:"readinessProbe"`
+						VolumeMounts []struct {
+							MountPath string `yaml:"mountPath"`
+						} `yaml:"volumeMounts"`
+					}
+				}
+			}
+		}
+	}
+	var deployment, service document
+	all := yaml.NewDecoder(bytes.NewReader(text))
+	require.NoError(t, all.Decode(&deployment))
+	require.NoError(t, all.Decode(&service))
+	require.ErrorIs(t, all.Decode(&document{}), io.EOF)
+	require.Equal(t, []string{"Deployment", "Service"}, []string{deployment.Kind, service.Kind})
+	var selects map[string]string
+	require.NoError(t, service.Spec.Selector.Decode(&selects))
+	require.Equal(t, deployment.Spec.Template.Metadata.Labels, selects)
+	require.Len(t, deployment.Spec.Template.Spec.Containers, 1)
+	c := deployment.Spec.Template.Spec.Containers[0]
+	require.Len(t, c.Ports, 1)
+	require.Equal(t, []string{c.Ports[0].Name, c.Ports[0].Name, c.Ports[0].Name}, []string{service.Spec.Ports[0].TargetPort, c.Live.HTTPGet.Port, c.Ready.HTTPGet.Port})
+	require.Contains(t, c.Args, "-listen=:"+strconv.Itoa(c.Ports[0].ContainerPort))
+	require.Contains(t, c.Args, "-web-config="+c.VolumeMounts[0].MountPath+"/web.yml")
+	require.Contains(t, c.Args, "-host="+service.Metadata.Name)
+
+	dir, srv := t.TempDir(), zktest.Start(t)
+	users, err := os.ReadFile("service/web.yml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), withAPassword(users), 0o600))
+	for i, arg := range c.Args {
+		name, _, _ := strings.Cut(arg, "=")
+		c.Args[i] = cmp.Or(map[string]string{"-listen": "-listen=127.0.0.1:0", "-servers": "-servers=" + srv.Addr(), "-web-config": "-web-config=" + filepath.Join(dir, "web.yml")}[name], arg)
+	}
+	programs, err := binary()
+	require.NoError(t, err)
+	serve := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), c.Args...)
+	serve.Env = append(os.Environ(), "ZOOKEEPER_SESSION=40")
+	stdout, err := serve.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, serve.Start())
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	for _, p := range []probe{c.Live, c.Ready} {
+		code, _ := get(t, strings.TrimSuffix(strings.TrimSpace(address), "/")+p.HTTPGet.Path, "guess")
+		require.Equal(t, http.StatusOK, code, "a probe has no password")
+	}
+	require.NoError(t, serve.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, stdout)
+	require.NoError(t, serve.Wait())
 }
 
 func words(t *testing.T, list string) (args []string) {
@@ -253,17 +370,24 @@ func TestTheContainerServesThePage(t *testing.T) {
 	require.Error(t, health())
 }
 
-// systemd understands every line of the unit, and has little left to advise. The man page is in the package.
-func TestTheUnitIsUnderstoodBySystemd(t *testing.T) {
+// systemd understands every line of the units, and has little left to advise on the one that serves. The man page is in the
+// package.
+func TestTheUnitsAreUnderstoodBySystemd(t *testing.T) {
 	programs, err := binary()
 	require.NoError(t, err)
-	text, err := os.ReadFile("service/locktree-serve.service")
-	require.NoError(t, err)
-	unit := filepath.Join(t.TempDir(), "locktree-serve.service")
-	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/bin/locktree"), []byte(filepath.Join(programs, "locktree"))), 0o644))
-	for _, args := range [][]string{{"verify", "--man=no"}, {"security", "--offline=true", "--threshold=20"}} { // 2.0, of 10
-		out, err := exec.Command("systemd-analyze", append(args, unit)...).CombinedOutput()
+	dir := t.TempDir()
+	var units []string
+	for _, name := range []string{"locktree-serve.service", "locktree-job.service", "locktree-job.timer"} {
+		text, err := os.ReadFile("service/" + name)
+		require.NoError(t, err)
+		units = append(units, filepath.Join(dir, name))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), bytes.ReplaceAll(text, []byte("/usr/bin/locktree"), []byte(filepath.Join(programs, "locktree"))), 0o644))
+	}
+	for _, args := range [][]string{slices.Concat([]string{"verify", "--man=no"}, units), {"security", "--offline=true", "--threshold=20", units[0]}} { // 2.0, of 10
+		out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
 		require.NoError(t, err, "systemd-analyze %v (Debian's package systemd has it): %s", args, out)
-		require.NotContains(t, string(out), unit+":", "what it does not understand, it ignores and tells")
+		for _, unit := range units {
+			require.NotContains(t, string(out), unit+":", "what it does not understand, it ignores and tells")
+		}
 	}
 }

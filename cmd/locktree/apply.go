@@ -14,9 +14,10 @@ import (
 type applyFlags struct {
 	loadFlags
 	intentFlags
-	autoApprove, input, detailedExitcode, concise bool
-	lockTimeout                                   time.Duration
-	message                                       messageFlag
+	shownFlags
+	autoApprove, input, detailedExitcode bool
+	lockTimeout                          time.Duration
+	message                              messageFlag
 }
 
 func (f *applyFlags) register(c *cobra.Command) {
@@ -25,7 +26,7 @@ func (f *applyFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.autoApprove, "auto-approve", false, "do not ask for approval")
 	c.Flags().BoolVar(&f.input, "input", true, "ask for approval; -input=false fails instead of asking")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 4 for a stale plan, 5 if another apply holds the lock, 6 if a lock is in use")
-	c.Flags().BoolVar(&f.concise, "concise", false, "show each change of the plan on one line")
+	f.shownFlags.register(c)
 	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, such as 90s")
 }
 
@@ -104,7 +105,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 			client, shown := s.clients[at[i]], a.progress(p.Ensemble)
 			all[i] = &applying{apply.New(client, a.applying(f, p.Destroy, shown.event)), client, shown}
 		}
-		return a.execute(ctx, all, file.Plans)
+		return a.execute(ctx, f, all, file.Plans)
 	})
 }
 

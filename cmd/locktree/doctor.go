@@ -36,7 +36,10 @@ func doctorCommand(a *app) *cobra.Command {
 			"connections, and when the transaction ids run out. Some of this needs the four-letter words\n" +
 			"dump, cons and mntr.\n\n" +
 			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
-			"find out, such as whether the clocks of all machines run at the right rate.",
+			"find out, such as whether the clocks of all machines run at the right rate.\n\n" +
+			"Under \"lease\" it says what the session timeout means here, for programs and for jobs: a client that\n" +
+			"hears nothing gives up its leases after half of it; the limits of the servers and the elections\n" +
+			"they have seen come from the words conf and mntr.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer a.interruptible(c.Context())()
@@ -46,7 +49,9 @@ func doctorCommand(a *app) *cobra.Command {
 			}
 			var found view.Checkup
 			for _, e := range cfg.Ensembles {
+				stop := a.during("Checking ensemble "+strconv.Quote(e.Name), nil)
 				of, err := a.checkUp(c.Context(), e)
+				stop()
 				if c.Context().Err() != nil || isA[*view.Failure](err) {
 					return cmp.Or(err, context.Cause(c.Context()))
 				}

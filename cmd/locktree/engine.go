@@ -27,6 +27,7 @@ type stack struct {
 	*config.Config                   // with the ensembles that could be read
 	clients        []*recipes.Client // by position in Ensembles
 	lost           view.Lost         // the other ensembles
+	app            *app              // shows how far long steps are; nil: nobody does
 }
 
 // withStack loads the configuration, connects to all its ensembles and calls f. An interrupt is answered meanwhile.
@@ -51,13 +52,15 @@ func (a *app) connected(ctx context.Context, cfg *config.Config, readOnly bool, 
 
 // dialled connects to the ensembles of a configuration and calls f with those that can be reached.
 func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f func(*stack) error) error {
-	s := &stack{Config: cfg, clients: make([]*recipes.Client, len(cfg.Ensembles))}
+	s := &stack{Config: cfg, clients: make([]*recipes.Client, len(cfg.Ensembles)), app: a}
 	errs := make([]error, len(cfg.Ensembles))
 	var dials sync.WaitGroup // each may take as long as connect_timeout says
 	for i, e := range cfg.Ensembles {
 		dials.Go(func() { s.clients[i], errs[i] = a.dial(ctx, e, readOnly) })
 	}
+	stop := a.during("Connecting to "+strings.Join(serverLists(cfg), " and "), nil)
 	dials.Wait()
+	stop()
 	for i, c := range s.clients {
 		if c != nil {
 			defer c.Close() // the command is over then; the servers remove the session in any case
@@ -75,7 +78,7 @@ func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f 
 
 // lose leaves out the ensembles that have an error.
 func (s *stack) lose(errs []error) {
-	rest, only := stack{lost: s.lost}, len(s.Ensembles)+len(s.lost) == 1
+	rest, only := stack{lost: s.lost, app: s.app}, len(s.Ensembles)+len(s.lost) == 1
 	cfg := *s.Config
 	cfg.Ensembles = nil
 	for i, e := range s.Ensembles {
@@ -94,10 +97,12 @@ func (s *stack) lose(errs []error) {
 func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
-		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
-			trees[i], err = apply.Read(ctx, session, e.Tree)
+		counted, stop := s.app.reading(ctx, "Reading", e.Name)
+		errs[i] = s.look(counted, i, func(session *recipes.Session) (err error) {
+			trees[i], err = apply.Read(counted, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
+		stop()
 		if errs[i] != nil && ctx.Err() != nil {
 			return nil, errs[i]
 		}
@@ -135,7 +140,12 @@ func (s *stack) declared() (out []*plan.Tree) {
 
 // diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
-	return s.question(trees, opts).Answer()
+	return s.answer(s.question(trees, opts))
+}
+
+func (s *stack) answer(q *saved.Question) []*plan.Plan {
+	defer s.app.during("Comparing with the configuration", nil)()
+	return q.Answer()
 }
 
 // unread is the error of a command that showed everything of ensemble i except these nodes, if there are any; refused is one
@@ -174,7 +184,7 @@ func (s *stack) ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 		return nil, nil, err
 	}
 	question := s.question(trees, opts)
-	plans := question.Answer()
+	plans := s.answer(question)
 	if err != nil { // an address may be one of the others'
 		for _, p := range plans {
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })

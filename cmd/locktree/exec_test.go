@@ -331,7 +331,7 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 // something to end a command for.
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 	inTime(t, func(t *testing.T, timeout string) string {
-		x := startExec(t, timeout, execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
+		x := startExec(t, timeout, "-quiet", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
 		x.lines.Scan()
 		first := x.lines.Text()
 		// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
@@ -411,14 +411,16 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		lease, err := dial("someone", nil).Mutex(execLock).Lock(t.Context())
 		require.NoError(t, err)
 		client := dial("", x.Observe)
-		_, err = x.acquire(t.Context(), client, execLock)
-		err = x.notAcquired(t.Context(), client, execLock, err)
+		timed, stop := x.bounded(t.Context())
+		defer stop()
+		_, err = x.acquire(timed, client, []string{execLock})
+		err = x.notAcquired(t.Context(), client, []string{execLock}, err)
 		var code *codeError
 		require.ErrorAs(t, err, &code)
 		require.Equal(t, exitConflict, code.code)
 		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
 		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
-		before := x.notAcquired(t.Context(), client, execLock, context.DeadlineExceeded) // it had no place in the queue yet
+		before := x.notAcquired(t.Context(), client, []string{execLock}, context.DeadlineExceeded) // it had no place in the queue yet
 		require.EqualError(t, before, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
@@ -434,9 +436,11 @@ func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 		defer client.Close()
 		b.server.Inject(zktest.On("getData"), zktest.Delay(time.Second))
 		began := time.Now()
-		_, err = x.acquire(t.Context(), client, execLock)
+		timed, stop := x.bounded(t.Context())
+		defer stop()
+		_, err = x.acquire(timed, client, []string{execLock})
 		require.Equal(t, 10*time.Millisecond, time.Since(began))
-		err = x.notAcquired(t.Context(), client, execLock, err)
+		err = x.notAcquired(t.Context(), client, []string{execLock}, err)
 		require.EqualError(t, err, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
 	})
 }
@@ -454,8 +458,10 @@ func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing
 				defer client.Close()
 				asks := b.server.Inject(zktest.On("create"), zktest.CutBefore)
 				go func() { <-asks.Hit(); b.server.RefuseDials(true) }()
-				_, err = x.acquire(t.Context(), client, execLock)
-				err = x.notAcquired(t.Context(), client, execLock, err)
+				timed, stop := x.bounded(t.Context())
+				defer stop()
+				_, err = x.acquire(timed, client, []string{execLock})
+				err = x.notAcquired(t.Context(), client, []string{execLock}, err)
 				var code *codeError
 				require.ErrorAs(t, err, &code)
 				require.Equal(t, exitOwn, code.code)

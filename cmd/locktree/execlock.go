@@ -37,19 +37,15 @@ func (x *execution) listen(signals <-chan os.Signal, over <-chan struct{}) (ende
 	return done
 }
 
-// acquire takes the lock, as what it is declared. -timeout bounds the look at it too.
-func (x *execution) acquire(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
-	if x.timeout > 0 {
-		timed, stop := context.WithTimeout(ctx, x.timeout)
-		defer stop()
-		ctx = timed
+// acquire takes the locks, as what they are declared.
+func (x *execution) acquire(ctx context.Context, client *recipes.Client, paths []string) (*recipes.Lease, error) {
+	if len(paths) > 1 {
+		return x.acquireAll(ctx, client, paths)
 	}
-	in, err := inspect.Lock(ctx, client, path)
+	path := paths[0]
+	in, err := declaration(ctx, client, path)
 	if err != nil {
 		return nil, err
-	}
-	if in.Payload == nil {
-		return nil, recipes.ErrNotProvisioned
 	}
 	want := recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try}
 	if x.key.given && in.Kind.Key != nil {
@@ -68,18 +64,51 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 	return client.Take(ctx, in.Kind, path, want)
 }
 
-// fits refuses what nobody can hold, and a flag that does not apply to the kind: whoever gives it means another lock.
-func (x *execution) fits(k *kind.Kind, path string) error {
+func declaration(ctx context.Context, client *recipes.Client, path string) (*inspect.Report, error) {
+	in, err := inspect.Lock(ctx, client, path)
+	if err == nil && in.Payload == nil {
+		err = fmt.Errorf("%w: %s", recipes.ErrNotProvisioned, path)
+	}
+	return in, err
+}
+
+// acquireAll takes several locks in one transaction. -mode is for those of them that have readers.
+func (x *execution) acquireAll(ctx context.Context, client *recipes.Client, paths []string) (*recipes.Lease, error) {
+	members := make([]recipes.Member, len(paths))
+	for i, path := range paths {
+		in, err := declaration(ctx, client, path)
+		if err != nil {
+			return nil, err
+		}
+		if err := x.holdable(in.Kind, path); err != nil {
+			return nil, err
+		}
+		switch {
+		case in.Kind == kind.Mutex:
+			members[i] = client.Mutex(path)
+		case in.Kind == kind.Election:
+			members[i] = client.Election(path)
+		case in.Kind == kind.RWLock && x.mode == "read":
+			members[i] = client.RWMutex(path).Reader()
+		case in.Kind == kind.RWLock:
+			members[i] = client.RWMutex(path)
+		default:
+			return nil, view.Failf("Not together with others", "%s is a %s: only mutexes, elections and read-write locks can be taken together. Take it alone.", path, in.Kind.Name)
+		}
+	}
+	if x.try {
+		return client.MultiLock(members...).TryLock(ctx)
+	}
+	return client.MultiLock(members...).Lock(ctx)
+}
+
+// holdable refuses what nobody can hold, or not without waiting for it.
+func (x *execution) holdable(k *kind.Kind, path string) error {
 	if k.Container {
 		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
 	}
 	if k.Key != nil {
 		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
-	}
-	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
-		if x.given[flag] && !says {
-			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
-		}
 	}
 	if x.try && k == kind.Election {
 		return view.Failf("No try for elections", "%s is an election: a candidate waits until it leads. Use -timeout.", path)
@@ -87,35 +116,53 @@ func (x *execution) fits(k *kind.Kind, path string) error {
 	return nil
 }
 
-// notHad is for a lock that others hold. Whoever gives a code for that expects it, as with flock(1): it prints nothing.
-func (x *execution) notHad(detail string, args ...any) error {
+// fits is holdable, and refuses a flag that does not apply to the kind: whoever gives it means another lock.
+func (x *execution) fits(k *kind.Kind, path string) error {
+	if err := x.holdable(k, path); err != nil {
+		return err
+	}
+	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
+		if x.given[flag] && !says {
+			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
+		}
+	}
+	return nil
+}
+
+// notHad is for a lock that others hold. For whoever gives a code for that it is no error.
+func (x *execution) notHad(paths []string, detail string, args ...any) error {
 	if x.given[conflictFlag] {
+		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
 		return &codeError{code: x.conflict} // also 0: there is no lock
 	}
 	return &codeError{x.conflict, view.Failf("Lock not acquired", detail, args...)}
 }
 
 // notAcquired says why there is no lock, with the exit code for that.
-func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, path string, err error) error {
+func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, paths []string, err error) error {
+	path, first, was := together(paths), paths[0], "was"
+	if len(paths) > 1 {
+		was = "were"
+	}
 	var held *recipes.HeldError
 	switch {
 	case errors.As(err, &held):
-		if ctx.Err() == nil && !x.given[conflictFlag] {
+		if ctx.Err() == nil && !(x.quiet && x.given[conflictFlag]) {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
 			_ = held.Identify(asking) // only to say more
 			stop()
 		}
-		return x.notHad("%s", heldText(held))
+		return x.notHad(paths, "%s", heldText(held))
 	case errors.Is(err, recipes.ErrUnreachable): // not even with the code for a lock that others hold
 		return own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return x.notHad("%s was not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, x.timeout, path)
+		return x.notHad(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.timeout, first)
 	case errors.Is(err, recipes.ErrRevoked):
-		return x.notHad("Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, path)
+		return x.notHad(paths, "Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrQueueFull):
-		return x.notHad("The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, path)
+		return x.notHad(paths, "The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrDraining):
-		return x.notHad("%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+		return x.notHad(paths, "%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrMoved):
@@ -128,7 +175,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
 		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
-		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. The lock of a key is named by its family and -key. \"locktree status %s\" shows what is there.", path, path))
+		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. The lock of a key is named by its family and -key. \"locktree status %s\" shows what is there.", path, first))
 	}
 	return own(denied(ctx, client, err))
 }
@@ -150,8 +197,8 @@ func (x *execution) Observe(e recipes.Event) {
 	switch {
 	case e.Type == recipes.EventLost:
 		x.lose()
-	case e.Type == recipes.EventQueued && !x.quiet:
-		x.say("waiting for %s", e.Path)
+	case e.Type == recipes.EventQueued:
+		x.tell(view.Job{Text: "waiting for " + e.Path})
 	}
 }
 
@@ -215,8 +262,8 @@ func isLost(lease *recipes.Lease) bool {
 
 // finish releases the lock. The exit code is the command's own only if it ended by itself with the lock held: after a signal
 // of ours, even 0 does not mean that its work is done.
-func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped string) error {
-	err := x.release(lease)
+func (x *execution) finish(p *child.Process, lease *recipes.Lease, granted time.Time, stopped string) error {
+	err := x.release(lease, granted)
 	select {
 	case <-x.lost:
 		err = errors.Join(err, recipes.ErrLost)
@@ -228,7 +275,7 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped strin
 			cause = context.Cause(lease.Context())
 		}
 		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
-			lease.Path(), view.Sentence(cause), lease.Path())}
+			lease.Path(), view.Sentence(cause), pathsOf(lease)[0])}
 	}
 	if stopped != "" {
 		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
@@ -248,16 +295,48 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 		return 0, nil, &codeError{exitLost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
 			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
 	case token == 0, errors.Is(proof, zk.ErrNoAuth):
-		x.release(lease)
+		x.release(lease, time.Time{})
 		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
 			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, s, nil
 }
 
+// linger keeps the locks of a command that has ended until a time, and reports whether they are still held. Where they are not, the
+// command's work is done all the same: it was done while they were.
+func (x *execution) linger(ctx context.Context, lease *recipes.Lease, until time.Time, signals <-chan os.Signal) (held bool) {
+	left := func() time.Duration { return time.Until(until).Round(time.Millisecond) }
+	if left() <= 0 {
+		return true
+	}
+	x.tell(view.Job{Text: fmt.Sprintf("the command has ended: keeping %s for another %v", lease.Path(), left())})
+	over := time.NewTimer(time.Until(until))
+	defer over.Stop()
+	for {
+		select {
+		case <-over.C:
+			return true
+		case <-lease.Context().Done():
+			if isLost(lease) {
+				x.say("%s was lost %v before -at-least was over: another machine may run the command again", lease.Path(), left())
+				return false
+			}
+			x.say("another program asks for %s back: it gets it %v before -at-least is over", lease.Path(), left())
+			return true
+		case s := <-signals:
+			if child.Ends(s) {
+				x.say("%s: releasing %s %v before -at-least is over", s, lease.Path(), left())
+				return true
+			}
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
 // release releases the lock, and waits for that no longer than the lease lasts: a command in
-// a pipeline should not hang because the network does.
-func (x *execution) release(lease *recipes.Lease) error {
+// a pipeline should not hang because the network does. granted is zero where that was not told.
+func (x *execution) release(lease *recipes.Lease, granted time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
 	defer cancel()
 	err := lease.Unlock(ctx)
@@ -270,6 +349,15 @@ func (x *execution) release(lease *recipes.Lease) error {
 			why = view.Sentence(failed)
 		}
 		x.say("%s could not be released yet (%s): it becomes free when the session ends", lease.Path(), why)
+	case !granted.IsZero():
+		x.tell(view.Job{Event: view.JobReleased, Path: lease.Path(), Held: time.Since(granted)})
 	}
 	return nil
 }
+
+// between separates the paths of several locks, as a lease has them.
+const between = " + "
+
+func together(paths []string) string { return strings.Join(paths, between) }
+
+func pathsOf(lease *recipes.Lease) []string { return strings.Split(lease.Path(), between) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -67,7 +68,9 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opt
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		p := a.progress(e.Name)
-		run, err := apply.Begin(locked, s.clients[i], e.Tree, a.applying(f, opts.Destroy, p.event))
+		counted, stop := a.reading(locked, "Locking and reading", e.Name)
+		run, err := apply.Begin(counted, s.clients[i], e.Tree, a.applying(f, opts.Destroy, p.event))
+		stop()
 		if err != nil {
 			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))
 		}
@@ -78,11 +81,11 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opt
 	for _, p := range made {
 		edit(p)
 	}
-	a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	if err := a.approval(locked, f, made); err != nil {
 		return cmp.Or(lostLock(ctx, locked), err)
 	}
-	return a.execute(ctx, all, made)
+	return a.execute(ctx, f, all, made)
 }
 
 // lostLock is the loss of an apply lock, under which nothing goes on; nil as long as all are held.
@@ -135,7 +138,7 @@ func (a *app) signed(why messageFlag) apply.Options {
 // execute carries out the plans, one transaction per ensemble. Ensembles share no
 // transaction: if a later one fails after all, the earlier ones stay applied. The error
 // says so, and the next plan shows what is left.
-func (a *app) execute(ctx context.Context, all []*applying, plans []*plan.Plan) error {
+func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
 	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
 		for i, p := range plans {
@@ -144,8 +147,10 @@ func (a *app) execute(ctx context.Context, all []*applying, plans []*plan.Plan) 
 			}
 		}
 	}
+	together := a.json == 0 && isTerminal(a.stdout) && !f.full && view.Many(plans)
 	var changed []string
 	for i, p := range plans {
+		all[i].together = together
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
@@ -172,6 +177,7 @@ func (x *applying) begun(ctx context.Context, p *plan.Plan) (*apply.Result, erro
 	select {
 	case x.underWay <- struct{}{}:
 		defer func() { <-x.underWay }()
+		x.far = view.Progress{Unit: "transactions", Total: max(len(p.Batches), 1)}
 		defer x.watched()()
 		return x.Apply(ctx, p)
 	case <-ctx.Done():
@@ -187,8 +193,12 @@ type progress struct {
 	*app
 	ensemble string
 
-	mu   sync.Mutex
-	open map[plan.Addr]view.Ongoing // a transaction may have many thousands
+	together bool // changes that are alike are shown as one
+
+	mu     sync.Mutex
+	open   map[plan.Addr]view.Ongoing // a transaction may have many thousands
+	groups []*view.AppliedGroup
+	far    view.Progress
 }
 
 func (a *app) progress(ensemble string) *progress {
@@ -200,11 +210,22 @@ func (p *progress) watched() (stop func()) {
 	var over sync.WaitGroup
 	stopped := make(chan struct{})
 	over.Go(func() { p.watch(stopped) })
+	arrived := p.during("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
 	return func() {
 		p.changing.Store(false)
 		close(stopped)
 		over.Wait()
+		arrived()
+		for _, g := range p.groups {
+			p.show(*g)
+		}
 	}
+}
+
+func (p *progress) howFar(to *view.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to.Unit, to.Done, to.Total = p.far.Unit, p.far.Done, p.far.Total
 }
 
 func (p *progress) event(e apply.Event) {
@@ -223,8 +244,34 @@ func (p *progress) event(e apply.Event) {
 		delete(p.open, e.Addr)
 	case apply.Failed:
 		delete(p.open, e.Addr)
+	case apply.Committed:
+		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
+	case apply.ACLPhase:
+		p.far = view.Progress{Unit: "access lists", Total: e.Total}
+	case apply.ACLApplied:
+		p.far.Done++
 	}
-	p.show(view.Event{Ensemble: p.ensemble, Event: e})
+	if !p.together || !p.grouped(e) {
+		p.show(view.Event{Ensemble: p.ensemble, Event: e})
+	}
+}
+
+// grouped reports whether an event is shown with others like it.
+func (p *progress) grouped(e apply.Event) bool {
+	switch e := e.(type) {
+	case apply.Started, apply.ACLApplied: // how many lists there are was said before the first
+		return true
+	case apply.Applied:
+		block := e.Addr.Block()
+		i := slices.IndexFunc(p.groups, func(g *view.AppliedGroup) bool { return g.Block == block && g.Action == e.Action })
+		if i < 0 {
+			i = len(p.groups)
+			p.groups = append(p.groups, &view.AppliedGroup{Ensemble: p.ensemble, Block: block, Action: e.Action})
+		}
+		p.groups[i].Add(e)
+		return true
+	}
+	return false
 }
 
 func (p *progress) watch(stopped <-chan struct{}) {

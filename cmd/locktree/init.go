@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,21 +20,31 @@ import (
 
 func initCommand(a *app) *cobra.Command {
 	var flags loadFlags
+	template := "start"
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration to start from",
 		Long: "init writes a commented configuration into an empty directory. It never changes existing\n" +
-			"files. Then it checks whether the ensembles can be reached. No other command needs it.",
+			"files. Then it checks whether the ensembles can be reached. No other command needs it.\n\n" +
+			"-template=production writes one for a shared ensemble: TLS, administrators, readers for CI and\n" +
+			"operators, and a module with the locks of each team.",
 		Args: atMost(0),
-		RunE: func(c *cobra.Command, _ []string) error { return a.init(c.Context(), &flags) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			files := templates[template]
+			if files == nil {
+				return usage(c, "Bad flag", "-template=%s: must be start or production.", template)
+			}
+			return a.init(c.Context(), &flags, files)
+		},
 	}
 	flags.register(c)
+	c.Flags().StringVar(&template, "template", template, "what to write: start or production")
 	c.Flags().Bool("input", true, "accepted for compatibility; init never asks")
 	return c
 }
 
-func (a *app) init(ctx context.Context, flags *loadFlags) error {
-	wrote, err := a.scaffold()
+func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) error {
+	wrote, err := a.scaffold(files)
 	if err != nil {
 		return err
 	}
@@ -41,9 +52,12 @@ func (a *app) init(ctx context.Context, flags *loadFlags) error {
 	if err != nil {
 		return err
 	}
-	if wrote {
-		fmt.Fprintf(a.stdout, "Wrote %s: a namespace with three locks to start from. Change it as you like.\n", starterName)
-	} else {
+	for _, f := range files {
+		if wrote {
+			fmt.Fprintf(a.stdout, "Wrote %s: %s. Change it as you like.\n", f.name, f.about)
+		}
+	}
+	if !wrote {
 		fmt.Fprintln(a.stdout, "This directory already has a configuration. Nothing was written.")
 	}
 	for _, e := range cfg.Ensembles {
@@ -67,14 +81,35 @@ func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	fmt.Fprintf(a.stdout, "%s is reachable.\n", name)
 }
 
-//go:embed starter.locktree.hcl
-var starter string
+// starterFile is a file that init writes, with STACK and SERVERS to be filled in.
+type starterFile struct{ name, about, text string }
 
-// starterName is the file init writes.
+// starterName is the file that every template has, and init writes last: where it is, the others are.
 const starterName = "main.locktree.hcl"
 
-// scaffold writes the starter configuration where there is none at all.
-func (a *app) scaffold() (wrote bool, err error) {
+var (
+	//go:embed starter.locktree.hcl
+	starter string
+	//go:embed production/main.locktree.hcl
+	production string
+	//go:embed production/teams/payments/locks.locktree.hcl
+	productionPayments string
+	//go:embed production/teams/search/locks.locktree.hcl
+	productionSearch string
+)
+
+// templates are what init -template writes.
+var templates = map[string][]starterFile{
+	"start": {{starterName, "a namespace with three locks to start from", starter}},
+	"production": {
+		{"teams/payments/locks.locktree.hcl", "the locks of a team", productionPayments},
+		{"teams/search/locks.locktree.hcl", "the locks of another team", productionSearch},
+		{starterName, "the ensemble with TLS, who may apply, plan and use which locks, and a module per team", production},
+	},
+}
+
+// scaffold writes a template where there is no configuration at all.
+func (a *app) scaffold(files []starterFile) (wrote bool, err error) {
 	dir := a.path(".")
 	for _, pattern := range []string{"*.locktree.hcl", "*.locktree.json"} {
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
@@ -85,13 +120,18 @@ func (a *app) scaffold() (wrote bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	text := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers()).Replace(starter)
-	err = writeNew(filepath.Join(dir, starterName), 0o644, []byte(text))
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil // another program created it first
-	}
-	if err != nil {
-		return false, view.Failf("Cannot write "+starterName, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
+	fill := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers())
+	for _, f := range files {
+		path := filepath.Join(dir, filepath.FromSlash(f.name))
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = writeNew(path, 0o644, []byte(fill.Replace(f.text)))
+		}
+		if errors.Is(err, fs.ErrExist) && f.name == starterName {
+			return false, nil // another program created it first
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) { // a module that is there already is somebody's
+			return false, view.Failf("Cannot write "+f.name, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
+		}
 	}
 	return true, nil
 }

@@ -54,7 +54,9 @@ func (a *app) options(f *loadFlags) config.Options {
 // load reads the configuration. Its errors are shown here; the one it returns only
 // ends the command.
 func (a *app) load(f *loadFlags) (*config.Config, error) {
+	stop := a.during("Reading the configuration", nil)
 	cfg, diags := config.Load(a.path("."), a.options(f))
+	stop()
 	a.view().Diagnostics(diags, cfg.Sources)
 	if diags.HasErrors() {
 		return nil, exitWith(exitError)
@@ -69,7 +71,7 @@ func (a *app) load(f *loadFlags) (*config.Config, error) {
 // configOfEnvironment is an ensemble as the environment alone describes it, for commands that need to know no more than a
 // path; nil where ZOOKEEPER_SERVERS is not set.
 func (a *app) configOfEnvironment() (*config.Config, error) {
-	e, err := config.FromEnvironment(a.env)
+	e, err := config.FromEnvironment(a.path("."), a.env)
 	if err != nil {
 		return nil, view.Failf("Bad environment", "%v", err)
 	}

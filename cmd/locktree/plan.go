@@ -19,8 +19,17 @@ import (
 type planFlags struct {
 	loadFlags
 	intentFlags
-	out                       string
-	detailedExitcode, concise bool
+	shownFlags
+	out              string
+	detailedExitcode bool
+}
+
+// shownFlags are how a person wants to see a plan.
+type shownFlags struct{ concise, full bool }
+
+func (f *shownFlags) register(c *cobra.Command) {
+	c.Flags().BoolVar(&f.concise, "concise", false, "show each change of the plan on one line")
+	c.Flags().BoolVar(&f.full, "full", false, "show each change, also where more than 200 are grouped on a terminal")
 }
 
 func planCommand(a *app) *cobra.Command {
@@ -39,7 +48,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.out, "out", "", "save the plan to a `FILE` for apply")
 	c.Flags().BoolVar(&f.Destroy, "destroy", false, "plan to remove everything this stack owns")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 2 if there are changes")
-	c.Flags().BoolVar(&f.concise, "concise", false, "show each change on one line")
+	f.shownFlags.register(c)
 	c.Flags().Bool("input", true, "accepted for compatibility; plan never asks")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
 	a.summaryFlag(c)
@@ -63,7 +72,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		if len(plans) == 0 {
 			return err
 		}
-		shown := view.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+		shown := view.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli()}
 		if f.out != "" && !shown.Failing() {
 			if err := a.savePlan(f.out, question, plans); err != nil {
 				return err

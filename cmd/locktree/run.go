@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
@@ -191,6 +192,7 @@ type jsonKind int
 const (
 	documentJSON jsonKind = iota + 1
 	streamJSON
+	logJSON // a stream on standard error: standard output is the command's that exec runs
 )
 
 func (a *app) jsonFlag(c *cobra.Command, k jsonKind, help string) {
@@ -215,6 +217,8 @@ func (a *app) view() view.Output {
 	switch {
 	case a.json == streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)
+	case a.json == logJSON:
+		a.v = view.NewStream(a.stderr, version(), time.Now)
 	case a.json == documentJSON:
 		a.v = view.NewDocuments(a.stdout, stderr, version())
 	case a.markdown:
@@ -226,6 +230,52 @@ func (a *app) view() view.Output {
 		a.v = view.Annotate(a.v, stderr, a.env.get("GITHUB_WORKSPACE"))
 	}
 	return a.v
+}
+
+// farEvery is for how long a step says nothing of how far it is, and how often it says it then.
+const farEvery = time.Second
+
+// during shows how far a step is that takes long, until the returned function, which is to be called once. far says how much of it is
+// done; nil where nobody knows. Without an app nobody is told.
+func (a *app) during(what string, far func(*view.Progress)) (stop func()) {
+	if a == nil {
+		return func() {}
+	}
+	v, began, stopped := a.view(), time.Now(), make(chan struct{})
+	if a.json == 0 && a.env.get("TERM") == "dumb" { // it can remove nothing
+		return func() {}
+	}
+	var over sync.WaitGroup
+	over.Go(func() {
+		tick := time.NewTicker(farEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stopped:
+				v.Progress(nil)
+				return
+			case now := <-tick.C:
+				p := view.Progress{What: what, Elapsed: now.Sub(began)}
+				if far != nil {
+					far(&p)
+				}
+				v.Progress(&p)
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		over.Wait()
+	}
+}
+
+// reading is during for what reads an ensemble.
+func (a *app) reading(ctx context.Context, doing, ensemble string) (counted context.Context, stop func()) {
+	var read apply.Tally
+	return apply.WithTally(ctx, &read), a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
+		p.Unit = "nodes"
+		p.Done, p.Total = read.Count()
+	})
 }
 
 func (a *app) show(r view.Result) { a.view().Show(r) }

@@ -96,7 +96,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 			if err := json.Unmarshal([]byte(d), &v); err != nil {
 				ts.Fatalf("%v in %q", err, d)
 			}
-			if kind, ok := v["type"].(string); ok && !strings.HasSuffix(kind, "_progress") && !strings.HasSuffix(types, " "+kind) {
+			if kind, ok := v["type"].(string); ok && !strings.HasSuffix(kind, "progress") && !strings.HasSuffix(types, " "+kind) {
 				types += " " + kind
 			}
 		}

@@ -121,7 +121,7 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		for _, name := range slices.Concat(tlsFiles(s.tlsOf(e)), e.Login.Files()) {
+		for _, name := range slices.Concat(tlsFiles(s.tlsOf(e)), e.SecretFiles()) {
 			names[name] = true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 func showCommand(a *app) *cobra.Command {
 	var flags loadFlags
-	var concise bool
+	var shown shownFlags
 	c := &cobra.Command{
 		Use:   "show [PLAN | ADDRESS]",
 		Short: "Show a saved plan, or what this stack has in ZooKeeper",
@@ -24,7 +24,7 @@ func showCommand(a *app) *cobra.Command {
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && !isAddress(args[0]) {
-				return a.showPlan(args[0], concise)
+				return a.showPlan(args[0], shown)
 			}
 			return a.showTree(c.Context(), &flags, args)
 		},
@@ -33,7 +33,7 @@ func showCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	c.Flags().BoolVar(&concise, "concise", false, "show each change of a saved plan on one line")
+	shown.register(c)
 	c.Flags().BoolVar(&a.markdown, "markdown", false, "print the locks as a page of documentation, or the summary of a saved plan, in Markdown")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
@@ -99,12 +99,12 @@ func (a *app) owned(ctx context.Context, flags *loadFlags) (trees []*plan.Tree, 
 }
 
 // showPlan needs neither the configuration nor a server: everything is in the file.
-func (a *app) showPlan(name string, concise bool) error {
+func (a *app) showPlan(name string, shown shownFlags) error {
 	file, err := a.readPlan(name)
 	if err != nil {
 		return err
 	}
-	a.show(view.Saved{Plan: view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()}})
+	a.show(view.Saved{Plan: view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: shown.concise, Full: shown.full, NoAdvice: true, NowMs: time.Now().UnixMilli()}})
 	return nil
 }
 

@@ -118,6 +118,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string,
 	servers, closed := serverLists(s.Config), error(nil)
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+		stop := s.app.during("Looking at "+path, nil)
 		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
 			if key.given {
 				of.Key = &view.KeyOf{Family: path, Key: key.key}
@@ -128,6 +129,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string,
 			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
 			return err
 		})
+		stop()
 		switch {
 		case ctx.Err() != nil:
 			return cmp.Or(errs[i], context.Cause(ctx))

@@ -300,4 +300,5 @@ type unheard struct{}
 
 func (unheard) Diagnostics(hcl.Diagnostics, map[string]*hcl.File) {}
 func (unheard) Message(string)                                    {}
+func (unheard) Progress(*view.Progress)                           {}
 func (unheard) Show(view.Result)                                  {}

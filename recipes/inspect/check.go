@@ -35,7 +35,7 @@ func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"
 
 // Condition is one of the conditions that the guarantees of package recipes depend on, as Check found it.
 type Condition struct {
-	Name    string // "session timeout", "stale servers", "clock", "server version", "replica", "certificates", "access /locks/a"
+	Name    string // "session timeout", "lease", "stale servers", "clock", "server version", "replica", "certificates", "access /locks/a"
 	Verdict Verdict
 	What    string // what was found
 	Why     string // what depends on it
@@ -79,7 +79,7 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 	found := []Condition{
 		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
 		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
-		checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
+		checkLease(s.Timeout(), sessionsOf(conf, mntr)), checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
 	}
 	if s.TLS() {
 		found = append(found, CheckCertificates(s.Certificates(), time.Now()))
@@ -97,6 +97,41 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 		k.Next = "add conf to 4lw.commands.whitelist, or make sure that tickTime is at most " + (t / 4).String()
 	case t < 4*tick:
 		k.Verdict, k.Next = VerdictFails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
+	}
+	return k
+}
+
+// sessions is what a server says of how long sessions last, and had to last; zero where it does not.
+type sessions struct {
+	shortest, longest time.Duration // that it grants
+	elections         int           // since it started
+	slowest           time.Duration // of them
+}
+
+func sessionsOf(conf, mntr string) sessions {
+	ms := func(text, pattern string) time.Duration {
+		return time.Duration(number(text, pattern)) * time.Millisecond
+	}
+	return sessions{ms(conf, `minSessionTimeout=(\d+)`), ms(conf, `maxSessionTimeout=(\d+)`), number(mntr, `zk_cnt_election_time\s(\d+)`), ms(mntr, `zk_max_election_time\s(\d+)`)}
+}
+
+// jobSession is what "locktree exec" asks for where nobody says which session timeout.
+const jobSession = time.Minute
+
+// checkLease says what a session timeout of t means on a server, for programs, which try again, and for jobs, which do not.
+func checkLease(t time.Duration, of sessions) Condition {
+	tenth := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+	k := Condition{Name: "lease", Why: "the session timeout decides how long an outage may last, and how long a lock stays taken after a crash: programs that try again want it short, jobs of hours want it long",
+		What: fmt.Sprintf("with a session timeout of %v, a client that hears nothing gives up its leases after %v, and the lock of one that crashed comes free after about %v", t, tenth(t/2), t)}
+	if of.longest > 0 {
+		job := min(jobSession, of.longest)
+		k.What += fmt.Sprintf("; the server grants %v to %v, so a job of \"locktree exec\", which asks for %v, gets %v and is told to end after %v", of.shortest, of.longest, jobSession, job, tenth(job/3))
+	}
+	if of.elections > 0 {
+		k.What += fmt.Sprintf("; elections that it has seen since it started: %d, the slowest took %v", of.elections, of.slowest)
+	}
+	if of.slowest >= t/2 {
+		k.Verdict, k.Next = VerdictUnsure, fmt.Sprintf("such an election ends every lease: set the session timeout to more than %v, or find out why elections are slow", 2*of.slowest)
 	}
 	return k
 }

@@ -34,6 +34,22 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	require.Equal(t, "it is 3.8.0, standalone", alone.What)
 }
 
+// doctor judged the session timeout, and did not say what it means.
+func TestCheckSaysWhatALeaseMeans(t *testing.T) {
+	of := sessionsOf("tickTime=2000\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n", "zk_avg_election_time\t120.0\nzk_max_election_time\t310\nzk_cnt_election_time\t3\n")
+	k := checkLease(15*time.Second, of)
+	require.Equal(t, VerdictHolds, k.Verdict)
+	require.Equal(t, `with a session timeout of 15s, a client that hears nothing gives up its leases after 7.5s, and the lock of one that crashed comes free after about 15s; `+
+		`the server grants 4s to 40s, so a job of "locktree exec", which asks for 1m0s, gets 40s and is told to end after 13.3s; elections that it has seen since it started: 3, the slowest took 310ms`, k.What)
+	of.slowest = 8 * time.Second
+	k = checkLease(15*time.Second, of)
+	require.Equal(t, VerdictUnsure, k.Verdict)
+	require.Contains(t, k.Next, "more than 16s")
+	require.Equal(t, VerdictHolds, checkLease(15*time.Second, sessionsOf("", "")).Verdict, "what is not known is no finding")
+	of.longest = 2 * time.Minute
+	require.Contains(t, checkLease(15*time.Second, of).What, "gets 1m0s and is told to end after 20s")
+}
+
 func TestCheckFindsAServerWhoseDataDiffersFromTheLeaders(t *testing.T) {
 	require.Equal(t, VerdictHolds, checkReplica("", true).Verdict)
 	require.Equal(t, VerdictUnsure, checkReplica("zk_version\t3.5.9", false).Verdict)

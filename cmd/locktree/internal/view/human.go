@@ -199,21 +199,23 @@ type Stream struct {
 
 // serial lets one write through at a time: an interrupt writes at any time.
 type serial struct {
-	mu *sync.Mutex
-	w  io.Writer
+	mu   *sync.Mutex
+	w    io.Writer
+	line *passing
 }
 
 func (s serial) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.line.remove()
 	return s.w.Write(p)
 }
 
 // serialize gives streams one lock: two of them may be the same file.
 func serialize(streams ...*Stream) {
-	mu := &sync.Mutex{}
+	mu, line := &sync.Mutex{}, &passing{}
 	for _, s := range streams {
-		s.Writer = serial{mu, s.Writer}
+		s.Writer = serial{mu, s.Writer, line}
 	}
 }
 

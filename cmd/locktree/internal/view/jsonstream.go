@@ -81,9 +81,11 @@ type message struct {
 	Ensemble    string                     `json:"ensemble,omitempty"`
 	Entry       *apply.Entry               `json:"entry,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
+	Job         *jobJSON                   `json:"job,omitempty"`
 	Lock        *apply.LockInfo            `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
+	Progress    *progressJSON              `json:"progress,omitempty"`
 	Transaction *transaction               `json:"transaction,omitempty"`
 
 	TestAbstract map[string][]string `json:"test_abstract,omitempty"`

@@ -45,7 +45,14 @@ func (l Locks) text(h *Human) {
 		default:
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))
 		}
+		idle := idleBelow(shown)
 		for _, in := range shown {
+			if above := kind.ParentPath(in.Path); quiet(in) && len(idle[above]) > fewAlike {
+				if idle[above][0] == in { // one line for all of them
+					h.out.printf("\n%s  %d locks idle: %s\n", h.out.paint(bold)(clean(above)), len(idle[above]), clean(FirstFew(namesOf(idle[above]))))
+				}
+				continue
+			}
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
 			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 			switch {
@@ -73,6 +80,30 @@ func (l Locks) text(h *Human) {
 			h.out.printf("%s\n", line)
 		}
 	}
+}
+
+// quiet reports whether there is no more to say of a lock than that it is idle.
+func quiet(in *inspect.Report) bool {
+	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
+}
+
+// idleBelow are the quiet locks, by the node above them.
+func idleBelow(locks []*inspect.Report) map[string][]*inspect.Report {
+	out := map[string][]*inspect.Report{}
+	for _, in := range locks {
+		if quiet(in) {
+			above := kind.ParentPath(in.Path)
+			out[above] = append(out[above], in)
+		}
+	}
+	return out
+}
+
+func namesOf(locks []*inspect.Report) (names []string) {
+	for _, in := range locks {
+		names = append(names, in.Path[strings.LastIndex(in.Path, "/")+1:])
+	}
+	return names
 }
 
 // forbidden are those of the words dump and cons, which list connections, that some server does not allow.

@@ -39,6 +39,29 @@ func crossed() []*inspect.Report {
 	}
 }
 
+// A prefix with a thousand locks, of which two are in use, is read for these two.
+func TestIdleLocksAreSummedUp(t *testing.T) {
+	show := func(idle int) string {
+		found := crossed()[:1]
+		for i := range idle {
+			path := "/locks/shard/" + strconv.Itoa(i)
+			found = append(found, &inspect.Report{Path: path, Kind: kind.Mutex, Payload: &kind.Payload{Params: kind.Mutex.New(), State: kind.StateActive, Owner: kind.Owner{Stack: "s", Addr: "mutex.shard"}}})
+		}
+		found[len(found)-1].Payload.State = kind.StateDraining
+		v, out, _ := capture(nil)
+		v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks",
+			Snapshot: &inspect.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}})
+		return out.String()
+	}
+	text := show(1001)
+	require.Contains(t, text, "/locks/ledger  mutex")
+	require.Contains(t, text, "\n/locks/shard  1000 locks idle: 0, 1, 2 and 997 more\n")
+	require.Contains(t, text, "/locks/shard/1000  mutex, mutex.shard of stack s, draining\n  idle\n")
+	require.NotContains(t, text, "/locks/shard/7")
+	require.Contains(t, text, "1002 locks, 1 held, 1 waiting")
+	require.Contains(t, show(4), "/locks/shard/2  mutex", "three are named as before")
+}
+
 func TestLocks(t *testing.T) {
 	found := crossed()
 	at := time.UnixMilli(now)

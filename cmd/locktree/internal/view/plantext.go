@@ -35,8 +35,12 @@ func (p Plan) text(h *Human) {
 		if slices.ContainsFunc(p.Plans, visible) {
 			t.preamble(p)
 		}
+		grouped, together := false, h.out.Terminal && !p.Full && Many(p.Plans)
 		for _, one := range p.Plans {
-			t.changes(one, len(p.Plans) > 1, p.Concise)
+			grouped = t.changes(one, len(p.Plans) > 1, p.Concise, together) || grouped
+		}
+		if grouped {
+			t.printf("\n%s\n", t.paint(dim)("Locks of one block that are only created are one entry. -full shows each."))
 		}
 		t.outputs(p.Plans)
 		t.summary(p)
@@ -123,7 +127,8 @@ func (t planText) preamble(p Plan) {
 
 // changes prints the blocks of one ensemble in the order of their paths, so that
 // the plan reads as the tree does.
-func (t planText) changes(p *plan.Plan, several, concise bool) {
+// Changes that are alike are shown together, if that is wanted; grouped reports whether there are any.
+func (t planText) changes(p *plan.Plan, several, concise, together bool) (grouped bool) {
 	if several && p.HasChanges() {
 		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+p.Root+":"))
 	}
@@ -133,8 +138,17 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 	if concise {
 		t.printf("\n")
 	}
-	for _, c := range byPath(p.Changes) {
-		switch {
+	all := byPath(p.Changes)
+	var groups map[likeness][]*plan.Change
+	if together {
+		groups = alike(all)
+	}
+	for _, c := range all {
+		switch group := groups[likenessOf(c)]; {
+		case group != nil && plain(c):
+			if c == group[0] {
+				t.group(group)
+			}
 		case c.Action == plan.NoOp && !moved(c):
 		case concise:
 			t.printf("  %s %s%s\n", t.head(c), clean(c.Addr), gist(c))
@@ -143,6 +157,7 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 		}
 	}
 	t.access(p, concise)
+	return len(groups) > 0
 }
 
 func byPath(changes []plan.Change) []*plan.Change {

@@ -24,6 +24,9 @@ type Output interface {
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
+	// Progress shows, until the next one or anything else, how far a step is: on a terminal, or in a stream of messages. nil
+	// removes that.
+	Progress(*Progress)
 	// Show shows what the command found or did.
 	Show(Result)
 }
@@ -92,6 +95,7 @@ type Plan struct {
 	Checks     []plan.Check         // of the configuration; those that do not hold are diagnostics already
 	Files      map[string]*hcl.File // to show where a problem is declared
 	Concise    bool                 // one line per change
+	Full       bool                 // each change, however many there are
 	SavedTo    string               // the file of plan -out, "" without
 	NowMs      int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
 	NoAdvice   bool                 // the plan is applied at once: no advice about -out

@@ -1,0 +1,99 @@
+# The name of this stack is written into every node it owns. locktree never
+# touches a node that carries another name, or none.
+locktree {
+  stack = "STACK"
+}
+
+# Whoever runs locktree is known by a client certificate: people and the pipeline that applies by
+# that of the provisioner, the pipeline that plans by that of CI. LOCKTREE_VAR_certificates names
+# the directory.
+variable "certificates" {
+  type        = string
+  default     = "/etc/locktree/tls"
+  description = "Directory of ca.pem, cert.pem and key.pem."
+}
+
+ensemble "main" {
+  servers = [SERVERS]
+  root    = "/locks"
+
+  # Who may apply, and who may only plan and look. The tool's own nodes are theirs.
+  admins  = [principal.provisioner]
+  readers = [principal.ci, principal.operators]
+
+  tls {
+    ca_file   = "${var.certificates}/ca.pem"
+    cert_file = "${var.certificates}/cert.pem"
+    key_file  = "${var.certificates}/key.pem"
+  }
+}
+
+# The subjects of their certificates, as "openssl x509 -noout -subject -nameopt RFC2253" shows them.
+principal "provisioner" {
+  scheme = "x509"
+  id     = "CN=locktree-provisioner,O=Example"
+}
+
+principal "ci" {
+  scheme = "x509"
+  id     = "CN=locktree-ci,O=Example"
+}
+
+principal "operators" {
+  scheme = "x509"
+  id     = "CN=operators,O=Example"
+}
+
+principal "payments" {
+  scheme = "x509"
+  id     = "CN=payments,O=Example"
+}
+
+principal "search" {
+  scheme = "x509"
+  id     = "CN=search,O=Example"
+}
+
+# A team's programs queue, hold and release; they cannot change or delete a lock. CI and the
+# operators see who holds and who waits.
+acl "payments" {
+  grant {
+    to    = [principal.provisioner]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.payments]
+    allow = "lock"
+  }
+  grant {
+    to    = [principal.ci, principal.operators]
+    allow = "observe"
+  }
+}
+
+acl "search" {
+  grant {
+    to    = [principal.provisioner]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.search]
+    allow = "lock"
+  }
+  grant {
+    to    = [principal.ci, principal.operators]
+    allow = "observe"
+  }
+}
+
+# A module per team: each owns the files in its directory, and decides on its locks. Who may use
+# them is decided here.
+module "payments" {
+  source = "./teams/payments"
+  acl    = acl.payments
+}
+
+module "search" {
+  source = "./teams/search"
+  acl    = acl.search
+}

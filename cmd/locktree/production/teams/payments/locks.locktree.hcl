@@ -1,0 +1,20 @@
+variable "acl" {
+  description = "Who may use the locks."
+}
+
+namespace "payments" {
+  acl = var.acl
+
+  # Status, page and alerts name the owner and the runbook.
+  mutex "ledger" {
+    description = "One closing of the books at a time."
+    owner       = "payments"
+    runbook     = "https://example.com/runbooks/ledger"
+  }
+
+  # Held by a job of a timer, see "locktree exec -help".
+  mutex "nightly-report" {
+    description = "Only one report runs at a time."
+    max_hold    = "2h"
+  }
+}
