@@ -76,14 +76,14 @@ func nestedModules(t *testing.T) (modules []string) {
 }
 
 // A module that requires v0.0.0 of the root cannot be used by anybody: there is no such release, and a replacement is not
-// inherited. The one that is tagged first is required; the checkout takes its place here.
+// inherited. The one that is tagged first is required; the checkout takes its place here. The module packaging requires none.
 func TestModulesRequireAReleaseOfTheRoot(t *testing.T) {
 	release, _, _ := strings.Cut(version(), "-")
 	for _, dir := range nestedModules(t) {
 		text, err := os.ReadFile(filepath.Join("../..", dir, "go.mod"))
 		require.NoError(t, err)
 		required := regexp.MustCompile(`(?m)^\s+(`+regexp.QuoteMeta(module)+`\S*) (\S+)$`).FindAllStringSubmatch(string(text), -1)
-		require.NotEmpty(t, required, dir)
+		require.Equal(t, dir != "packaging", len(required) > 0, dir)
 		for _, one := range required {
 			require.Equal(t, "v"+release, one[2], "%s of %s", one[1], dir)
 			require.Contains(t, string(text), one[1]+" => ..", dir)
