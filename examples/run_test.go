@@ -18,10 +18,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-const recordedRun = "quickstart/RUN.md"
+// recorded are pages that are what happens, one after the other on one server: the quickstart with a live resize, drift and a
+// refused destroy; the tutorial with a program that a reader writes.
+var recorded = []string{"quickstart/RUN.md", "../docs/tutorial.md"}
 
-// The recorded run is what happens, on the in-memory server and on ZooKeeper
-// itself: plan, apply, live resize, drift, a refused destroy.
 func TestReadmeRecordedRun(t *testing.T) {
 	t.Parallel()
 	servers := map[string]func(*testing.T) string{
@@ -30,16 +30,19 @@ func TestReadmeRecordedRun(t *testing.T) {
 	}
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(recordedRun)
-			require.NoError(t, err)
-			r := newRecorder(t, start(t))
-			got := r.page(string(text))
-			require.Greater(t, r.commands, 15, "the page's commands were not recognised")
-			if *update {
-				require.NoError(t, os.WriteFile(recordedRun, []byte(got), 0o644))
-				return
+			addr := start(t)
+			for _, page := range recorded {
+				text, err := os.ReadFile(page)
+				require.NoError(t, err)
+				r := newRecorder(t, addr)
+				got := r.page(string(text))
+				require.Greater(t, r.commands, 15, "the page's commands were not recognised")
+				if *update {
+					require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
+					continue
+				}
+				require.Equal(t, string(text), got, "%s is out of date: make readme", page)
 			}
-			require.Equal(t, string(text), got, "%s is out of date: make readme", recordedRun)
 		})
 	}
 }
@@ -49,7 +52,9 @@ func TestReadmeRecordedRun(t *testing.T) {
 // terminal.
 type recorder struct {
 	*shell
+	dir      string
 	addr     string
+	instead  map[string]string // commands that a test types otherwise
 	commands int
 	early    []string // what programs printed while a command ran
 }
@@ -59,44 +64,60 @@ func newRecorder(t *testing.T, addr string) *recorder {
 	config, err := examples.Quickstart.ReadFile("quickstart/locks.locktree.hcl")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), config, 0o644))
-	return &recorder{shell: newShell(t, dir, environ(addr)), addr: addr}
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	return &recorder{
+		shell: newShell(t, dir, append(environ(addr), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")), dir: dir, addr: addr,
+		// The module is this checkout, and nothing is downloaded.
+		instead: map[string]string{"go get " + module + "/recipes@latest": "go mod edit -require=" + module + "@v0.0.0 -replace=" + module + "=" + root},
+	}
 }
 
+const module = "github.com/locktree/locktree"
+
 var (
-	console = regexp.MustCompile("(?ms)((?:^<!-- [^\n]+ -->\n)*)^```console\n(.*?)^```$")
-	comment = regexp.MustCompile(`(?m)^<!-- (by hand|then): (.+) -->$`)
+	console = regexp.MustCompile("(?ms)((?:^<!-- [^\n]+ -->\n)*)^```(console|hcl|go)\n(.*?)^```$")
+	printed = regexp.MustCompile(`^worker-\d (waits|works|has|gave)\b`)
+	comment = regexp.MustCompile(`(?m)^<!-- (by hand|then|write): (.+) -->$`)
 )
 
 // page is the page with the output of its commands as it is now.
 //
 //	<!-- by hand: set PATH OLD NEW -->    before the commands, somebody changes a node
 //	<!-- by hand: delete PATH -->
-//	<!-- then: LINE -->                   behind the last command a program in the background prints that
+//	<!-- then: LINE -->                   behind the last command a program in the background prints that; several, in any order
+//	<!-- write: PATH -->                  the block is written to a file
 func (r *recorder) page(text string) string {
 	return console.ReplaceAllStringFunc(text, func(block string) string {
 		m := console.FindStringSubmatch(block)
-		then := ""
+		var then []string
 		for _, c := range comment.FindAllStringSubmatch(m[1], -1) {
-			if c[1] == "then" {
-				then = c[2]
-				continue
+			switch c[1] {
+			case "then":
+				then = append(then, c[2])
+			case "write":
+				require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, c[2]), []byte(m[3]), 0o644))
+			default:
+				r.byHand(strings.Fields(c[2]))
 			}
-			r.byHand(strings.Fields(c[2]))
+		}
+		if m[2] != "console" {
+			return block
 		}
 		var b strings.Builder
 		b.WriteString(m[1] + "```console\n")
-		for line := range strings.Lines(m[2]) {
+		for line := range strings.Lines(m[3]) {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
 				b.WriteString(line + r.run(strings.TrimSpace(command)))
 			}
 		}
-		if then != "" {
-			line := append(r.early, "")[0]
-			if r.early = nil; line == "" {
-				line = r.line()
-			}
-			require.Equal(r.t, then, line)
-			b.WriteString(then + "\n")
+		for len(r.early) < len(then) {
+			r.early = append(r.early, steadyRun(r.addr, r.line()))
+		}
+		require.ElementsMatch(r.t, then, r.early)
+		r.early = nil
+		for _, line := range then {
+			b.WriteString(line + "\n")
 		}
 		b.WriteString("```")
 		return b.String()
@@ -107,16 +128,20 @@ func (r *recorder) page(text string) string {
 // that it has a permit, or that it waits.
 func (r *recorder) run(command string) string {
 	r.commands++
-	r.send(command)
+	typed, other := r.instead[command]
+	if !other {
+		typed = strings.ReplaceAll(command, "127.0.0.1:2181", r.addr)
+	}
+	r.send(typed)
 	open := map[string]bool{"command": true, "program": strings.HasSuffix(command, " &")}
 	var b bytes.Buffer
 	for open["command"] || open["program"] {
 		switch line := r.line(); {
 		case strings.HasPrefix(line, prompt):
 			open["command"] = false
-		case strings.HasPrefix(line, "worker-") && !open["program"]:
-			r.early = append(r.early, line) // of a program in the background, between the command's own
-		case strings.HasPrefix(line, "worker-"):
+		case printed.MatchString(line) && !open["program"]:
+			r.early = append(r.early, steadyRun(r.addr, line)) // of a program in the background, between the command's own
+		case printed.MatchString(line):
 			open["program"] = false
 			fallthrough
 		default:
@@ -135,7 +160,7 @@ func steadyRun(addr, out string) string {
 	out = regexp.MustCompile(`\S+/\d+ \S+:\d+ +since \S+ \(\S+\) +`).ReplaceAllString(out, "host-a/4121 10.0.0.7:40822  since 2026-11-02T08:00:00Z (0s)  ")
 	out = regexp.MustCompile(`(session 0x[0-9a-f]+) +(connected)`).ReplaceAllString(out, "$1  $2")
 	out = regexp.MustCompile(`0x[0-9a-f]{6,}`).ReplaceAllString(out, "0x100002a5c340000")
-	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
+	out = regexp.MustCompile(`([Tt]oken,?(?: was)?) \d+`).ReplaceAllString(out, "$1 12")
 	return regexp.MustCompile(`(for|  )\s*(\d+[hm])*\d+s\b`).ReplaceAllString(out, "${1} 0s")
 }
 
