@@ -90,7 +90,7 @@ func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
 		statusCommand, topCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, showCommand, outputCommand, stateCommand, fmtCommand, testCommand, generateCommand, importCommand,
-		vetCommand, compatCommand, devCommand, demoCommand, versionCommand,
+		vetCommand, schemaCommand, compatCommand, devCommand, demoCommand, versionCommand,
 	}
 }
 
