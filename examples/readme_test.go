@@ -47,6 +47,11 @@ func TestReadme(t *testing.T) {
 			m := generated.FindStringSubmatch(block)
 			return strings.TrimSuffix(block, m[4]+"```") + produce(t, srv, m[1], m[2]) + "```"
 		})
+		got = generatedTable.ReplaceAllStringFunc(got, func(block string) string {
+			blocks++
+			m := generatedTable.FindStringSubmatch(block)
+			return strings.TrimSuffix(block, m[2]) + tableOf(t, m[1])
+		})
 		if *update {
 			require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 			continue
@@ -57,7 +62,7 @@ func TestReadme(t *testing.T) {
 		}
 		require.Len(t, was, len(is), "%s is out of date: make readme", page)
 	}
-	require.GreaterOrEqual(t, blocks, 7, "the blocks were not recognised")
+	require.GreaterOrEqual(t, blocks, 11, "the blocks were not recognised")
 }
 
 // What differs from run to run without meaning anything: where the server
@@ -87,7 +92,7 @@ func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
 		if cut {
 			out = excerpt(t, out, from)
 		}
-		return strings.TrimLeft(out, "\n")
+		return strings.Trim(out, "\n") + "\n"
 	default:
 		return steady(srv, goRun(t, srv, arg))
 	}
@@ -147,6 +152,38 @@ func TestReadmeCommandsExist(t *testing.T) {
 		for _, m := range regexp.MustCompile(`\]\(([^)#]+)\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
 			require.FileExists(t, filepath.Join(filepath.Dir(page), m[1]+m[2]), page)
 		}
+	}
+}
+
+// The index of the documentation has every page and every runbook, and the page of commands every command.
+func TestTheIndexHasEveryPage(t *testing.T) {
+	index, err := os.ReadFile("../docs/README.md")
+	require.NoError(t, err)
+	for _, pattern := range []string{"../docs/*.md", "monitoring/runbooks/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			prose := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(text), "")
+			require.Len(t, regexp.MustCompile(`(?m)^# `).FindAllString(prose, -1), 1, "%s has one title", file)
+			link, err := filepath.Rel("../docs", filepath.Join("../examples", file))
+			require.NoError(t, err)
+			if link != "README.md" {
+				require.Contains(t, string(index), "]("+link+")")
+			}
+		}
+	}
+	help, code := locktree(t, nil, "quickstart", "help")
+	require.Zero(t, code, help)
+	for _, m := range regexp.MustCompile(`(?m)^  locktree (\S+) +Runbook: `).FindAllStringSubmatch(help, -1) {
+		require.Contains(t, string(index), "(../cmd/locktree/topics/"+m[1]+".txt)")
+	}
+	commands, err := os.ReadFile("../docs/commands.md")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
+		require.Regexp(t, "(?m)^    locktree "+m[1]+" ", string(commands))
 	}
 }
 

@@ -103,6 +103,6 @@
 //   - Exclusion across different wire formats: Curator's clients do not see kazoo's contenders.
 //
 // Nothing outlasts the session, because every contender is an ephemeral node; a call that has given up leaves none behind. The page
-// docs/library.md says which errors there are and which are worth another try, what a grant rests on, and where the proofs are.
-// Package zktest is a ZooKeeper server in memory, for tests.
+// docs/errors.md says which errors there are and which are worth another try; docs/promises.md what a grant rests on, and where
+// the proofs are. Package zktest is a ZooKeeper server in memory, for tests.
 package recipes

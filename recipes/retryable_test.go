@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -258,8 +259,26 @@ func rowOf(err error, ran bool) (errorRow, bool) {
 	return errorRow{}, false
 }
 
+// exportedErrors are the names of the package's errors and of their types.
+func exportedErrors(t *testing.T) map[string]bool {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^(?:var|\t)\s*(Err\w+)\s+= |^type ([A-Z]\w*Error) `).FindAllStringSubmatch(string(source), -1) {
+			if !strings.HasSuffix(file, "_test.go") {
+				names[m[1]+m[2]] = true
+			}
+		}
+	}
+	require.Greater(t, len(names), 20)
+	return names
+}
+
 func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
-	doc, err := os.ReadFile("../docs/library.md")
+	doc, err := os.ReadFile("../docs/errors.md")
 	require.NoError(t, err)
 	_, text, _ := strings.Cut(string(doc), "## What an error means")
 	text, _, _ = strings.Cut(text, "\n## ")
@@ -271,12 +290,12 @@ func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
 			require.Regexp(t, `(?m)^    `+regexp.QuoteMeta(row.name)+`  .* `+again+`$`, part)
 		}
 	}
-	sentinels, err := os.ReadFile("errors.go")
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^\t(Err\w+)\s+= `).FindAllStringSubmatch(string(sentinels), -1) {
-		if m[1] != "ErrReleased" { // a context's cause
-			require.Contains(t, text, m[1])
+	_, advice, _ := strings.Cut(string(doc), "## What to do")
+	for name := range exportedErrors(t) {
+		if name != "ErrReleased" && name != "OpError" { // a context's cause, and what wraps others
+			require.Contains(t, text, name)
 		}
+		require.Regexp(t, "(?m)^\\| `"+name+"` \\| .{10,} \\|$", advice)
 	}
 	for _, row := range errorRows {
 		for _, err := range row.is {

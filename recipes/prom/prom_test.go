@@ -2,6 +2,8 @@ package prom_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +66,26 @@ locktree_suspected_total{lock="/locks/ledger"} 1
 locktree_waiting{lock="/locks/ledger"} 0
 `), "locktree_acquire_contended_total", "locktree_held", "locktree_label_overflow_total", "locktree_lost_total",
 		"locktree_sessions_lost_total", "locktree_suspected_total", "locktree_waiting"))
+}
+
+// docs/metrics.md has the table of the package's documentation.
+func TestTheDocumentationHasTheMetrics(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	descs := make(chan *prometheus.Desc, 100)
+	prom.New().Describe(descs)
+	close(descs)
+	var exported []string
+	for d := range descs {
+		m := regexp.MustCompile(`fqName: "(\w+)".* variableLabels: (\{.*\})\}`).FindStringSubmatch(d.String())
+		require.NotNil(t, m, d)
+		exported = append(exported, strings.TrimSuffix(m[1]+m[2], "{}"))
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile(`(?m)^//\t(locktree_\S+) +(?:histogram|counter|gauge) `).FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, m[1])
+	}
+	require.ElementsMatch(t, exported, documented)
 }
 
 func TestASessionIsCountedInTheStateThatItHas(t *testing.T) {
