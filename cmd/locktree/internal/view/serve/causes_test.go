@@ -61,7 +61,7 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 		"a holder that is gone, with all that it holds": {silent, nil, []string{
 			"1 1.5 × max_hold silent holder /locks/a /locks/b: locktree status /locks/a; one has held for 1m30s at /locks/a; max_hold is 1m.; three has waited for 1m30s at /locks/a; max_wait is 1m."}},
 		"locks that are missing": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks"}, {Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/locks/y", After: declaredX}}}, []string{
-			"1  missing /locks/x /locks/y: locktree plan; An apply would create them: 3 to add (checked at 12:00:00 UTC).", "1  unreadable /locks/z: locktree doctor"}},
+			"1  missing /locks/x /locks/y: locktree plan; An apply would create what is missing (checked at 12:00:00 UTC).", "1  unreadable /locks/z: locktree doctor"}},
 		"and more than that": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/other", After: declaredX}}}, []string{
 			"1  missing /locks/x /locks/y: locktree plan", "1  unreadable /locks/z: locktree doctor", "0  drift: locktree plan"}},
 	} {

@@ -26,7 +26,7 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
-	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine,
+	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
 
 // noDump says why the server of our session did not list the contenders.
@@ -71,12 +71,11 @@ type people struct {
 	Caption string
 	People  []person
 	More    int
-	Most    string // for how long they should be there
-	Permits bool   // some have permits
+	Permits bool // some have permits
 }
 
-func newPeople(caption string, all []person, more int, most string) people {
-	return people{caption, all, more, most, slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
+func newPeople(caption string, all []person, more int) people {
+	return people{caption, all, more, slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
 }
 
 // maxPages is how many rendered pages are kept until the next look.

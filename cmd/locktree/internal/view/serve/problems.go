@@ -207,7 +207,7 @@ func (p *problemsOf) deadlocks() {
 		command := look(last.Waits)
 		if last.waiter.Path != "" {
 			command = evict("break", last.Waits, last.waiter)
-			text += " The command takes away the place of " + last.Who + " in the queue of " + clip(last.Waits) + ", the last to come: it holds what it held."
+			text += " The command takes " + last.Who + ", the last to come, out of the queue of " + clip(last.Waits) + ". It keeps what it holds."
 		}
 		found := p.add(true, "deadlock", "", text, command)
 		found.Severity = Urgent
@@ -472,7 +472,7 @@ func (p *problemsOf) drift() {
 	}
 	c := d.Summary()
 	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
-		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create them: %d to add (checked at %s).", c.Add, clock(p.e.DriftAt)))
+		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
 		return
 	}
 	if c != (plan.Counts{}) || !d.Applyable() {
