@@ -53,7 +53,7 @@ func TestNoPageShowsASecret(t *testing.T) {
 
 func TestNoPageShowsASecretThatIsWrong(t *testing.T) {
 	for name, seen := range map[string][2]string{
-		"wrong password": {"", "now</span>"}, "no right to read": {"", "now</span>"}, "no right to connect": {"", "now</span>"},
+		"wrong password": {"", `<span class="bad">`}, "no right to read": {"", `<span class="bad">`}, "no right to connect": {"", `<span class="bad">`},
 		"damaged index": {"drift", "damaged"}, "damaged node": {"drift", "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {

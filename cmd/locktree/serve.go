@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
@@ -217,17 +218,23 @@ func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 		t.Key = s.keyOf(e)
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.driftInterval > 0 && declared
 		t.Scan.Declared = locksIn(e.Tree)
-		t.Compare = func(ctx context.Context, client *recipes.Client) (drift *plan.Plan, _ *view.CheckupOf, err error) {
+		t.Compare = func(ctx context.Context, client *recipes.Client) (of serve.Comparison, err error) {
 			if declared {
 				one := *cfg
 				one.Ensembles = []*config.Ensemble{e}
-				_, plans, failed := (&stack{Config: &one, clients: []*recipes.Client{client}}).ask(ctx, plan.Options{})
+				alone := &stack{Config: &one, clients: []*recipes.Client{client}}
+				_, plans, failed := alone.ask(ctx, plan.Options{})
 				if err = failed; err == nil {
-					drift = plans[0]
+					of.Drift = plans[0]
+					of.Unapplied = alone.look(ctx, 0, func(session *recipes.Session) (err error) {
+						of.Applied, err = apply.History(ctx, session, e.Root, cfg.Stack)
+						return err
+					})
 				}
 			}
 			found, failed := s.checkUp(ctx, e)
-			return drift, &found, cmp.Or(err, failed)
+			of.Conditions = &found
+			return of, cmp.Or(err, failed)
 		}
 	}
 	return out

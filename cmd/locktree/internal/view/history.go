@@ -37,6 +37,11 @@ func (all History) text(h *Human) {
 	}
 }
 
+// ApplyLine says who did what and when, what was done, where and why.
+func ApplyLine(e apply.Entry) string {
+	return clean(fmt.Sprintf("%s by %s%s: %s", e.Operation, e.Who, identities(e), strings.Join(entryLines(e), ", ")))
+}
+
 func identities(e apply.Entry) string {
 	if len(e.Identities) == 0 {
 		return ""

@@ -77,6 +77,6 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	c.Held = time.Time{}
 	over := view.Exceeded(lock(limits, []recipes.Contender{c, {}}, []recipes.Contender{c}), noon)
 	require.Len(t, over, 2)
-	require.Equal(t, view.Excess{Limit: "max_wait", Declared: "1m", Age: time.Hour, Who: c}, over[1])
+	require.Equal(t, view.Excess{Limit: "max_wait", Declared: "1m", Age: time.Hour, Times: 60, Who: c}, over[1])
 	require.Empty(t, view.Exceeded(lock(kind.Limits{MaxHold: "1h"}, []recipes.Contender{c}, nil), noon), "the limit itself is allowed")
 }

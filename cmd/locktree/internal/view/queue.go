@@ -209,6 +209,7 @@ type Excess struct {
 	Limit    string // max_hold or max_wait
 	Declared string
 	Age      time.Duration
+	Times    float64           // so many times the limit
 	Who      recipes.Contender // the one who is beyond it for the longest
 	Key      *inspect.Report   // of a family: the key in which that is
 	Keys     int               // and of how many keys somebody is beyond it
@@ -227,7 +228,7 @@ func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 			}
 		}
 		if most > 0 && x.Age > most {
-			x.Age = x.Age.Truncate(time.Second)
+			x.Age, x.Times = x.Age.Truncate(time.Second), float64(x.Age)/float64(most)
 			out = append(out, x)
 		}
 	}

@@ -181,7 +181,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 
 	var found []string
 	for _, p := range b.problems(noon) {
-		found = append(found, p.What+" "+p.Lock+" "+p.Text)
+		found = append(found, p.What+" "+p.Locks[0]+" "+p.Text)
 	}
 	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and nobody holds it.",
 		`longer than declared /orders/%3Cb> app-a (h-app-a/7, since 2026-11-22T11:58:30Z (1m30s), connection not asked) has held it for 1m30s (key "<b>", one of 2 that are beyond it); max_hold is 1m.`}, found)
@@ -196,12 +196,11 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 	b.Saw("main", &second)
 	var got []string
 	for _, p := range b.problems(noon.Add(time.Second)) {
-		got = append(got, fmt.Sprintf("%v %s %s", p.Bad, p.What, p.Lock))
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", p.Severity, p.Beyond(), p.What, strings.Join(p.Locks, " "))))
 	}
 	require.Equal(t, []string{
-		"true deadlock /locks/stock", "true leaderless /locks/election", "true longer than declared /locks/ledger", "true waits longer than declared /locks/stock",
-		"true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
-		"false silent holder /python/jobs", "false foreign node /python/jobs", "false certificate ",
+		"2 3.0 × max_wait deadlock /locks/stock /locks/ledger", "1  leaderless /locks/election", "1  missing /locks/gone", "1  unreadable /locks/secret",
+		"1  oversized session", "0  silent holder /python/jobs", "0  foreign node /python/jobs", "0  certificate",
 	}, got)
 	b.Failed("main", errors.New("no answer\x1b[2J"))
 	require.Equal(t, "stale", b.problems(noon)[0].What)
@@ -220,7 +219,7 @@ func TestLockThatMayBeAContainerIsAProblem(t *testing.T) {
 	problems := board(t, snap).problems(noon)
 	i := slices.IndexFunc(problems, func(p Problem) bool { return p.What == "container" })
 	require.GreaterOrEqual(t, i, 0)
-	require.Equal(t, "/locks/ours", problems[i].Lock)
+	require.Equal(t, "/locks/ours", problems[i].Locks[0])
 	require.Equal(t, `locktree import -wait-idle=10m 'mutex.ours["a"]' /locks/ours`, problems[i].Command)
 }
 
@@ -297,7 +296,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 // known are the attributes that the template has. None is "style" or an event's.
 var known = []string{"lang", "charset", "name", "content", "rel", "href", "src", "class", "id", "type", "aria-label", "aria-pressed", "aria-current", "aria-sort",
 	"aria-hidden", "role", "tabindex", "data-version", "data-label", "datetime", "scope", "colspan", "action", "method", "value", "viewBox", "refX", "refY", "markerWidth",
-	"markerHeight", "orient", "d", "marker-end", "x", "y", "width", "height", "rx", "textLength", "lengthAdjust"}
+	"markerHeight", "orient", "d", "marker-end", "x", "y", "width", "height", "preserveAspectRatio", "rx", "textLength", "lengthAdjust"}
 
 // checkExposition holds the text to the format: types before samples, one of each series, names and labels as allowed.
 func checkExposition(t *testing.T, text string) {
@@ -348,13 +347,16 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 	b := board(t, scene())
 	b.Change("main", func(e *Ensemble) {
 		e.Checkup = &view.CheckupOf{Root: "/locks"}
-		for range 5000 {
-			e.Checkup.Locks = append(e.Checkup.Locks, inspect.Condition{Name: "access", Verdict: inspect.VerdictFails})
+		for i := range 5000 {
+			e.Checkup.Locks = append(e.Checkup.Locks, inspect.Condition{Name: "access", What: fmt.Sprint(i), Verdict: inspect.VerdictFails})
+			e.Checkup.Together = append(e.Checkup.Together, inspect.Condition{Name: fmt.Sprint("access /a", i), What: "the same", Verdict: inspect.VerdictFails})
 		}
 	})
 	page := get(t, b.Handler(), "/").Body.String()
-	require.Equal(t, mostListed+1, strings.Count(page, `<th scope="row" data-label="What"><b>condition`))
-	require.Contains(t, page, "4950 more conditions fail.")
+	require.Equal(t, mostListed+1, strings.Count(page, `<b>condition</b>`))
+	require.Contains(t, get(t, b.Handler(), "/doctor").Body.String(), "access /a0, access /a1, access /a2 and 4997 more")
+	require.Equal(t, 1, strings.Count(page, "the same"))
+	require.Contains(t, page, "4951 more conditions fail.")
 	b.Failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
 	page = get(t, b.Handler(), "/").Body.String()
 	require.Contains(t, page, "Cannot reach ZooKeeper: No session within 5s. Check that these servers run")

@@ -26,7 +26,7 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
-	"tab": newTab, "column": newColumn, "people": newPeople,
+	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
 
 // noDump says why the server of our session did not list the contenders.
@@ -86,6 +86,7 @@ type shown struct {
 	Name, Title string // which page
 	Version     int
 	Now         time.Time
+	Interval    time.Duration // between looks
 	Program     string
 	Source      view.Source
 	Ensembles   []Ensemble
@@ -96,8 +97,9 @@ type shown struct {
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
+	Timeline    *timeline
 	Waits       []waitLine
-	Deadlocks   []string
+	Circles     [][]party
 	Conditions  []conditionsOf
 	Path        string // of this page, with its query
 }
@@ -119,6 +121,7 @@ func (b *Board) Handler() http.Handler {
 	for _, name := range []string{"app.css", "app.js", "icon.svg"} {
 		mux.HandleFunc("/static/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "static/"+name) })
 	}
+	mux.HandleFunc("POST "+acknowledgePath, b.acknowledge)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if stale := b.ready(); len(stale) > 0 {
@@ -190,7 +193,8 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 			q.Set(known, v)
 		}
 	}
-	key := name + "?" + q.Encode()
+	seen := seenBy(r)
+	key := name + "?" + q.Encode() + "#" + strings.Join(seen, ".")
 	b.mu.Lock()
 	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
 		clear(b.pages)
@@ -201,7 +205,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 	var err error
 	if !ok {
 		var out bytes.Buffer
-		v := b.view(name, q)
+		v := b.view(name, q, seen)
 		if code = http.StatusOK; v.Gone != "" {
 			code = http.StatusNotFound
 		}
@@ -222,20 +226,25 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // view gathers what a page shows. b.mu is held.
-func (b *Board) view(name string, q url.Values) *shown {
-	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
+func (b *Board) view(name string, q url.Values, seen []string) *shown {
+	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
 		Program: b.opts.Version, Source: b.source, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
-	for _, p := range v.Problems {
-		if p.Bad {
+	for i := range v.Problems {
+		p := &v.Problems[i]
+		p.Seen = slices.Contains(seen, p.Loss)
+		switch {
+		case p.Seen:
+		case p.Severity >= Now:
 			v.Bad++
-		} else {
+		default:
 			v.Watch++
 		}
 		if p.What == stale || p.What == unreachable {
-			v.Stale = append(v.Stale, p)
+			v.Stale = append(v.Stale, *p)
 		}
 	}
+	slices.SortStableFunc(v.Problems, func(a, b Problem) int { return strings.Compare(fmt.Sprint(a.Seen), fmt.Sprint(b.Seen)) })
 	switch name {
 	case "problems":
 		v.Path, v.History = "/", b.history.about("", "", 20)
@@ -246,14 +255,14 @@ func (b *Board) view(name string, q url.Values) *shown {
 	case "waits":
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
-				v.Waits, v.Deadlocks = append(v.Waits, e.waits()...), append(v.Deadlocks, e.deadlocks()...)
+				v.Waits, v.Circles = append(v.Waits, e.waits()...), append(v.Circles, e.circles()...)
 			}
 		}
 	case "doctor":
 		for _, e := range b.ensembles {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
-				of.List = e.Checkup.Findings()
+				of.List = together(e.Checkup.Findings())
 				slices.SortStableFunc(of.List, func(a, b view.Finding) int { return int(b.Verdict - a.Verdict) }) // the worst first
 				of.More = max(0, len(of.List)-maxQueue)
 				of.List = of.List[:len(of.List)-of.More]
@@ -275,7 +284,9 @@ func (v *shown) lock(b *Board, ensemble, path string) {
 	}
 	r := e.row(in, maxQueue)
 	v.Lock, v.Title = &r, path
-	v.History = b.history.about(ensemble, path, 100)
+	if in.Keys == nil && in.Family == "" {
+		v.Timeline = b.timeline(e, in)
+	}
 }
 
 // PageLink is the address of the list with another page, order or choice.

@@ -22,6 +22,7 @@ type Event struct {
 	Who      string
 	Session  int64
 	Token    uint64
+	From     time.Time // since when it held or waited, of what ends that; zero if it is not known
 }
 
 type lockKey struct{ ensemble, path string }
@@ -147,35 +148,46 @@ func (c *comparison) lock(a, b *inspect.Report) {
 	}
 	inHeld, inWaited, inHolds, inWaits := index(held, key), index(waited, key), index(holds, key), index(waits, key)
 	for _, x := range held {
-		if !inHolds[key(x)] && !inWaits[key(x)] {
+		if !inHolds.has(x) && !inWaits.has(x) {
 			if what := c.end(x); what == "" && b != nil { // nothing is kept of a lock that is gone
 				c.h.open = append(c.h.open, ending{lockKey{c.ensemble, path}, x})
 			} else {
-				c.note(path, cmp.Or(what, "released"), x)
+				c.note(path, cmp.Or(what, "released"), x, view.Since(x))
 			}
 		}
 	}
 	for _, x := range waited {
-		if !inHolds[key(x)] && !inWaits[key(x)] {
-			c.note(path, "left", x)
+		if !inHolds.has(x) && !inWaits.has(x) {
+			c.note(path, "left", x, view.Since(x))
 		}
 	}
 	for _, x := range waits {
-		if !inWaited[key(x)] && !inHeld[key(x)] {
-			c.note(path, "queued", x)
+		if !inWaited.has(x) && !inHeld.has(x) {
+			c.note(path, "queued", x, time.Time{})
 		}
 	}
 	for _, x := range holds {
-		if !inHeld[key(x)] {
-			c.note(path, "granted", x)
+		if !inHeld.has(x) {
+			c.note(path, "granted", x, view.Since(inWaited.of[key(x)]))
 		}
 	}
 }
 
-func index(cs []inspect.Contender, key func(inspect.Contender) string) map[string]bool {
-	out := make(map[string]bool, len(cs))
+// indexed are contenders by what tells them apart.
+type indexed struct {
+	key func(inspect.Contender) string
+	of  map[string]inspect.Contender
+}
+
+func (in indexed) has(x inspect.Contender) bool {
+	_, ok := in.of[in.key(x)]
+	return ok
+}
+
+func index(cs []inspect.Contender, key func(inspect.Contender) string) indexed {
+	out := indexed{key, make(map[string]inspect.Contender, len(cs))}
 	for _, x := range cs {
-		out[key(x)] = true
+		out.of[key(x)] = x
 	}
 	return out
 }
@@ -217,13 +229,13 @@ func (c *comparison) settle() {
 		if c.now.Dump && c.now.Sessions[e.holder.Session] == nil {
 			what = "lost"
 		}
-		c.note(e.path, what, e.holder)
+		c.note(e.path, what, e.holder, view.Since(e.holder))
 		return true
 	})
 }
 
-func (c *comparison) note(path, what string, x inspect.Contender) {
-	c.h.add(Event{At: c.now.At, Ensemble: c.ensemble, Lock: path, What: what, Who: who(x), Session: x.Session, Token: x.Token})
+func (c *comparison) note(path, what string, x inspect.Contender, from time.Time) {
+	c.h.add(Event{At: c.now.At, Ensemble: c.ensemble, Lock: path, What: what, Who: who(x), Session: x.Session, Token: x.Token, From: from})
 	in := c.now
 	if in.Sessions[x.Session] == nil { // it has ended
 		in = c.old

@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,37 +16,53 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Problem is something somebody should look at. Bad ones are wrong now; others may become so.
+// Severity is how soon somebody should look.
+type Severity int
+
+const (
+	Watch  Severity = iota // nothing is wrong yet
+	Now                    // something is wrong
+	Urgent                 // nobody goes on by themselves, or a limit is exceeded several times over
+)
+
+// Problem is one cause for which somebody should look, with what comes of it.
 type Problem struct {
-	Bad      bool
-	What     string // in a word or two: the word says what a colour would
-	Ensemble string
-	Lock     string // "" when it is about no single lock
-	Text     string
-	Command  string // to look closer, or to do something about it
+	Severity
+	Over             float64 // the time is so many times the limit; 0 where none is exceeded
+	Limit            string  // which one that is: max_hold or max_wait
+	What             string  // in a word or two: the word says what a colour would
+	Ensemble         string
+	Locks            []string // none when it is about no lock
+	Text             string
+	Also             []string // what else was seen and has the same cause
+	Owners, Runbooks []string // of the locks
+	Command          string   // the next step
+	Loss             string   // what a viewer acknowledges; "" for what is no loss
+	Seen             bool     // this viewer has acknowledged it
 }
 
 const (
 	lostFor    = 10 * time.Minute // for which a loss is a problem
 	bigSession = 512 << 10        // bytes of paths: what the library caps its own at
 	mostListed = 50               // of one sort
+	urgentOver = 3                // times a limit
 )
 
 // problems are those of all ensembles, the worst first.
 func (b *Board) problems(now time.Time) (out []Problem) {
-	var watch []Problem
 	if s := b.source; s.Error != "" {
-		out = append(out, Problem{Bad: true, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s",
+		out = append(out, Problem{Severity: Now, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s",
 			when(s.Failed, now), when(s.Read, now), clip(s.Error)), Command: "locktree validate"})
 	}
 	for i := range b.ensembles {
 		e := &b.ensembles[i]
-		p := problemsOf{b: b, e: e, now: now}
+		p := problemsOf{b: b, e: e, now: now, causes: map[int64]int{}, missing: map[string]bool{}}
 		p.connection()
 		if e.Snapshot != nil {
 			p.unasked()
 			p.deadlocks()
 			p.lost()
+			p.silent()
 			p.locks()
 			p.unread()
 			p.sessions()
@@ -51,33 +70,106 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 		}
 		p.drift()
 		p.conditions()
-		for _, found := range p.found {
-			if found.Bad {
-				out = append(out, found)
-			} else {
-				watch = append(watch, found)
-			}
+		for i := range p.found {
+			p.responsible(&p.found[i])
 		}
+		out = append(out, p.found...)
 	}
-	return append(out, watch...)
+	slices.SortStableFunc(out, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.rank(), a.rank()))
+	})
+	return out
+}
+
+// rank orders problems of one severity: those that no number measures first.
+func (p Problem) rank() float64 {
+	if p.Over == 0 {
+		return math.Inf(1)
+	}
+	return p.Over
+}
+
+// Beyond is by how far a limit is exceeded, "" where none is.
+func (p Problem) Beyond() string {
+	if p.Over == 0 {
+		return ""
+	}
+	return times(p.Over) + " " + p.Limit
+}
+
+// MoreLocks and MoreAlso are how many of them are not listed.
+func (p Problem) MoreLocks() int { return max(0, len(p.Locks)-3) }
+func (p Problem) MoreAlso() int  { return max(0, len(p.Also)-5) }
+
+// times is a factor: "1.5 ×".
+func times(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f ×", x)
+	}
+	return fmt.Sprintf("%.1f ×", x)
 }
 
 // What is said of an ensemble of which nothing is known now.
 const stale, unreachable = "stale", "unreachable"
 
 type problemsOf struct {
-	b     *Board
-	e     *Ensemble
-	now   time.Time
-	found []Problem
+	b       *Board
+	e       *Ensemble
+	now     time.Time
+	found   []Problem
+	causes  map[int64]int   // sessions that keep others from going on, and which of found says so
+	missing map[string]bool // declared locks that do not exist
 }
 
-func (p *problemsOf) add(bad bool, what, lock, text, command string) {
-	p.found = append(p.found, Problem{Bad: bad, What: what, Ensemble: p.e.Name, Lock: lock, Text: text, Command: command})
+func (p *problemsOf) add(bad bool, what, lock, text, command string) *Problem {
+	found := Problem{What: what, Ensemble: p.e.Name, Text: text, Command: command}
+	if bad {
+		found.Severity = Now
+	}
+	if lock != "" {
+		found.Locks = []string{lock}
+	}
+	p.found = append(p.found, found)
+	return &p.found[len(p.found)-1]
+}
+
+// responsible finds whom to ask about the locks of a problem, and what they say is to be done.
+func (p *problemsOf) responsible(found *Problem) {
+	for _, path := range found.Locks[:min(len(found.Locks), mostListed)] {
+		var l kind.Limits
+		if in := p.e.find(path); in != nil {
+			l = in.Payload.Limits()
+		} else if p.e.Drift != nil && p.missing[path] {
+			for c := range p.e.Drift.Each() {
+				if c.Path == path && c.After != nil {
+					l = c.After.Payload.Limits()
+				}
+			}
+		}
+		found.Owners, found.Runbooks = with(found.Owners, clip(l.Owner)), with(found.Runbooks, l.Runbook)
+	}
+}
+
+// with adds a text that is not there yet, and is not empty.
+func with(all []string, text string) []string {
+	if text == "" || slices.Contains(all, text) {
+		return all
+	}
+	return append(all, text)
 }
 
 // look is the command that shows a lock.
 func look(path string) string { return "locktree status " + shellWord(path) }
+
+// evict is the command that asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing
+// to type.
+func evict(verb, path string, c inspect.Contender) string {
+	whom := c.ID
+	if whom == "" || clip(whom) != whom || len(whom) > 60 {
+		whom = document.Session(c.Session)
+	}
+	return "locktree " + verb + " " + shellWord(path) + " -holder=" + shellWord(whom)
+}
 
 // shellWord quotes what a shell would take apart.
 func shellWord(s string) string {
@@ -90,13 +182,13 @@ func shellWord(s string) string {
 func (p *problemsOf) connection() {
 	switch {
 	case p.e.Snapshot == nil && p.e.Error != "":
-		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
+		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor").Severity = Urgent
 	case p.e.Snapshot == nil:
 		p.add(false, "starting", "", "The first look is under way.", "")
 	case p.e.Error != "":
-		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
 	case !p.b.fresh(p.e, p.now):
-		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
 	}
 }
 
@@ -109,19 +201,85 @@ func (p *problemsOf) unasked() {
 
 func (p *problemsOf) deadlocks() {
 	for _, d := range p.e.Snapshot.Waits.Deadlocks {
-		p.add(true, "deadlock", d[0].Holds, sentence(d)+". None of them continues until one gives up.", look(d[0].Holds))
+		c := p.e.circle(d)
+		last := slices.MaxFunc(c, func(a, b party) int { return a.Waiter.At.Compare(b.Waiter.At) })
+		text := sentence(d) + ". None of them goes on until one gives up."
+		command := look(last.Waits)
+		if last.waiter.Path != "" {
+			command = evict("break", last.Waits, last.waiter)
+			text += " The command takes " + last.Who + ", the last to come, out of the queue of " + clip(last.Waits) + ". It keeps what it holds."
+		}
+		found := p.add(true, "deadlock", "", text, command)
+		found.Severity = Urgent
+		for _, s := range d {
+			found.Locks = with(found.Locks, s.Holds)
+			p.causes[s.Owner] = len(p.found) - 1
+		}
 	}
 }
 
+// lost finds what was lost, of each session at once: it has one cause.
 func (p *problemsOf) lost() {
-	n := 0
+	type party struct {
+		session int64
+		who     string
+	}
+	at := map[party]int{}
 	for e := range p.b.history.newest {
-		if p.now.Sub(e.At) > lostFor || n == mostListed {
+		if p.now.Sub(e.At) > lostFor || len(at) == mostListed {
 			return
 		}
-		if e.What == "lost" && e.Ensemble == p.e.Name {
-			n++
-			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, document.Session(e.Session), clock(e.At)), look(e.Lock))
+		if e.What != "lost" || e.Ensemble != p.e.Name {
+			continue
+		}
+		key := party{e.Session, e.Who}
+		i, ok := at[key]
+		if !ok {
+			i = len(p.found)
+			at[key] = i
+			p.add(true, "lost", "", "", look(e.Lock))
+		}
+		found := &p.found[i]
+		found.Locks = append(found.Locks, e.Lock)
+		what := "it"
+		if len(found.Locks) > 1 {
+			what = fmt.Sprintf("these %d locks", len(found.Locks))
+		}
+		found.Text = fmt.Sprintf("%s lost %s with its session %s at %s. What it was doing may be half done.", e.Who, what, document.Session(e.Session), clock(e.At))
+		found.Loss = lossOf(p.e.Name, e.Session, e.Who, len(found.Locks))
+	}
+}
+
+// silent finds holders that are not connected, each with all that it holds.
+func (p *problemsOf) silent() {
+	at := map[int64]int{}
+	for _, lock := range p.e.Snapshot.Locks {
+		for _, in := range each(lock) {
+			for _, c := range in.Holders {
+				s := p.e.sight(c)
+				if !s.Away() {
+					continue
+				}
+				i, ok := at[c.Session]
+				if !ok {
+					if len(at) == mostListed {
+						return
+					}
+					i = len(p.found)
+					at[c.Session] = i
+					p.add(false, "silent holder", "", "Held by "+s.Line()+".", look(in.Path))
+					if _, ok := p.causes[c.Session]; !ok { // the circle comes first
+						p.causes[c.Session] = i
+					}
+				}
+				found := &p.found[i]
+				if n := len(found.Locks); n == 0 || found.Locks[n-1] != in.Path { // permits of a semaphore
+					found.Locks = append(found.Locks, in.Path)
+				}
+				if len(in.Waiters) > 0 {
+					found.Severity = Now
+				}
+			}
 		}
 	}
 }
@@ -177,12 +335,6 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	default:
 		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
 	}
-	for _, c := range in.Holders {
-		if s := p.e.sight(c); s.Away() {
-			p.add(len(in.Waiters) > 0, "silent holder", in.Path, "Held by "+s.Line()+".", look(in.Path))
-			break
-		}
-	}
 }
 
 func leaderless(candidates int) string {
@@ -192,41 +344,86 @@ func leaderless(candidates int) string {
 	return fmt.Sprintf("Nobody leads; %s.", view.Plural(candidates, "candidate"))
 }
 
-// limits finds who is beyond what was declared of the lock.
+// limits finds who is beyond what was declared of the lock. Where that has a cause that is told already, it is told there.
 func (p *problemsOf) limits(in *inspect.Report) {
-	l := in.Payload.Limits()
-	ask := ""
-	if l.Owner != "" {
-		ask = " Its owner is " + clip(l.Owner) + "."
-	}
+	own := -1
 	for _, x := range view.Exceeded(in, p.e.Snapshot.At) {
-		what, does := "longer than declared", "has held it"
-		if x.Limit == "max_wait" {
-			what, does = "waits longer than declared", "has waited"
-		}
-		at, of := in.Path, ""
+		lock, of := in, ""
 		if x.Key != nil {
-			at, of = x.Key.Path, " (key "+view.KeyName(x.Key.Key)+")"
+			lock, of = x.Key, " (key "+view.KeyName(x.Key.Key)+")"
 		}
 		if x.Keys > 1 {
 			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", view.KeyName(x.Key.Key), x.Keys)
 		}
-		s := p.e.sight(x.Who)
-		p.add(true, what, at, fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.%s", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared, ask), look(at))
+		s, does := p.e.sight(x.Who), "has held it"
+		if x.Limit == "max_wait" {
+			does = "has waited"
+		}
+		text := fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared)
+		at, known := p.cause(lock, x)
+		switch {
+		case known:
+		case x.Limit == "max_wait" && own >= 0 && slices.Contains(p.found[own].Locks, lock.Path): // held for too long
+			at, known = own, true
+		}
+		if known {
+			text = fmt.Sprintf("%s %s for %s%s at %s; %s is %s.", s.Who(), strings.Replace(does, " it", "", 1), x.Age, of, clip(lock.Path), x.Limit, x.Declared)
+			p.found[at].Also = append(p.found[at].Also, text)
+		} else {
+			what, command := "longer than declared", evict("revoke", lock.Path, x.Who)
+			if x.Limit == "max_wait" {
+				what, command = "waits longer than declared", look(lock.Path)
+			}
+			at = len(p.found)
+			p.add(true, what, lock.Path, text, command)
+			own = at
+		}
+		found := &p.found[at]
+		if over := x.Times; over > found.Over {
+			found.Over, found.Limit = over, x.Limit
+		}
+		if found.Over >= urgentOver {
+			found.Severity = Urgent
+		}
 	}
 }
 
+// cause is the problem that explains why a limit is exceeded: a deadlock, or a holder that is not connected.
+func (p *problemsOf) cause(in *inspect.Report, x view.Excess) (at int, known bool) {
+	if x.Limit == "max_hold" {
+		at, known = p.causes[x.Who.Session]
+		return at, known
+	}
+	for _, c := range in.Holders {
+		if at, known = p.causes[c.Session]; known {
+			return at, true
+		}
+	}
+	at, known = p.causes[x.Who.Session]
+	return at, known && p.found[at].What == "deadlock" && slices.Contains(p.found[at].Locks, in.Path)
+}
+
+// unread finds what should be there and is not, and what cannot be read: one problem for each reason.
 func (p *problemsOf) unread() {
-	for i, u := range p.e.Snapshot.Unread {
-		if i == mostListed {
-			p.add(true, "unreadable", "", fmt.Sprintf("%d more nodes.", len(p.e.Snapshot.Unread)-i), "locktree doctor")
-			return
-		}
+	at := map[string]int{}
+	for _, u := range p.e.Snapshot.Unread {
+		what, text, command := "unreadable", "", "locktree doctor"
 		if u.Missing() {
-			p.add(true, "missing", u.Path, "It is declared and does not exist.", "locktree plan")
-			continue
+			what, text, command = "missing", "Declared, and not there.", "locktree plan"
+			p.missing[u.Path] = true
+		} else {
+			text = clip(u.Err.Error())
 		}
-		p.add(true, "unreadable", u.Path, clip(u.Err.Error()), "locktree doctor")
+		i, ok := at[text]
+		if !ok {
+			if len(at) == mostListed {
+				continue
+			}
+			i = len(p.found)
+			at[text] = i
+			p.add(true, what, "", text, command)
+		}
+		p.found[i].Locks = append(p.found[i].Locks, u.Path)
 	}
 	if p.e.Snapshot.Cut {
 		p.add(false, "cut", "", "Some nodes below "+p.e.Prefix+" are not read: there are too many, or their paths are too long. Choose a longer -prefix.", "")
@@ -273,10 +470,22 @@ func (p *problemsOf) drift() {
 	if unfinished(d) {
 		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
-	if c := d.Summary(); c != (plan.Counts{}) || !d.Applyable() {
+	c := d.Summary()
+	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
+		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
+		return
+	}
+	if c != (plan.Counts{}) || !d.Applyable() {
 		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
 			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
 	}
+}
+
+// onlyMissing reports whether a plan only creates locks that are known to be missing, and what they stand in.
+func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
+	return c == plan.Counts{Add: c.Add} && !slices.ContainsFunc(d.Changes, func(one plan.Change) bool {
+		return one.Action == plan.Create && !p.missing[one.Path] && !slices.ContainsFunc(slices.Collect(maps.Keys(p.missing)), func(path string) bool { return strings.HasPrefix(path, one.Path+"/") })
+	})
 }
 
 // unfinished reports whether the tree shows an apply that has not come to its end.
@@ -291,10 +500,9 @@ func (p *problemsOf) conditions() {
 		return
 	}
 	n := 0
-	for _, k := range p.e.Checkup.Findings() {
-		if k.Verdict != inspect.VerdictFails {
-			continue
-		}
+	for _, k := range together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
+		return k.Verdict != inspect.VerdictFails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
+	})) {
 		if n++; n <= mostListed {
 			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
 		}
@@ -302,6 +510,28 @@ func (p *problemsOf) conditions() {
 	if n > mostListed {
 		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n-mostListed), "locktree doctor")
 	}
+}
+
+// together makes one finding of those that say the same of several servers or nodes.
+func together(all []view.Finding) (out []view.Finding) {
+	type same struct {
+		verdict    inspect.Verdict
+		what, next string
+	}
+	at, where, names := map[same]int{}, [][]string{}, [][]string{}
+	for _, k := range all {
+		key := same{k.Verdict, k.What, k.Next}
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key], out, where, names = i, append(out, k), append(where, nil), append(names, nil)
+		}
+		where[i], names[i] = with(where[i], k.Where), with(names[i], k.Name)
+	}
+	for i := range out {
+		out[i].Where, out[i].Name = view.FirstFew(where[i]), view.FirstFew(names[i])
+	}
+	return out
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }

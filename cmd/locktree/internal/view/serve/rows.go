@@ -17,7 +17,8 @@ import (
 // person is a holder or a waiter, as the page shows it.
 type person struct {
 	kind.Sight
-	At time.Time // since when it holds or waits
+	At   time.Time // since when it holds or waits
+	Over bool      // for longer than declared
 }
 
 // row is one lock in a table.
@@ -29,6 +30,7 @@ type row struct {
 	Permits                                  int
 	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
+	HeldOver, LongestOver                    *view.Excess // nil within what is declared
 	Use                                      string
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
@@ -37,7 +39,10 @@ type row struct {
 }
 
 // keyRow is a key of a family that stands out.
-type keyRow struct{ Why, Key, Link, Use, For, Holder string }
+type keyRow struct {
+	Why, Key, Link, Use, For, Holder string
+	Over                             bool
+}
 
 // keys are the busiest key and the one held for longest.
 func (r *row) keys(e *Ensemble, k *inspect.Keys) {
@@ -51,6 +56,8 @@ func (r *row) keys(e *Ensemble, k *inspect.Keys) {
 		shown := keyRow{Why: one.why, Key: view.KeyName(one.in.Key), Link: lockLink(e.Name, one.in.Path), Use: view.Use(one.in)}
 		if held, _ := ages(one.in, e.Snapshot.At); held > 0 {
 			shown.For = held.Truncate(time.Second).String()
+			over, _ := exceeded(one.in, e.Snapshot.At)
+			shown.Over = over != nil
 		}
 		if holders, _ := view.Parties(one.in); len(holders) > 0 {
 			shown.Holder = e.sight(holders[0]).Line()
@@ -180,26 +187,47 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 // find is a lock of the newest snapshot.
 func (b *Board) find(ensemble, path string) (*Ensemble, *inspect.Report) {
 	for i := range b.ensembles {
-		e := &b.ensembles[i]
-		if e.Name != ensemble || e.Snapshot == nil {
-			continue
-		}
-		at, ok := slices.BinarySearchFunc(e.Snapshot.Locks, path, func(in *inspect.Report, p string) int { return cmp.Compare(in.Path, p) })
-		if ok {
-			return e, e.Snapshot.Locks[at]
-		}
-		for _, in := range e.Snapshot.Locks {
-			if in.Keys == nil {
-				continue
-			}
-			for _, key := range append(slices.Clip(in.Keys.Read), in.Keys.Busiest) {
-				if key != nil && key.Path == path {
-					return e, key
-				}
+		if e := &b.ensembles[i]; e.Name == ensemble && e.Snapshot != nil {
+			if in := e.find(path); in != nil {
+				return e, in
 			}
 		}
 	}
 	return nil, nil
+}
+
+// find is a lock of the newest snapshot, or a key that was looked at; nil if it has none there.
+func (e *Ensemble) find(path string) *inspect.Report {
+	for dir := path; strings.HasPrefix(dir, "/") && dir != "/"; dir = kind.ParentPath(dir) {
+		at, ok := slices.BinarySearchFunc(e.Snapshot.Locks, dir, func(in *inspect.Report, p string) int { return cmp.Compare(in.Path, p) })
+		if !ok {
+			continue
+		}
+		in := e.Snapshot.Locks[at]
+		if dir == path {
+			return in
+		}
+		if in.Keys != nil {
+			for _, key := range append(slices.Clip(in.Keys.Read), in.Keys.Busiest) {
+				if key != nil && key.Path == path {
+					return key
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exceeded are the limits of a lock that somebody is beyond, nil within them.
+func exceeded(in *inspect.Report, now time.Time) (hold, wait *view.Excess) {
+	for _, x := range view.Exceeded(in, now) {
+		if x.Limit == "max_hold" {
+			hold = &x
+		} else {
+			wait = &x
+		}
+	}
+	return hold, wait
 }
 
 // row is a lock with its first holders and waiters.
@@ -222,16 +250,19 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 		}
 	}
 	holders, waiters := view.Parties(in)
-	r.Holders, r.More = e.people(holders, most)
-	r.Waiters, r.MoreWaiting = e.people(waiters, most)
+	r.HeldOver, r.LongestOver = exceeded(in, e.Snapshot.At)
+	r.Holders, r.More = e.people(holders, most, r.Limits.Hold())
+	r.Waiters, r.MoreWaiting = e.people(waiters, most, r.Limits.Wait())
 	r.Use = view.Use(in)
 	return r
 }
 
-// people are the first ones, and how many there are beyond.
-func (e *Ensemble) people(cs []inspect.Contender, most int) (out []person, more int) {
+// people are the first ones, and how many there are beyond. longest is for how long they should be there, 0 for no limit.
+func (e *Ensemble) people(cs []inspect.Contender, most int, longest time.Duration) (out []person, more int) {
 	for i, c := range cs[:min(len(cs), most)] {
-		out = append(out, e.person(c, i))
+		p := e.person(c, i)
+		p.Over = beyond(p.Sight, longest)
+		out = append(out, p)
 	}
 	return out, len(cs) - len(out)
 }
@@ -239,7 +270,7 @@ func (e *Ensemble) people(cs []inspect.Contender, most int) (out []person, more 
 func (e *Ensemble) person(c inspect.Contender, place int) person {
 	s := e.sight(c)
 	s.Position = place + 1
-	return person{s, view.Since(c)}
+	return person{Sight: s, At: view.Since(c)}
 }
 
 func (e *Ensemble) sight(c inspect.Contender) kind.Sight { return sight(e.Snapshot, c, e.Snapshot.At) }

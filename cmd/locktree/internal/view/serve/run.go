@@ -203,7 +203,7 @@ func (s *Service) compareOnce(ctx context.Context, name string, w *watched, clie
 	s.mu.Lock()
 	target, source := w.target, w.source
 	s.mu.Unlock()
-	drift, found, err := target.Compare(ctx, client)
+	found, err := target.Compare(ctx, client)
 	if ctx.Err() != nil && err == nil {
 		return
 	}
@@ -213,9 +213,10 @@ func (s *Service) compareOnce(ctx context.Context, name string, w *watched, clie
 			of.Trouble = view.Brief(err)
 			return
 		}
-		of.Checkup, of.CheckAt = found, time.Now()
-		if drift != nil {
-			of.Drift, of.DriftAt, of.DriftSource, of.Plan = drift, time.Now(), source, planText(drift)
+		of.Checkup, of.CheckAt = found.Conditions, time.Now()
+		if found.Drift != nil {
+			of.Drift, of.DriftAt, of.DriftSource, of.Plan = found.Drift, time.Now(), source, planText(found.Drift)
+			of.adopt(found.Applied, found.Unapplied)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -22,20 +23,23 @@ type Ensemble struct {
 	Snapshot *inspect.Snapshot // the newest; nil before the first
 	Error    string            // why there is none newer, "" when the last look succeeded
 	before   *inspect.Snapshot // the one before
+	first    time.Time         // when it was first seen
 	failures int               // looks that failed
 	failed   time.Time         // since when, while Error says why
 	told     time.Time         // when that was told last
 	notices  *noticer          // nil before the first look
 
-	Root, Stack string     // as declared
-	Compare     bool       // it is compared with a configuration
-	Drift       *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
-	DriftAt     time.Time
-	DriftSource view.Source // what it was compared with
-	Plan        string      // Drift as text, "" where there is none
-	Checkup     *view.CheckupOf
-	CheckAt     time.Time
-	Trouble     string // why drift or conditions could not be looked at
+	Root, Stack    string     // as declared
+	Compare        bool       // it is compared with a configuration
+	Drift          *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
+	DriftAt        time.Time
+	DriftSource    view.Source   // what it was compared with
+	Plan           string        // Drift as text, "" where there is none
+	Applied        []apply.Entry // the newest of who applied what
+	AppliedTrouble string        // why that is not known
+	Checkup        *view.CheckupOf
+	CheckAt        time.Time
+	Trouble        string // why drift or conditions could not be looked at
 }
 
 // Options of a Board.
@@ -92,6 +96,9 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
 		out = append(out, b.history.compare(ensemble, e.Snapshot, snap, e.notices)...)
 		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
 		out = append(out, e.notices.look(e, before)...)
+		if e.first.IsZero() {
+			e.first = snap.At
+		}
 	})
 	return out
 }

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -10,14 +12,29 @@ import (
 )
 
 // waitLine is one contender that waits, in words.
-type waitLine struct{ Lock, Link, Text string }
+type waitLine struct {
+	Lock, Link, Text, For string
+	Over                  bool // longer than declared
+}
 
 // maxWaits is how many waits are listed.
 const maxWaits = 500
 
-// waits are who waits for whom, in words.
+// waits are who waits for whom, in words, without the waits that are in a circle.
 func (e *Ensemble) waits() (out []waitLine) {
-	for _, w := range e.Snapshot.Waits.All[:min(maxWaits, len(e.Snapshot.Waits.All))] {
+	in := map[inspect.Step]bool{}
+	for _, d := range e.Snapshot.Waits.Deadlocks {
+		for _, s := range d {
+			in[inspect.Step{Owner: s.Owner, Waits: s.Waits}] = true
+		}
+	}
+	for _, w := range e.Snapshot.Waits.All {
+		if len(out) == maxWaits {
+			break
+		}
+		if in[inspect.Step{Owner: w.Waiter.Session, Waits: w.Lock}] {
+			continue
+		}
 		verb, held := " waits for ", w.Held
 		if w.Any {
 			verb, held = " waits for one of ", kind.PerClient(w.Held)
@@ -33,7 +50,58 @@ func (e *Ensemble) waits() (out []waitLine) {
 		if n := len(w.Behind); n > 0 {
 			text += fmt.Sprintf(", behind %d more", n)
 		}
-		out = append(out, waitLine{Lock: w.Lock, Link: lockLink(e.Name, w.Lock), Text: text})
+		s := e.sight(w.Waiter)
+		out = append(out, waitLine{w.Lock, lockLink(e.Name, w.Lock), text, s.For(), beyond(s, e.limits(w.Lock).Wait())})
+	}
+	return out
+}
+
+// limits are those of a lock, or of a key.
+func (e *Ensemble) limits(path string) kind.Limits {
+	if in := e.find(path); in != nil {
+		return in.Payload.Limits()
+	}
+	return kind.Limits{}
+}
+
+// beyond reports whether somebody has held or waited for longer than declared.
+func beyond(s kind.Sight, most time.Duration) bool {
+	return most > 0 && time.Duration(s.ForMs)*time.Millisecond > most
+}
+
+// party is a step of a deadlock, with what is known of who it is.
+type party struct {
+	inspect.Step
+	Holder, Waiter       person // of the lock that it holds, and of the one that it waits for
+	HoldsLink, WaitsLink string
+	waiter               inspect.Contender
+}
+
+// circle is a deadlock with what is known of its parties.
+func (e *Ensemble) circle(d inspect.Deadlock) (out []party) {
+	of := func(cs []inspect.Contender, s inspect.Step) (c inspect.Contender) {
+		if i := slices.IndexFunc(cs, func(c inspect.Contender) bool { return c.Session == s.Owner && (s.Owner != 0 || who(c) == clip(s.Who)) }); i >= 0 {
+			c = cs[i]
+		}
+		return c
+	}
+	for _, s := range d {
+		p := party{Step: s, HoldsLink: lockLink(e.Name, s.Holds), WaitsLink: lockLink(e.Name, s.Waits)}
+		if in := e.find(s.Holds); in != nil {
+			held := in.Holders
+			if s.Ahead {
+				held = in.Waiters
+			}
+			p.Holder = e.person(of(held, s), 0)
+			p.Holder.Over = !s.Ahead && beyond(p.Holder.Sight, in.Payload.Limits().Hold())
+		}
+		if in := e.find(s.Waits); in != nil {
+			p.waiter = of(in.Waiters, s)
+			p.Waiter = e.person(p.waiter, 0)
+			p.Waiter.Over = beyond(p.Waiter.Sight, in.Payload.Limits().Wait())
+		}
+		p.Who = clip(s.Who)
+		out = append(out, p)
 	}
 	return out
 }
@@ -48,10 +116,10 @@ func sentence(d inspect.Deadlock) string {
 	return strings.Join(steps, "; ")
 }
 
-// deadlocks are those of the ensemble, in words.
-func (e *Ensemble) deadlocks() (out []string) {
+// circles are the deadlocks of the ensemble.
+func (e *Ensemble) circles() (out [][]party) {
 	for _, d := range e.Snapshot.Waits.Deadlocks {
-		out = append(out, sentence(d))
+		out = append(out, e.circle(d))
 	}
 	return out
 }

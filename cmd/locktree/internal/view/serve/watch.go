@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -20,8 +21,16 @@ type Target struct {
 	Dial     func(context.Context) (*recipes.Client, error)
 	Scan     inspect.ScanOptions
 	Patience time.Duration // how long a look waits for a session
-	// Compare looks at drift, which is nil without a configuration, and at doctor's conditions. It is nil if nobody wants to know.
-	Compare func(context.Context, *recipes.Client) (*plan.Plan, *view.CheckupOf, error)
+	// Compare looks at drift, at who applied, and at doctor's conditions.
+	Compare func(context.Context, *recipes.Client) (Comparison, error)
+}
+
+// Comparison is how an ensemble differs from a configuration, and what the locks in it rest on.
+type Comparison struct {
+	Drift      *plan.Plan // nil without a configuration
+	Applied    []apply.Entry
+	Unapplied  error // why Applied is not known
+	Conditions *view.CheckupOf
 }
 
 // watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.

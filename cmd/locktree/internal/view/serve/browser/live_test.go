@@ -84,13 +84,42 @@ func TestADeadlockAppearsAndGoes(t *testing.T) {
 	defer cancel()
 	graph.shows("main", "Deadlocks\n\nNone.")
 	_, giveUp := c.queues("ledger", "warehouse-1")
-	graph.shows("main p.bad", "billing-1 holds /locks/shop/ledger and waits for /locks/shop/stock")
-	graph.shows("main p.bad", "warehouse-1")
-	problems.shows(`[aria-label="Problems"]`, "None of them continues until one gives up.")
-	giveUp()
+	defer giveUp()
+	graph.shows(".circle", "holds /locks/shop/ledger for ")
+	graph.shows(".circle", "waits for /locks/shop/stock for ")
+	graph.shows(".circle", "warehouse-1")
+	graph.shows("main", "Nobody else waits.")
+	problems.shows(`[aria-label="Problems"]`, "None of them goes on until one gives up.")
+	problems.shows(`[aria-label="Problems"]`, "locktree break /locks/shop/ledger -holder=warehouse-1")
+	require.Equal(t, 1, strings.Count(problems.text(`[aria-label="Problems"]`), "urgent"))
+	out, err := s.command("break", "-auto-approve", "/locks/shop/ledger", "-holder=warehouse-1").CombinedOutput() // the next step, as the page says it
+	require.NoError(t, err, string(out))
 	graph.shows("main", "Deadlocks\n\nNone.")
-	graph.until("main p.bad", "")
+	graph.until(".circle", "")
 	problems.hides(`[aria-label="Problems"]`, "deadlock")
+}
+
+// The cookie is set by the page's own form, with and without its script, and its request shows where it comes from.
+func TestALossIsAcknowledgedInThisBrowser(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	p := s.program("night-1")
+	p.locks("nightly")
+	p.off.Store(true)
+	s.srv.Disconnect(p.session())
+	s.untilServed("/", "silent holder")
+	s.srv.Expire(p.session())
+	s.untilServed("/", "lost it with its session")
+	for _, off := range []bool{false, true} {
+		b := open(t, s.url)
+		call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+		b.show("/")
+		b.shows("main", "1 to look at now")
+		b.do(chromedp.Click(chromedp.CSS("form button")))
+		b.shows("main", "nothing wrong was seen")
+		b.shows(`[aria-label="Problems"]`, "acknowledged")
+	}
+	require.Contains(t, s.served("/"), "1 to look at now", "others see it still")
 }
 
 func TestPause(t *testing.T) {

@@ -101,6 +101,25 @@ func TestNothingIsCutOffAtAnyWidth(t *testing.T) {
 	}
 }
 
+func TestTenWaitersFitAPhone(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	session, err := s.program("billing-1").Session(t.Context())
+	require.NoError(t, err)
+	for i := range 11 {
+		data := fmt.Sprintf(`{"id":"warehouse-worker-%d","host":"warehouse-%d.example.com","pid":4711}`, i, i)
+		_, err := session.Create(t.Context(), "/locks/shop/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", []byte(data), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	s.untilServed(of("ledger"), "warehouse-worker-10")
+	b := open(t, s.url)
+	b.before(asLoaded)
+	b.is(phone)
+	b.show(of("ledger"))
+	require.Equal(t, 10, strings.Count(b.text(waiters), "warehouse-worker"))
+	require.Less(t, eval[float64](b, `document.querySelector('[aria-label^="Who waits"] table').getBoundingClientRect().height`), float64(phone.height))
+}
+
 // violation is a rule of axe that the page breaks.
 type violation struct {
 	ID, Help string

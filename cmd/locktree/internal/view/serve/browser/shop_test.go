@@ -89,9 +89,19 @@ func (s *shop) served(path string) string {
 // untilServed waits until the server answers so.
 func (s *shop) untilServed(path, part string) {
 	s.t.Helper()
+	s.untilServedAfter(path, "", part)
+}
+
+// untilServedAfter waits until the answer has it between a text and the timeline.
+func (s *shop) untilServedAfter(path, after, part string) {
+	s.t.Helper()
 	body := ""
 	for end := time.Now().Add(hanging); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if body = s.served(path); strings.Contains(body, part) {
+		_, body, _ = strings.Cut(s.served(path), after)
+		if after != "" {
+			body, _, _ = strings.Cut(body, "Timeline")
+		}
+		if strings.Contains(body, part) {
 			return
 		}
 	}
@@ -150,6 +160,6 @@ func (p *program) queues(name, id string) (<-chan *recipes.Lease, context.Cancel
 			granted <- l
 		}
 	}()
-	p.s.untilServed("/waits", id+" waits for ")
+	p.s.untilServedAfter(of(name), "Who waits for it", id)
 	return granted, cancel
 }

@@ -1,0 +1,229 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// bounded is a mutex with limits, in which everybody has been for 90 seconds.
+func bounded(path, hold, wait string, holders, waiters []inspect.Contender) *inspect.Report {
+	in := declared(path, kind.Mutex, holders, waiters)
+	in.Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: hold, MaxWait: wait, Owner: "shop@example.com", Runbook: "https://wiki.example.com/shop"}
+	return in
+}
+
+func looked(locks ...*inspect.Report) *inspect.Snapshot {
+	return &inspect.Snapshot{At: noon, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...), Sessions: map[int64]*inspect.Session{}}
+}
+
+func TestOneCauseIsOneProblem(t *testing.T) {
+	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
+	a, b := contender("/locks/a", "one", 1), contender("/locks/b", "two", 2)
+	waits := func(path, id string, session int64) []inspect.Contender { return is(contender(path, id, session)) }
+	silent := looked(bounded("/locks/a", "1m", "1m", is(a), waits("/locks/a", "three", 3)), bounded("/locks/b", "", "", is(contender("/locks/b", "one", 1)), nil))
+	silent.Sessions[1] = &inspect.Session{ID: 1, Away: true, Expires: noon.Add(time.Second)}
+	missing := looked()
+	for _, path := range []string{"/locks/x", "/locks/y"} {
+		missing.Unread = append(missing.Unread, inspect.Unread{Path: path, Err: zk.ErrNoNode})
+	}
+	missing.Unread = append(missing.Unread, inspect.Unread{Path: "/locks/z", Err: errors.New("not ours")})
+	declaredX := &plan.Node{Payload: bounded("/locks/x", "", "", nil, nil).Payload}
+	for name, c := range map[string]struct {
+		snap  *inspect.Snapshot
+		drift *plan.Plan
+		want  []string
+	}{
+		"a hold, and who waits for its end": {looked(bounded("/locks/a", "1m", "30s", is(a), waits("/locks/a", "two", 2))), nil, []string{
+			"2 3.0 × max_wait longer than declared /locks/a: locktree revoke /locks/a -holder=one; two has waited for 1m30s at /locks/a; max_wait is 30s."}},
+		"a hold that is a little too long": {looked(bounded("/locks/a", "80s", "", is(a), nil)), nil, []string{"1 1.1 × max_hold longer than declared /locks/a: locktree revoke /locks/a -holder=one"}},
+		"the worse one first": {looked(bounded("/locks/a", "80s", "", is(a), nil), bounded("/locks/b", "5s", "", is(b), nil)), nil, []string{
+			"2 18 × max_hold longer than declared /locks/b: locktree revoke /locks/b -holder=two", "1 1.1 × max_hold longer than declared /locks/a: locktree revoke /locks/a -holder=one"}},
+		"a wait alone": {looked(bounded("/locks/a", "", "1m", is(a), waits("/locks/a", "two", 2))), nil, []string{"1 1.5 × max_wait waits longer than declared /locks/a: locktree status /locks/a"}},
+		"a deadlock, and who waits for one in it": {looked(bounded("/locks/a", "1m", "1m", is(a), append(waits("/locks/a", "two", 2), contender("/locks/a", "three", 3))), bounded("/locks/b", "1m", "1m", is(b), waits("/locks/b", "one", 1)),
+			bounded("/locks/c", "", "80s", waits("/locks/c", "one", 1), waits("/locks/c", "three", 3))), nil, []string{
+			"2 1.5 × max_hold deadlock /locks/b /locks/a: locktree break /locks/a -holder=two; one has held for 1m30s at /locks/a; max_hold is 1m.; two has waited for 1m30s at /locks/a; max_wait is 1m.; " +
+				"two has held for 1m30s at /locks/b; max_hold is 1m.; one has waited for 1m30s at /locks/b; max_wait is 1m.; three has waited for 1m30s at /locks/c; max_wait is 80s."}},
+		"a holder that is gone, with all that it holds": {silent, nil, []string{
+			"1 1.5 × max_hold silent holder /locks/a /locks/b: locktree status /locks/a; one has held for 1m30s at /locks/a; max_hold is 1m.; three has waited for 1m30s at /locks/a; max_wait is 1m."}},
+		"locks that are missing": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks"}, {Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/locks/y", After: declaredX}}}, []string{
+			"1  missing /locks/x /locks/y: locktree plan; An apply would create what is missing (checked at 12:00:00 UTC).", "1  unreadable /locks/z: locktree doctor"}},
+		"and more than that": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/other", After: declaredX}}}, []string{
+			"1  missing /locks/x /locks/y: locktree plan", "1  unreadable /locks/z: locktree doctor", "0  drift: locktree plan"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := board(t, c.snap)
+			b.Change("main", func(e *Ensemble) {
+				e.Drift, e.DriftAt = c.drift, noon
+				if c.drift != nil {
+					e.Checkup = &view.CheckupOf{Root: "/locks"}
+					e.Checkup.Locks = []inspect.Condition{{Name: "access /locks/x", What: "there is no such node", Verdict: inspect.VerdictFails}}
+				}
+			})
+			var got []string
+			for _, p := range b.problems(noon) {
+				head := strings.TrimSpace(fmt.Sprintf("%d %s %s %s", p.Severity, p.Beyond(), p.What, strings.Join(p.Locks, " ")))
+				got = append(got, strings.Join(append([]string{head + ": " + p.Command}, p.Also...), "; "))
+				if len(p.Locks) > 0 && p.Locks[0] != "/locks/z" {
+					require.Equal(t, []string{"shop@example.com"}, p.Owners)
+					require.Equal(t, []string{"https://wiki.example.com/shop"}, p.Runbooks)
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestTheCircleIsDrawnOnce(t *testing.T) {
+	waits := get(t, board(t, scene()).Handler(), "/waits").Body.String()
+	require.Equal(t, 1, strings.Count(waits, `<ol class="circle">`))
+	require.Contains(t, waits, `<b>app-b</b> <small>h-app-b/7, 10.0.0.2:4000, connected</small>`)
+	require.Contains(t, waits, `waits for <a href="/lock?ensemble=main&amp;path=%2Flocks%2Fstock">/locks/stock</a> for <span class="bad">&#9650; 1m30s</span>`)
+	require.Contains(t, waits, "without those of a deadlock")
+	require.NotContains(t, waits, "app-a waits for")
+	require.Contains(t, waits, "cand waits")
+}
+
+func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
+	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
+	const mark = `<span class="bad">&#9650; `
+	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 6} {
+		require.Equal(t, want, strings.Count(get(t, b.Handler(), target).Body.String(), mark), target)
+	}
+	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
+}
+
+// What a viewer has looked after counts no longer, in that browser, and nothing is written anywhere else.
+func TestLossesCanBeAcknowledged(t *testing.T) {
+	b := board(t, scene(), scene())
+	next := scene()
+	next.Locks[4].Holders = nil
+	delete(next.Sessions, 3)
+	b.Saw("main", next)
+	h := Guard(b.Handler(), nil, nil)
+	page := func(cookie string) string {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676/", nil)
+		r.Header.Set("Cookie", cookie)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	post := func(path, loss string, header map[string]string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7676"+path, strings.NewReader(url.Values{"loss": {loss}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for k, v := range header {
+			r.Header.Set(k, v)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	loss := lossOf("main", 3, "x__lock__0000000001", 1)
+	require.Contains(t, page(""), `name="loss" value="`+loss+`"`)
+	require.Contains(t, page(""), "5 to look at now")
+	for name, header := range map[string]map[string]string{
+		"nobody says where from": {}, "another site": {"Origin": "https://evil.example"}, "no origin": {"Origin": "null"},
+		"another site's form": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+	} {
+		require.Equal(t, http.StatusForbidden, post(acknowledgePath, loss, header).Code, name)
+	}
+	ours := map[string]string{"Origin": "http://127.0.0.1:7676"}
+	require.Equal(t, http.StatusMethodNotAllowed, post("/", loss, ours).Code)
+	require.Empty(t, post(acknowledgePath, "0123456789abcdef", ours).Result().Cookies(), "nobody knows it")
+	w := post(acknowledgePath, loss, ours)
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.Equal(t, "/", w.Header().Get("Location"))
+	c := w.Result().Cookies()[0]
+	require.True(t, c.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
+	seen := page(c.Name + "=" + c.Value)
+	require.Contains(t, seen, "4 to look at now")
+	require.Contains(t, seen, "acknowledged</span>")
+	require.NotContains(t, seen, `name="loss"`)
+	require.Contains(t, page(""), "5 to look at now", "others see it still")
+	require.Contains(t, page(seenCookie+"=<script>."+strings.Repeat("x", 5000)), "5 to look at now")
+}
+
+func TestTheTimelineOfALock(t *testing.T) {
+	at := func(second int, holders, waiters []inspect.Contender) *inspect.Snapshot {
+		in := bounded("/locks/a", "1m", "", holders, waiters)
+		s := looked(in)
+		s.At, s.Sessions = noon.Add(time.Duration(second)*time.Second), map[int64]*inspect.Session{1: {ID: 1}, 2: {ID: 2, Away: second == 20}}
+		if second > 20 {
+			delete(s.Sessions, 2)
+		}
+		return s
+	}
+	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
+	first := contender("/locks/a", "first", 1) // since 90 seconds before
+	second, third, quitter := contender("/locks/a", "second", 2), contender("/locks/a", "third", 3), contender("/locks/a", "quitter", 4)
+	second.Since, third.Since, quitter.Since = noon, noon.Add(4*time.Second), noon.Add(4*time.Second)
+	granted := third
+	granted.Held = noon.Add(29 * time.Second)
+	b := board(t, at(0, is(first), nil), at(2, is(first), is(second)), at(6, is(first), is(second, third, quitter)), at(10, is(second), is(third)), at(20, is(second), is(third)),
+		at(30, is(granted), nil), at(40, is(granted), nil))
+	line := func() (got []string) {
+		e, in := b.find("main", "/locks/a")
+		for _, s := range b.timeline(e, in).Rows {
+			got = append(got, fmt.Sprintf("%s %s %s %s over=%v %d+%d", s.Who, s.Class(), s.For(), s.End, s.Over, s.X, s.Width))
+		}
+		return got
+	}
+	require.Equal(t, []string{
+		"third held 11s  over=false 725+275",
+		"second lost 20s lost over=false 250+500", // it does not say when it was granted: a look does
+		"third waited 26s granted over=false 100+650",
+		"quitter waited 6s left over=false 100+150",
+		"second waited 10s granted over=false 0+250",
+		"first held 1m40s released over=true 0+250",
+	}, line())
+	page := get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String()
+	require.Contains(t, page, `This page has looked 2s apart since <time datetime="2026-11-22T12:00:00Z">12:00:00 UTC</time>. It has not seen what was shorter than that`)
+	require.Contains(t, page, `<rect class="lost" x="250" y="0" width="500" height="10"/>`)
+
+	for i := range 5 * mostStretches {
+		holders := is(contender("/locks/a", fmt.Sprint("p", i), int64(i+10)))
+		holders[0].Since = noon.Add(time.Duration(50+i) * time.Second)
+		b.Saw("main", at(50+i, holders, nil))
+	}
+	require.Len(t, line(), mostStretches)
+	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "older ones are left out")
+}
+
+func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {
+	page := func(set func(*Ensemble)) string {
+		b := board(t, scene())
+		b.Change("main", func(e *Ensemble) {
+			e.Drift, e.DriftAt, e.Plan = &plan.Plan{
+				Changes: []plan.Change{{Action: plan.Update, Path: "/locks/a", Before: &plan.Node{Live: &plan.Live{ModifiedMs: noon.Add(-time.Hour).UnixMilli()}}}},
+				Drifted: []plan.Drift{{Path: "/locks/a", Attributes: []plan.Attribute{{Name: "owner"}}}, {Path: "/locks/b", Attributes: []plan.Attribute{{Name: "acl"}}}},
+			}, noon, "  + mutex \"new\" {\n  ~ owner = <b>\n-/+ x\nPlan: 1 to add"
+			set(e)
+		})
+		return get(t, b.Handler(), "/drift").Body.String()
+	}
+	known := page(func(e *Ensemble) {
+		e.adopt([]apply.Entry{{Operation: "break", Lock: "/locks/a"}, {At: noon.Add(-2 * time.Hour), Operation: "apply", Who: "ann@desk<b>", ID: "0123", Plan: "4567", Version: "1.0", Changes: &apply.Changes{Add: 3}}}, nil)
+	})
+	require.Contains(t, known, `<time datetime="2026-11-22T10:00:00Z">2026-11-22 10:00:00 UTC</time> apply by ann@desk&lt;b&gt;: 3 added, 0 changed, 0 destroyed; apply 0123 of plan 4567`)
+	require.NotContains(t, known, "not known: the")
+	require.Contains(t, known, `/locks/a</th><td data-label="What">owner</td><td class="s" data-label="Data last written"><time datetime="2026-11-22T11:00:00Z">`)
+	require.Contains(t, known, `/locks/b</th><td data-label="What">acl</td><td class="s" data-label="Data last written">not known</td>`)
+	require.Contains(t, known, "<span class=\"good\">  &#43; mutex &#34;new&#34; {</span>\n<span class=\"warn\">  ~ owner = &lt;b&gt;</span>\n<span class=\"bad\">-/&#43; x</span>\nPlan: 1 to add")
+	require.Contains(t, page(func(e *Ensemble) { e.adopt(nil, nil) }), "Who applied last is not known: the stack has no history.")
+	require.Contains(t, page(func(e *Ensemble) { e.adopt(nil, zk.ErrNoAuth) }), "Who applied last is not known: the history of the stack could not be read: ")
+}
