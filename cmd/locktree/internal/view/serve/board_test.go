@@ -72,7 +72,7 @@ func scene() *inspect.Snapshot {
 func board(t testing.TB, snaps ...*inspect.Snapshot) *Board {
 	t.Helper()
 	b := NewBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
-		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/"})
+		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/", Stack: "shop"})
 	for _, s := range snaps {
 		b.Saw("main", s)
 	}

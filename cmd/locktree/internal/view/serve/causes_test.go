@@ -88,6 +88,14 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 	}
 }
 
+func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
+	e := Ensemble{Name: "main", Servers: "zk1:2181,zk2:2181"}
+	require.Equal(t, "locktree status '/a b' -servers=zk1:2181,zk2:2181", e.look("/a b"))
+	require.Equal(t, "locktree break /a -servers=zk1:2181,zk2:2181 -holder=0x7", e.evict("break", "/a", inspect.Contender{ID: "\x1b[31m", Session: 7}))
+	e.Stack = "shop"
+	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
+}
+
 func TestTheCircleIsDrawnOnce(t *testing.T) {
 	waits := get(t, board(t, scene()).Handler(), "/waits").Body.String()
 	require.Equal(t, 1, strings.Count(waits, `<ol class="circle">`))

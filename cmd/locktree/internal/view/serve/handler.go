@@ -24,7 +24,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": new(Ensemble).look, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))

@@ -146,9 +146,13 @@ func (c *comparison) lock(a, b *inspect.Report) {
 		path = b.Path
 		holds, waits = view.Parties(b)
 	}
+	has := func(in map[string]inspect.Contender, x inspect.Contender) bool {
+		_, ok := in[key(x)]
+		return ok
+	}
 	inHeld, inWaited, inHolds, inWaits := index(held, key), index(waited, key), index(holds, key), index(waits, key)
 	for _, x := range held {
-		if !inHolds.has(x) && !inWaits.has(x) {
+		if !has(inHolds, x) && !has(inWaits, x) {
 			if what := c.end(x); what == "" && b != nil { // nothing is kept of a lock that is gone
 				c.h.open = append(c.h.open, ending{lockKey{c.ensemble, path}, x})
 			} else {
@@ -157,37 +161,26 @@ func (c *comparison) lock(a, b *inspect.Report) {
 		}
 	}
 	for _, x := range waited {
-		if !inHolds.has(x) && !inWaits.has(x) {
+		if !has(inHolds, x) && !has(inWaits, x) {
 			c.note(path, "left", x, view.Since(x))
 		}
 	}
 	for _, x := range waits {
-		if !inWaited.has(x) && !inHeld.has(x) {
+		if !has(inWaited, x) && !has(inHeld, x) {
 			c.note(path, "queued", x, time.Time{})
 		}
 	}
 	for _, x := range holds {
-		if !inHeld.has(x) {
-			c.note(path, "granted", x, view.Since(inWaited.of[key(x)]))
+		if !has(inHeld, x) {
+			c.note(path, "granted", x, view.Since(inWaited[key(x)]))
 		}
 	}
 }
 
-// indexed are contenders by what tells them apart.
-type indexed struct {
-	key func(inspect.Contender) string
-	of  map[string]inspect.Contender
-}
-
-func (in indexed) has(x inspect.Contender) bool {
-	_, ok := in.of[in.key(x)]
-	return ok
-}
-
-func index(cs []inspect.Contender, key func(inspect.Contender) string) indexed {
-	out := indexed{key, make(map[string]inspect.Contender, len(cs))}
+func index(cs []inspect.Contender, key func(inspect.Contender) string) map[string]inspect.Contender {
+	out := make(map[string]inspect.Contender, len(cs))
 	for _, x := range cs {
-		out.of[key(x)] = x
+		out[key(x)] = x
 	}
 	return out
 }

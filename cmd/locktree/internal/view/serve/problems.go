@@ -159,21 +159,29 @@ func with(all []string, text string) []string {
 }
 
 // look is the command that shows a lock.
-func look(path string) string { return "locktree status " + shellWord(path) }
+func (e *Ensemble) look(path string) string { return e.command("status", path) }
 
-// evict is the command that asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing
-// to type.
-func evict(verb, path string, c inspect.Contender) string {
+// command is a command about a lock. Where there is no configuration, it says on which servers.
+func (e *Ensemble) command(verb, path string) string {
+	text := "locktree " + verb + " " + shellWord(path)
+	if e.Stack == "" && e.Servers != "" {
+		text += " -servers=" + shellWord(e.Servers)
+	}
+	return text
+}
+
+// evict asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing to type.
+func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
 	whom := c.ID
 	if whom == "" || clip(whom) != whom || len(whom) > 60 {
 		whom = document.Session(c.Session)
 	}
-	return "locktree " + verb + " " + shellWord(path) + " -holder=" + shellWord(whom)
+	return e.command(verb, path) + " -holder=" + shellWord(whom)
 }
 
 // shellWord quotes what a shell would take apart.
 func shellWord(s string) string {
-	if s = inspect.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+	if s = inspect.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -204,9 +212,9 @@ func (p *problemsOf) deadlocks() {
 		c := p.e.circle(d)
 		last := slices.MaxFunc(c, func(a, b party) int { return a.Waiter.At.Compare(b.Waiter.At) })
 		text := sentence(d) + ". None of them goes on until one gives up."
-		command := look(last.Waits)
+		command := p.e.look(last.Waits)
 		if last.waiter.Path != "" {
-			command = evict("break", last.Waits, last.waiter)
+			command = p.e.evict("break", last.Waits, last.waiter)
 			text += " The command takes " + last.Who + ", the last to come, out of the queue of " + clip(last.Waits) + ". It keeps what it holds."
 		}
 		found := p.add(true, "deadlock", "", text, command)
@@ -237,7 +245,7 @@ func (p *problemsOf) lost() {
 		if !ok {
 			i = len(p.found)
 			at[key] = i
-			p.add(true, "lost", "", "", look(e.Lock))
+			p.add(true, "lost", "", "", p.e.look(e.Lock))
 		}
 		found := &p.found[i]
 		found.Locks = append(found.Locks, e.Lock)
@@ -267,7 +275,7 @@ func (p *problemsOf) silent() {
 					}
 					i = len(p.found)
 					at[c.Session] = i
-					p.add(false, "silent holder", "", "Held by "+s.Line()+".", look(in.Path))
+					p.add(false, "silent holder", "", "Held by "+s.Line()+".", p.e.look(in.Path))
 					if _, ok := p.causes[c.Session]; !ok { // the circle comes first
 						p.causes[c.Session] = i
 					}
@@ -331,9 +339,9 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
 	case in.Kind.Kept:
 		n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
-		p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
+		p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
 	default:
-		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
+		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}
 }
 
@@ -370,9 +378,9 @@ func (p *problemsOf) limits(in *inspect.Report) {
 			text = fmt.Sprintf("%s %s for %s%s at %s; %s is %s.", s.Who(), strings.Replace(does, " it", "", 1), x.Age, of, clip(lock.Path), x.Limit, x.Declared)
 			p.found[at].Also = append(p.found[at].Also, text)
 		} else {
-			what, command := "longer than declared", evict("revoke", lock.Path, x.Who)
+			what, command := "longer than declared", p.e.evict("revoke", lock.Path, x.Who)
 			if x.Limit == "max_wait" {
-				what, command = "waits longer than declared", look(lock.Path)
+				what, command = "waits longer than declared", p.e.look(lock.Path)
 			}
 			at = len(p.found)
 			p.add(true, what, lock.Path, text, command)

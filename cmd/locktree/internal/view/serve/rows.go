@@ -31,7 +31,7 @@ type row struct {
 	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
 	HeldOver, LongestOver                    *view.Excess // nil within what is declared
-	Use                                      string
+	Use, Look                                string       // Look is the command that shows it
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
 	IsFamily                                 bool
@@ -253,7 +253,7 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 	r.HeldOver, r.LongestOver = exceeded(in, e.Snapshot.At)
 	r.Holders, r.More = e.people(holders, most, r.Limits.Hold())
 	r.Waiters, r.MoreWaiting = e.people(waiters, most, r.Limits.Wait())
-	r.Use = view.Use(in)
+	r.Use, r.Look = view.Use(in), e.look(in.Path)
 	return r
 }
 
