@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,12 +51,8 @@ func vetCommand(a *app) *cobra.Command {
 func (v *vetting) run(c *cobra.Command, packages []string) error {
 	args := []string{"vet", "-json", "-advice"}
 	for _, name := range v.skip {
-		var names []string
-		for _, a := range vet.Analyzers {
-			names = append(names, a.Name)
-		}
-		if !slices.Contains(names, name) {
-			return usage(c, "Unknown finding", "vet finds nothing that is called %q.%s", name, plan.DidYouMean(name, names))
+		if vet.Titles[name] == "" {
+			return usage(c, "Unknown finding", "vet finds nothing that is called %q.%s", name, plan.DidYouMean(name, slices.Sorted(maps.Keys(vet.Titles))))
 		}
 		args = append(args, "-"+name+"=false")
 	}
@@ -149,7 +146,7 @@ func (v *vetting) findings(out []byte) (found view.Vetted, err error) {
 }
 
 func (v *vetting) diagnostic(name string, f vetFinding, files map[string]*hcl.File) *hcl.Diagnostic {
-	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: vet.Title(name), Detail: f.Message + " [" + name + "]"}
+	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: vet.Titles[name], Detail: f.Message + " [" + name + "]"}
 	if f.Category == vet.Advice {
 		d.Severity = hcl.DiagWarning
 	}

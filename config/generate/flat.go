@@ -85,16 +85,14 @@ func (l language) leaves(blocks []*config.Block, outer leaf) (out []leaf) {
 		if b.Repeated {
 			in.Params = append(slices.Clip(in.Params), fmt.Sprintf("key%d", len(in.Params)+1))
 		}
-		name := ""
-		switch {
-		case b.Kind == nil:
-		case b.Name.Listed:
-			name = fmt.Sprintf(l.listed, list("", []string{l.quote(string(b.Addr))}, in.Params...))
-		case b.Name.HasKey:
-			name = fmt.Sprintf(l.key, in.Params[len(in.Params)-1])
-		}
 		if b.Kind != nil {
 			in.text += "/" + b.Name.Before
+		}
+		name := ""
+		if b.Name.Listed {
+			name = fmt.Sprintf(l.listed, list("", []string{l.quote(string(b.Addr))}, in.Params...))
+		} else if b.Name.HasKey {
+			name = fmt.Sprintf(l.key, in.Params[len(in.Params)-1])
 		}
 		if name != "" {
 			in.terms, in.text = append(slices.Clip(in.terms), l.quote(in.text), name), b.Name.After

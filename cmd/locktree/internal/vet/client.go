@@ -25,13 +25,9 @@ func errequal(p *pkg) {
 				compared(n, n.X)
 				compared(n, n.Y)
 			}
-		case *ast.SwitchStmt:
-			for _, c := range n.Body.List {
-				for _, e := range c.(*ast.CaseClause).List {
-					if n.Tag != nil {
-						compared(e, e)
-					}
-				}
+		case *ast.CaseClause:
+			for _, e := range n.List {
+				compared(e, e)
 			}
 		case *ast.TypeAssertExpr:
 			if n.Type != nil && types.Identical(p.TypesInfo.TypeOf(n.X), types.Universe.Lookup("error").Type()) && isType(p.TypesInfo.TypeOf(n.Type), library, "HeldError") {
@@ -113,16 +109,16 @@ func (p *pkg) request(f *function) bool {
 }
 
 func background(p *pkg) {
-	for t, f := range p.taken() {
+	for _, t := range p.takings {
 		ctx, ok := ast.Unparen(t.call.Args[0]).(*ast.CallExpr)
-		if ok && p.request(f) && isFrom(p.callee(ctx), "context", "Background", "TODO") && t.waits() && t.bounded == no {
+		if ok && p.request(t.in) && isFrom(p.callee(ctx), "context", "Background", "TODO") && t.waits() && t.bounded == no {
 			p.report(t.call, "this request may wait for ever: give %s the request's context, or make the handle WithMaxWait", t.method)
 		}
 	}
 }
 
 func unfenced(p *pkg) {
-	for t := range p.taken() {
+	for _, t := range p.takings {
 		if t.work == nil || p.usesLease(t.work) {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func outerctx(p *pkg) {
-	for t := range p.taken() {
+	for _, t := range p.takings {
 		if t.work == nil {
 			continue
 		}

@@ -71,13 +71,12 @@ func (p *pkg) option(o opened, name string) known {
 	return answer
 }
 
-// constant is the value of a constant string.
-func (p *pkg) constant(e ast.Expr) (string, bool) {
-	v := p.TypesInfo.Types[e].Value
-	if v == nil || v.Kind() != constant.String {
-		return "", false
+// constant is the value of a constant string, "" if it is none.
+func (p *pkg) constant(e ast.Expr) string {
+	if v := p.TypesInfo.Types[e].Value; v != nil {
+		return constant.StringVal(v)
 	}
-	return constant.StringVal(v), true
+	return ""
 }
 
 // handle says what is known of the handle that an expression is: a call that makes it, or a variable with one value.
@@ -134,7 +133,8 @@ func (p *pkg) made(h *handle, call *ast.CallExpr) {
 	if o, ok := p.opens(call); ok {
 		h.reentrant, h.bounded = p.option(o, "WithReentrancy"), p.option(o, "WithMaxWait")
 		h.client = p.which(receiver(call))
-		h.id, h.global = p.constant(o.path)
+		h.id = p.constant(o.path)
+		h.global = h.id != ""
 		return
 	}
 	// A function of another package, as those that "locktree generate go" writes: the same function is the same lock, if
@@ -157,6 +157,7 @@ func (p *pkg) made(h *handle, call *ast.CallExpr) {
 // taking is a call of the library that takes a lock.
 type taking struct {
 	handle // unknown for Take
+	in     *function
 	call   *ast.CallExpr
 	method string
 	work   *ast.FuncLit // of Do, RDo and Lead, if it stands there
@@ -164,12 +165,12 @@ type taking struct {
 }
 
 // take looks at a call; nil if it takes no lock.
-func (p *pkg) take(call *ast.CallExpr) *taking {
+func (p *pkg) take(call *ast.CallExpr, in *function) *taking {
 	f := p.callee(call)
 	if !isFrom(f, library) || f.Signature().Recv() == nil || !f.Exported() {
 		return nil
 	}
-	t := &taking{call: call, method: f.Name()}
+	t := &taking{in: in, call: call, method: f.Name()}
 	if t.method != "Take" {
 		t.handle = p.handle(receiver(call))
 	}
@@ -206,7 +207,7 @@ func (p *pkg) nested(n ast.Node) (all []*taking) {
 		case *ast.GoStmt, *ast.FuncLit, *ast.DeferStmt:
 			return false
 		case *ast.CallExpr:
-			if t := p.takings[n]; t != nil {
+			if t := p.taking(n); t != nil {
 				all = append(all, t)
 				if t.work != nil {
 					all = append(all, p.nested(t.work.Body)...)

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"sync"
 
 	"golang.org/x/tools/go/cfg"
 )
@@ -43,60 +44,58 @@ type state struct {
 
 // follow follows the leases that a function is given, or takes.
 func (p *pkg) follow(f *function) {
-	var all []*held
-	first := map[*held]grasp{}
+	flow := sync.OnceValue(func() *cfg.CFG {
+		return cfg.New(f.body, func(call *ast.CallExpr) bool {
+			id, _ := call.Fun.(*ast.Ident)
+			c := p.callee(call)
+			return p.TypesInfo.Uses[id] != types.Universe.Lookup("panic") && !isFrom(c, "os", "Exit") && !isFrom(c, "runtime", "Goexit") &&
+				!isFrom(c, "log", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf", "Panicln")
+		})
+	})
+	follow := func(e ast.Expr, at *ast.AssignStmt) {
+		if v := p.variable(e); v != nil && v.Name() != "_" && !v.IsField() && isLease(v.Type()) {
+			h := &held{pkg: p, in: f, at: at, lease: v, after: map[ast.Node]ast.Node{}}
+			h.walk(flow(), h.taken())
+			p.leases = append(p.leases, h)
+		}
+	}
 	for _, field := range f.kind.Params.List {
 		for _, name := range field.Names {
-			all = append(all, &held{lease: p.variable(name)})
+			follow(name, nil)
 		}
 	}
 	for _, n := range f.nodes {
 		if a, ok := n.(*ast.AssignStmt); ok {
-			h := &held{at: a, lease: p.variable(a.Lhs[0])}
-			first[h] = p.takenBy(f, h)
-			all = append(all, h)
+			follow(a.Lhs[0], a)
 		}
 	}
-	all = slices.DeleteFunc(all, func(h *held) bool { return h.lease == nil || h.lease.Name() == "_" || h.lease.IsField() || !isLease(h.lease.Type()) })
-	if len(all) == 0 {
-		return
-	}
-	flow := cfg.New(f.body, func(call *ast.CallExpr) bool {
-		id, _ := call.Fun.(*ast.Ident)
-		c := p.callee(call)
-		return p.TypesInfo.Uses[id] != types.Universe.Lookup("panic") && !isFrom(c, "os", "Exit") && !isFrom(c, "runtime", "Goexit") &&
-			!isFrom(c, "log", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf", "Panicln")
-	})
-	for _, h := range all {
-		h.pkg, h.in, h.after = p, f, map[ast.Node]ast.Node{}
-		h.walk(flow, first[h])
-	}
-	p.leases = append(p.leases, all...)
 }
 
-// takenBy finds the call that takes the lease of an assignment, and what is known behind it. Variables that are given to something
-// that runs later, or are not the function's own, are not followed.
-func (p *pkg) takenBy(f *function, h *held) grasp {
-	t := p.taking(h.at.Rhs[0])
-	if t == nil || !t.lease || h.lease == nil || h.lease.Pos() < f.body.Pos() || h.lease.Pos() >= f.body.End() {
+// taken finds the call that takes the lease, and says what is known behind it. Variables that are given to something that runs
+// later, or are not the function's own, are not followed.
+func (h *held) taken() grasp {
+	own := func(v *types.Var, from ast.Node) bool { return from.Pos() <= v.Pos() && v.Pos() < h.in.body.End() }
+	if h.at == nil || !own(h.lease, h.in.body) {
 		return gone
 	}
-	for n := range ast.Preorder(f.body) {
+	for n := range ast.Preorder(h.in.body) {
 		lit, ok := n.(*ast.FuncLit)
-		if ok && lit.Pos() < h.at.Pos() && p.mentions(lit, h.lease) {
+		u, address := n.(*ast.UnaryExpr)
+		if ok && lit.Pos() < h.at.Pos() && h.mentions(lit, h.lease) || address && u.Op == token.AND && h.is(u.X, h.lease) {
 			return gone
 		}
-		if u, ok := n.(*ast.UnaryExpr); ok && u.Op == token.AND && p.is(u.X, h.lease) {
-			return gone
-		}
+	}
+	t := h.taking(h.at.Rhs[0])
+	if t == nil || !t.lease {
+		return gone
 	}
 	id, ok := h.at.Lhs[1].(*ast.Ident)
 	switch {
 	case ok && id.Name == "_":
 		h.by = t
 		return have
-	case ok && f.kind.Pos() <= p.variable(id).Pos() && p.variable(id).Pos() < f.body.End():
-		h.by, h.err = t, p.variable(id)
+	case ok && own(h.variable(id), h.in.kind):
+		h.by, h.err = t, h.variable(id)
 		return maybe
 	}
 	return gone
@@ -123,7 +122,7 @@ func (h *held) walk(flow *cfg.CFG, first grasp) {
 				h.replaced(a, s)
 				return
 			}
-			if cond, ok := n.(ast.Expr); ok && i == len(nodes)-1 && len(b.Succs) == 2 && h.isBool(cond) {
+			if cond, ok := n.(ast.Expr); ok && i == len(nodes)-1 && len(b.Succs) == 2 {
 				for j, next := range b.Succs {
 					for _, s := range h.behind(cond, j == 0, s) {
 						enter(next, s)
@@ -145,11 +144,6 @@ func (h *held) walk(flow *cfg.CFG, first grasp) {
 			walk(b, b.Nodes[i+1:], state{first, nil})
 		}
 	}
-}
-
-func (h *held) isBool(e ast.Expr) bool {
-	b, ok := h.TypesInfo.TypeOf(e).(*types.Basic)
-	return ok && b.Info()&types.IsBoolean != 0
 }
 
 // reached notes in which state a node is executed.

@@ -20,7 +20,7 @@ func (p *pkg) nestings() (all []nesting) {
 			}
 		}
 	}
-	for t := range p.taken() {
+	for _, t := range p.takings {
 		if t.work != nil {
 			look(t, t.work.Body)
 		}

@@ -51,7 +51,7 @@ func (p *pkg) paths(visit func(Declared, opened, string)) {
 		if !ok || declare == nil || p.option(o, "WithCreate") != no || p.option(o, "WithParams") != no {
 			continue
 		}
-		if at, ok := p.constant(o.path); ok {
+		if at := p.constant(o.path); at != "" {
 			declared, err := declare()
 			if p.failed = err; err != nil {
 				return

@@ -22,7 +22,7 @@ type pkg struct {
 	origins   map[*types.Var][]ast.Expr   // all that is assigned to a variable or field; nil stands for what is not known
 	functions []*function                 // in the order of the source, as all that follows
 	loops     map[*ast.BlockStmt]ast.Node // by their bodies
-	takings   map[*ast.CallExpr]*taking   // calls that take a lock
+	takings   []*taking                   // calls that take a lock
 	leases    []*held
 }
 
@@ -35,10 +35,10 @@ type function struct {
 }
 
 // read goes through a package once. What variables are set to in its tests counts, and nothing else there.
-func read(pass *analysis.Pass) *pkg {
-	p := &pkg{Pass: pass, origins: map[*types.Var][]ast.Expr{}, loops: map[*ast.BlockStmt]ast.Node{}, takings: map[*ast.CallExpr]*taking{}}
+func read(pass *analysis.Pass) (any, error) {
+	p := &pkg{Pass: pass, origins: map[*types.Var][]ast.Expr{}, loops: map[*ast.BlockStmt]ast.Node{}}
 	if !slices.ContainsFunc(pass.Pkg.Imports(), func(i *types.Package) bool { return i.Path() == library }) {
-		return p
+		return p, nil
 	}
 	for _, file := range pass.Files {
 		tests := strings.HasSuffix(pass.Fset.File(file.Pos()).Name(), "_test.go")
@@ -56,15 +56,15 @@ func read(pass *analysis.Pass) *pkg {
 			}
 		}
 	}
-	for call := range each[*ast.CallExpr](p) {
-		if t := p.take(call); t != nil {
-			p.takings[call] = t
+	for call, f := range each[*ast.CallExpr](p) {
+		if t := p.take(call, f); t != nil {
+			p.takings = append(p.takings, t)
 		}
 	}
 	for _, f := range p.functions {
 		p.follow(f)
 	}
-	return p
+	return p, nil
 }
 
 func (p *pkg) function(f *function, tests bool) {
@@ -87,21 +87,14 @@ func each[N ast.Node](p *pkg) iter.Seq2[N, *function] {
 	}
 }
 
-// taken yields the calls that take a lock.
-func (p *pkg) taken() iter.Seq2[*taking, *function] {
-	return func(yield func(*taking, *function) bool) {
-		for call, f := range each[*ast.CallExpr](p) {
-			if t := p.takings[call]; t != nil && !yield(t, f) {
-				return
-			}
-		}
-	}
-}
-
 // taking is the call that an expression is, if it takes a lock; else nil.
 func (p *pkg) taking(e ast.Expr) *taking {
-	call, _ := ast.Unparen(e).(*ast.CallExpr)
-	return p.takings[call]
+	for _, t := range p.takings {
+		if ast.Expr(t.call) == ast.Unparen(e) {
+			return t
+		}
+	}
+	return nil
 }
 
 // assigned notes what variables and fields are set to.

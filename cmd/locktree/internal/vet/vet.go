@@ -58,6 +58,7 @@ func analyzers(findings ...finding) (all []*analysis.Analyzer) {
 	for _, f := range findings {
 		_, doc, _ := strings.Cut(docs.Vet, "\n## "+f.name+"\n\n")
 		doc, _, _ = strings.Cut(doc, "\n## ")
+		Titles[f.name], _, _ = strings.Cut(doc, ".\n")
 		all = append(all, &analysis.Analyzer{Name: f.name, Doc: doc, Requires: []*analysis.Analyzer{calls},
 			URL: "https://github.com/locktree/locktree/blob/main/docs/vet.md#" + f.name,
 			Run: func(pass *analysis.Pass) (any, error) {
@@ -72,23 +73,15 @@ func analyzers(findings ...finding) (all []*analysis.Analyzer) {
 	return all
 }
 
-// Title is a finding in words.
-func Title(name string) string {
-	for _, a := range Analyzers {
-		if a.Name == name {
-			title, _, _ := strings.Cut(a.Doc, ".\n")
-			return title
-		}
-	}
-	return name
-}
+// Titles are the findings in words.
+var Titles = map[string]string{}
 
 // calls is what the others stand on: what a package does with the library.
 var calls = &analysis.Analyzer{
 	Name:       "locktreecalls",
 	Doc:        "find the handles and leases that the analyzers of locktree look at",
 	ResultType: reflect.TypeFor[*pkg](),
-	Run:        func(pass *analysis.Pass) (any, error) { return read(pass), nil },
+	Run:        read,
 }
 
 // report says that something is wrong at a node.
