@@ -38,8 +38,8 @@ func unwatched(p *pkg) {
 func (h *held) watched() bool {
 	releases := map[ast.Expr]bool{h.at.Lhs[0]: true}
 	for n := range ast.Preorder(h.in.body) {
-		if e := h.unlocked(n); e != nil {
-			releases[e] = true
+		if h.releasedBy(n) {
+			releases[receiver(n.(*ast.CallExpr))] = true
 		}
 		if id, ok := n.(*ast.Ident); ok && h.is(id, h.lease) && !releases[id] && h.TypesInfo.Defs[id] == nil {
 			return true

@@ -78,15 +78,10 @@ func (h *held) taken() grasp {
 	if h.at == nil || !own(h.lease, h.in.body) {
 		return gone
 	}
-	for n := range ast.Preorder(h.in.body) {
-		lit, ok := n.(*ast.FuncLit)
-		u, address := n.(*ast.UnaryExpr)
-		if ok && lit.Pos() < h.at.Pos() && h.mentions(lit, h.lease) || address && u.Op == token.AND && h.is(u.X, h.lease) {
-			return gone
-		}
-	}
+	later := func(f *ast.FuncLit) bool { return f.Pos() < h.at.Pos() && h.mentions(f, h.lease) }
+	address := func(u *ast.UnaryExpr) bool { return u.Op == token.AND && h.is(u.X, h.lease) }
 	t := h.taking(h.at.Rhs[0])
-	if t == nil || !t.lease {
+	if t == nil || !t.lease || has(h.in.body, later) || has(h.in.body, address) {
 		return gone
 	}
 	id, ok := h.at.Lhs[1].(*ast.Ident)
@@ -267,19 +262,19 @@ func (h *held) ends(n ast.Node) bool {
 	return false
 }
 
-// unlocked is what a call releases; nil if it releases nothing.
-func (p *pkg) unlocked(n ast.Node) ast.Expr {
-	if call, ok := n.(*ast.CallExpr); ok && isMethod(p.callee(call), library, "Lease", "Unlock", "Release") {
-		return receiver(call)
-	}
-	return nil
+// calls reports whether a node is a call of one of the methods of the lease.
+func (h *held) calls(n ast.Node, methods ...string) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && isMethod(h.callee(call), library, "Lease", methods...) && h.is(receiver(call), h.lease)
 }
+
+func (h *held) releasedBy(n ast.Node) bool { return h.calls(n, "Unlock", "Release") }
 
 // releases reports whether the lease is released in a node, or in the literals there.
 func (h *held) releases(n ast.Node, literals bool) (yes bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		_, literal := n.(*ast.FuncLit)
-		yes = yes || h.is(h.unlocked(n), h.lease)
+		yes = yes || h.releasedBy(n)
 		return literals || !literal
 	})
 	return yes
@@ -287,10 +282,6 @@ func (h *held) releases(n ast.Node, literals bool) (yes bool) {
 
 // isContext reports whether an expression is the lease's context, or a variable that it was put into.
 func (h *held) isContext(e ast.Expr) bool {
-	call, ok := ast.Unparen(e).(*ast.CallExpr)
-	if ok {
-		return isMethod(h.callee(call), library, "Lease", "Context") && h.is(receiver(call), h.lease)
-	}
-	v := h.variable(e)
-	return v != nil && !h.is(e, h.lease) && slices.ContainsFunc(h.origins[v], h.isContext)
+	call := func(e ast.Expr) bool { return h.calls(ast.Unparen(e), "Context") }
+	return call(e) || slices.ContainsFunc(h.origins[h.variable(e)], call)
 }

@@ -3,6 +3,7 @@ package vet
 import (
 	"go/ast"
 	"path/filepath"
+	"slices"
 )
 
 // nesting is a lock that is taken while another one is held.
@@ -43,37 +44,28 @@ func relock(p *pkg) {
 }
 
 func lockorder(p *pkg) {
-	type edge struct{ outer, inner string }
-	first := map[edge]nesting{}
-	gates := map[*taking]map[string]bool{} // what is held where a lock is taken
 	all := p.nestings()
-	for _, n := range all {
-		if gates[n.inner] == nil {
-			gates[n.inner] = map[string]bool{}
-		}
-		gates[n.inner][n.outer.id] = true
+	reversed := func(a, b nesting) bool {
+		readers := a.outer.shared() && a.inner.shared() && b.outer.shared() && b.inner.shared()
+		return a.outer.id == b.inner.id && a.inner.id == b.outer.id && a.orders() && b.orders() && !readers
 	}
 	gated := func(a, b nesting) bool { // a third lock is held at both places
-		for id := range gates[a.inner] {
-			if gates[b.inner][id] && id != a.outer.id && id != a.inner.id {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(all, func(x nesting) bool {
+			return x.inner == a.inner && x.outer.id != a.outer.id && x.outer.id != a.inner.id &&
+				slices.ContainsFunc(all, func(y nesting) bool { return y.inner == b.inner && y.outer.id == x.outer.id })
+		})
 	}
-	for _, n := range all {
-		if !n.outer.global || !n.inner.global || n.outer.id == n.inner.id || !n.outer.single || !n.inner.single {
-			continue
-		}
-		if _, known := first[edge{n.outer.id, n.inner.id}]; !known {
-			first[edge{n.outer.id, n.inner.id}] = n
-		}
-		there, ok := first[edge{n.inner.id, n.outer.id}]
-		readers := ok && n.inner.shared() && there.outer.shared() && n.outer.shared() && there.inner.shared()
-		if ok && !readers && !gated(n, there) {
-			at := p.Fset.Position(there.inner.call.Pos())
+	for i, n := range all {
+		there := slices.IndexFunc(all[:i], func(m nesting) bool { return reversed(n, m) && !gated(n, m) })
+		if there >= 0 {
+			at := p.Fset.Position(all[there].inner.call.Pos())
 			p.report(n.inner.call, "%s is taken while %s is held, and in %s:%d it is the other way round: two programs there can wait for each other",
 				n.inner.text(), n.outer.text(), filepath.Base(at.Filename), at.Line)
 		}
 	}
+}
+
+// orders reports whether two programs in it and in its reverse would wait for each other.
+func (n nesting) orders() bool {
+	return n.outer.global && n.inner.global && n.outer.id != n.inner.id && n.outer.single && n.inner.single
 }

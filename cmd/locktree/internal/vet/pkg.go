@@ -162,18 +162,20 @@ func (p *pkg) isNil(e ast.Expr) bool { return p.TypesInfo.Types[e].IsNil() }
 
 // mentions reports whether a variable occurs anywhere in a node.
 func (p *pkg) mentions(n ast.Node, v *types.Var) bool {
-	for n := range ast.Preorder(n) {
-		if id, ok := n.(*ast.Ident); ok && p.is(id, v) {
-			return true
-		}
-	}
-	return false
+	return has(n, func(id *ast.Ident) bool { return p.is(id, v) })
 }
 
 // sets reports whether a variable is assigned to in a node.
 func (p *pkg) sets(n ast.Node, v *types.Var) bool {
-	for n := range ast.Preorder(n) {
-		if a, ok := n.(*ast.AssignStmt); ok && slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) }) {
+	return has(n, func(a *ast.AssignStmt) bool {
+		return slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+	})
+}
+
+// has reports whether a node of a type for which something is true is anywhere in another one.
+func has[N ast.Node](in ast.Node, is func(N) bool) bool {
+	for n := range ast.Preorder(in) {
+		if n, ok := n.(N); ok && is(n) {
 			return true
 		}
 	}

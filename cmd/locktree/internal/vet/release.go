@@ -7,12 +7,8 @@ import (
 
 // leaky reports whether the lease is not released on all paths: neither by the function nor with its client, which it closes.
 func (h *held) leaky() bool {
-	for n := range ast.Preorder(h.in.body) {
-		if call, ok := n.(*ast.CallExpr); ok && isMethod(h.callee(call), library, "Client", "Close") {
-			return false
-		}
-	}
-	return len(h.leaks) > 0
+	closes := func(call *ast.CallExpr) bool { return isMethod(h.callee(call), library, "Client", "Close") }
+	return len(h.leaks) > 0 && !has(h.in.body, closes)
 }
 
 func unreleased(p *pkg) {
@@ -72,12 +68,8 @@ func afterunlock(p *pkg) {
 
 // uses reports whether a call does something under the lease.
 func (h *held) uses(call *ast.CallExpr) bool {
-	of := func(e ast.Expr, methods ...string) bool {
-		call, ok := ast.Unparen(e).(*ast.CallExpr)
-		return ok && isMethod(h.callee(call), library, "Lease", methods...) && h.is(receiver(call), h.lease)
-	}
-	return of(call, "Multi", "Verify") || !isFrom(h.callee(call), "context") &&
-		slices.ContainsFunc(call.Args, func(arg ast.Expr) bool { return of(arg, "Context") })
+	return h.calls(call, "Multi", "Verify") || !isFrom(h.callee(call), "context") &&
+		slices.ContainsFunc(call.Args, func(arg ast.Expr) bool { return h.calls(ast.Unparen(arg), "Context") })
 }
 
 func deferloop(p *pkg) {
