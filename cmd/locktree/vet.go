@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,12 +52,8 @@ func vetCommand(a *app) *cobra.Command {
 func (v *vetting) run(c *cobra.Command, packages []string) error {
 	args := []string{"vet", "-json", "-advice"}
 	for _, name := range v.skip {
-		var names []string
-		for _, a := range vet.Analyzers {
-			names = append(names, a.Name)
-		}
-		if !slices.Contains(names, name) {
-			return usage(c, "Unknown finding", "vet finds nothing that is called %q.%s", name, plan.DidYouMean(name, names))
+		if vet.Titles[name] == "" {
+			return usage(c, "Unknown finding", "vet finds nothing that is called %q.%s", name, plan.DidYouMean(name, slices.Sorted(maps.Keys(vet.Titles))))
 		}
 		args = append(args, "-"+name+"=false")
 	}
@@ -148,12 +146,18 @@ func (v *vetting) findings(out []byte) (found view.Vetted, err error) {
 	return found, nil
 }
 
+// position is a file, and perhaps a line and a column.
+var position = regexp.MustCompile(`^(.*?)(?::(\d+))?(?::(\d+))?$`)
+
 func (v *vetting) diagnostic(name string, f vetFinding, files map[string]*hcl.File) *hcl.Diagnostic {
-	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: vet.Title(name), Detail: f.Message + " [" + name + "]"}
+	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: vet.Titles[name], Detail: f.Message + " [" + name + "]"}
 	if f.Category == vet.Advice {
 		d.Severity = hcl.DiagWarning
 	}
-	file, line, column := position(f.Posn)
+	posn := position.FindStringSubmatch(f.Posn)
+	file := posn[1]
+	line, _ := strconv.Atoi(posn[2])
+	column, _ := strconv.Atoi(posn[3])
 	if base, err := filepath.Abs(v.path(".")); err == nil {
 		if rel, err := filepath.Rel(base, file); err == nil && filepath.IsLocal(rel) {
 			file = rel
@@ -176,18 +180,6 @@ func (v *vetting) diagnostic(name string, f vetFinding, files map[string]*hcl.Fi
 		at += len(text)
 	}
 	return d
-}
-
-// position takes file:line:column apart.
-func position(posn string) (file string, line, column int) {
-	var numbers [2]int
-	for i := range numbers {
-		if colon := strings.LastIndexByte(posn, ':'); colon >= 0 {
-			numbers[i], _ = strconv.Atoi(posn[colon+1:])
-			posn = posn[:colon]
-		}
-	}
-	return posn, numbers[1], numbers[0]
 }
 
 // declaredIn are the kinds of what the configurations in some directories declare, by path.

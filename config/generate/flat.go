@@ -1,11 +1,13 @@
 package generate
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -16,97 +18,118 @@ import (
 type leaf struct {
 	*config.Block
 	labels []string // of the blocks around it, its own and its kind
-	params []string // one for each for_each on the way to it
-	path   []part
+	Params []string // one for each for_each on the way to it
+	terms  []string // of the path below the root, in the language
+	text   string   // behind them
+
+	Name    string // an identifier of its own
+	Classes []client
 }
 
-// part is a part of a path: text, a key, or what the keys of a block are listed with.
-type part struct {
-	text   string
-	key    string // a parameter
-	node   plan.Addr
-	listed []string // parameters
+// client is a class of a client library that takes a lock.
+type client struct {
+	Name   string
+	from   string // the package below that of the recipes
+	Suffix string // of the method that makes one
+	Param  string // what a program adds to the parameters of the path, unless it is declared
+	Arg    string // the same as an argument
 }
 
-// language is how a path is written.
+// language is how code is written.
 type language struct {
+	template    string
 	quote       func(string) string
-	key, listed string // formats of a call
+	text        func(string) string         // as a comment
+	key, listed string                      // formats of a call
+	name        func(words []string) string // an identifier; "" if there is none
+	clients     map[*kind.Kind]map[string][]client
+}
+
+// write fills the template, with more than what all languages have.
+func (l language) write(code *config.Code, on *config.CodeEnsemble, data map[string]any) []byte {
+	locks := l.leaves(on.Blocks, leaf{})
+	var imports []string
+	for i, name := range identifiers(locks, l.name) {
+		lock := &locks[i]
+		wire, _ := lock.Wire().(string)
+		lock.Name, lock.Classes = name, l.clients[lock.Kind][wire]
+		for _, c := range lock.Classes {
+			imports = append(imports, c.from+"."+c.Name)
+		}
+	}
+	slices.Sort(imports)
+	data["Stack"], data["Ensemble"], data["Locks"], data["Imports"] = code.Stack, on, locks, slices.Compact(imports)
+	data["Listed"], data["Keyed"] = listedNames(on), slices.ContainsFunc(locks, leaf.Family)
+	functions := template.FuncMap{"quote": l.quote, "text": l.text, "escaped": escaped, "list": list, "join": strings.Join}
+	var b bytes.Buffer
+	if err := template.Must(template.New("").Funcs(functions).Parse(l.template)).Execute(&b, data); err != nil {
+		panic(err) // the template is wrong
+	}
+	return b.Bytes()
+}
+
+// list is a list of parameters, each behind a type, and more of them.
+func list(typ string, params []string, more ...string) string {
+	var all []string
+	for _, p := range params {
+		all = append(all, typ+p)
+	}
+	return strings.Join(append(all, more...), ", ")
 }
 
 // leaves are the locks of an ensemble, by address.
-func leaves(blocks []*config.Block, outer leaf) (out []leaf) {
+func (l language) leaves(blocks []*config.Block, outer leaf) (out []leaf) {
 	for _, b := range blocks {
-		in := leaf{b, append(slices.Clone(outer.labels), b.Label), slices.Clone(outer.params), slices.Clone(outer.path)}
+		in := outer
+		in.Block, in.labels = b, append(slices.Clip(outer.labels), b.Label)
 		if b.Repeated {
-			in.params = append(in.params, fmt.Sprintf("key%d", len(in.params)+1))
+			in.Params = append(slices.Clip(in.Params), fmt.Sprintf("key%d", len(in.Params)+1))
 		}
-		switch {
-		case b.Kind == nil:
-		case b.Name.Listed:
-			in.path = append(in.path, part{text: "/"}, part{node: b.Addr, listed: in.params})
-		case b.Name.HasKey:
-			in.path = append(in.path, part{text: "/" + b.Name.Before}, part{key: in.params[len(in.params)-1]}, part{text: b.Name.After})
-		default:
-			in.path = append(in.path, part{text: "/" + b.Name.Before})
+		if b.Kind != nil {
+			in.text += "/" + b.Name.Before
+		}
+		name := ""
+		if b.Name.Listed {
+			name = fmt.Sprintf(l.listed, list("", []string{l.quote(string(b.Addr))}, in.Params...))
+		} else if b.Name.HasKey {
+			name = fmt.Sprintf(l.key, in.Params[len(in.Params)-1])
+		}
+		if name != "" {
+			in.terms, in.text = append(slices.Clip(in.terms), l.quote(in.text), name), b.Name.After
 		}
 		if b.Kind == nil || b.Kind.Container {
-			out = append(out, leaves(b.Blocks, in)...)
+			out = append(out, l.leaves(b.Blocks, in)...)
 			continue
 		}
-		in.labels = append(in.labels, b.Kind.Name)
+		if in.labels = append(in.labels, b.Kind.Name); in.text != "" {
+			in.terms = append(slices.Clip(in.terms), l.quote(in.text))
+		}
 		out = append(out, in)
 	}
 	slices.SortFunc(out, func(a, b leaf) int { return strings.Compare(string(a.Addr), string(b.Addr)) })
 	return out
 }
 
-// keyed reports whether there is a family of locks.
-func keyed(all []leaf) bool { return slices.ContainsFunc(all, leaf.family) }
+// Path is an expression for the path of the lock below the root.
+func (l leaf) Path() string { return strings.Join(l.terms, " + ") }
 
-func (l leaf) family() bool { return l.Kind == kind.Keyed }
+// Family reports whether each key has a lock of its own.
+func (l leaf) Family() bool { return l.Kind == kind.Keyed }
 
-// fanout is what a family declares; 0 for none.
-func (l leaf) fanout() int {
+// Fanout is what a family declares; 0 for none.
+func (l leaf) Fanout() int {
 	n, _ := strconv.Atoi(fmt.Sprint(field(l.Block, "fanout"))) // a closed set of numbers, or nothing
 	return n
 }
 
-// embedded is what follows the docstring or the imports of a file, which the generated one has of its own.
-func embedded(file, after string) string {
-	_, rest, _ := strings.Cut(file, after)
-	return rest
-}
+// Wire is whose contenders share the lock; nil if it depends on a variable.
+func (l leaf) Wire() any { return field(l.Block, "wire") }
 
-// in writes the path of a lock below the root.
-func (l language) in(path []part) string {
-	var terms []string
-	text := ""
-	flush := func() {
-		if text != "" {
-			terms = append(terms, l.quote(text))
-		}
-		text = ""
-	}
-	for _, p := range path {
-		if text += p.text; p.text != "" || p.key == "" && p.node == "" {
-			continue
-		}
-		flush()
-		if p.key != "" {
-			terms = append(terms, fmt.Sprintf(l.key, p.key))
-		} else {
-			terms = append(terms, fmt.Sprintf(l.listed, strings.Join(append([]string{l.quote(string(p.node))}, p.listed...), ", ")))
-		}
-	}
-	flush()
-	return strings.Join(terms, " + ")
-}
+// Permits are those of a semaphore; nil if they depend on a variable.
+func (l leaf) Permits() any { return field(l.Block, "permits") }
 
-// about are the lines of a comment.
-func (l leaf) about() []string {
-	return append([]string{string(l.Addr) + "."}, facts(l.Block)...)
-}
+// About are the lines of a comment.
+func (l leaf) About() []string { return append([]string{string(l.Addr) + "."}, facts(l.Block)...) }
 
 // identifiers are those of the locks.
 func identifiers(all []leaf, join func(words []string) string) []string {
@@ -131,20 +154,27 @@ func listedBlocks(blocks []*config.Block) map[plan.Addr]bool {
 	return listed
 }
 
-// listedNames are the entries of the table for paths without a rule: the block and the keys, and the name.
-func listedNames(e *config.CodeEnsemble) (out [][]string) {
+// listedName is an entry of the table for paths without a rule.
+type listedName struct {
+	Address []string // the block and the keys
+	Name    string
+}
+
+func listedNames(e *config.CodeEnsemble) (out []listedName) {
 	listed := listedBlocks(e.Blocks)
 	for _, n := range e.Nodes {
 		if !listed[n.Addr.Block()] {
 			continue
 		}
-		entry := []string{kind.BaseName(n.Path)}
+		address := []string{}
 		for at := n.Addr; at != ""; at = at.Parent() {
 			if key, ok := at.Key(); ok {
-				entry = append([]string{key}, entry...)
+				address = append(address, key)
 			}
 		}
-		out = append(out, append([]string{string(n.Addr.Block())}, entry...))
+		address = append(address, string(n.Addr.Block()))
+		slices.Reverse(address)
+		out = append(out, listedName{address, kind.BaseName(n.Path)})
 	}
 	return out
 }

@@ -24,8 +24,7 @@ type handle struct {
 	id     string
 	global bool
 	client string // which client made it, or which field it is in; "" if that is not known
-	text   string // as in the source, for people
-	kind   string // as the library calls the type: Mutex
+	single bool   // the lock has one holder, readers apart, so that whoever holds it waits for itself
 
 	reentrant, bounded known // it was made with WithReentrancy, and with WithMaxWait
 }
@@ -34,29 +33,27 @@ type handle struct {
 type opened struct {
 	call *ast.CallExpr
 	path ast.Expr
-	kind string // as the configuration calls it
+	kind string // as the configuration calls it; "" if that is not known
 	opts []ast.Expr
 }
 
 // kinds are the methods of Client that open a lock.
 var kinds = map[string]string{"Mutex": "mutex", "RWMutex": "rwlock", "Semaphore": "semaphore", "Election": "election", "Keyed": "keyed"}
 
-func (p *pkg) opens(call *ast.CallExpr) (opened, bool) {
-	f := p.callee(call)
-	if f == nil || !isMethod(f, library, "Client") || len(call.Args) == 0 {
-		return opened{}, false
+func (p *pkg) opens(call *ast.CallExpr) (o opened, ok bool) {
+	f, args := p.callee(call), call.Args
+	switch {
+	case !isMethod(f, library, "Client") || len(args) == 0:
+		return o, false
+	case kinds[f.Name()] != "":
+		return opened{call, args[0], kinds[f.Name()], args[1:]}, true
+	case f.Name() != "Take" || len(args) < 4:
+		return o, false
 	}
-	if kind := kinds[f.Name()]; kind != "" {
-		return opened{call, call.Args[0], kind, call.Args[1:]}, true
-	}
-	if f.Name() != "Take" || len(call.Args) < 4 {
-		return opened{}, false
-	}
-	o := opened{call, call.Args[2], "", call.Args[4:]}
-	if k := p.variable(call.Args[1]); k != nil && k.Pkg() != nil && k.Pkg().Path() == library+"/kind" {
+	if k := p.variable(args[1]); k != nil && k.Pkg() != nil && k.Pkg().Path() == library+"/kind" {
 		o.kind = strings.ToLower(k.Name())
 	}
-	return o, true
+	return opened{call, args[2], o.kind, args[4:]}, true
 }
 
 // option reports whether the lock is opened with an option; unknown if not all of them can be read.
@@ -74,38 +71,31 @@ func (p *pkg) option(o opened, name string) known {
 	return answer
 }
 
-// text is the value of a constant string.
-func (p *pkg) constant(e ast.Expr) (string, bool) {
-	v := p.TypesInfo.Types[e].Value
-	if v == nil || v.Kind() != constant.String {
-		return "", false
+// constant is the value of a constant string, "" if it is none.
+func (p *pkg) constant(e ast.Expr) string {
+	if v := p.TypesInfo.Types[e].Value; v != nil {
+		return constant.StringVal(v)
 	}
-	return constant.StringVal(v), true
+	return ""
 }
 
-// handle says what is known of the handle that an expression is.
-func (p *pkg) handle(f *function, e ast.Expr) (h handle) {
-	e = ast.Unparen(e)
-	if t, ok := p.TypesInfo.TypeOf(e).(*types.Pointer); ok {
-		if n, ok := t.Elem().(*types.Named); ok {
-			h.kind = n.Obj().Name()
+// handle says what is known of the handle that an expression is: a call that makes it, or a variable with one value.
+func (p *pkg) handle(e ast.Expr) (h handle) {
+	h.single = isType(p.TypesInfo.TypeOf(e), library, "Mutex", "RWMutex", "Election")
+	v, from := p.variable(e), e
+	if v != nil {
+		if len(p.origins[v]) != 1 || p.origins[v][0] == nil {
+			return h
 		}
+		from = p.origins[v][0]
 	}
-	h.text = types.ExprString(e)
-	if call, ok := e.(*ast.CallExpr); ok {
-		return p.made(h, call)
+	if call, ok := ast.Unparen(from).(*ast.CallExpr); ok {
+		p.made(&h, call)
 	}
-	obj := p.variable(e)
-	if obj == nil || len(p.origins[obj]) != 1 || p.origins[obj][0] == nil {
-		return h
-	}
-	if call, ok := ast.Unparen(p.origins[obj][0]).(*ast.CallExpr); ok {
-		h = p.made(h, call)
-	}
-	if s, ok := e.(*ast.SelectorExpr); ok && h.global { // the one in another value may be of another client
+	if s, ok := ast.Unparen(e).(*ast.SelectorExpr); ok && h.global { // the one in another value may be of another client
 		h.client = p.which(s)
 	}
-	if h.id == "" && !f.repeats(obj) {
+	if h.id == "" && v != nil && !p.repeats(v) {
 		h.id = p.which(e)
 	}
 	return h
@@ -118,7 +108,7 @@ func (p *pkg) which(e ast.Expr) string {
 		return ""
 	}
 	id := fmt.Sprintf("%p", v)
-	if s, ok := ast.Unparen(e).(*ast.SelectorExpr); ok && v.(*types.Var).IsField() {
+	if s, ok := ast.Unparen(e).(*ast.SelectorExpr); ok && v.IsField() {
 		of := p.which(s.X)
 		if of == "" {
 			return ""
@@ -128,101 +118,103 @@ func (p *pkg) which(e ast.Expr) string {
 	return id
 }
 
-// single reports whether the lock has one holder, readers apart, so that whoever holds it waits for itself.
-func (h handle) single() bool {
-	return h.kind == "Mutex" || h.kind == "RWMutex" || h.kind == "Election"
-}
-
 // repeats reports whether a variable is another one in each round of a loop.
-func (f *function) repeats(v types.Object) bool {
-	return slices.ContainsFunc(f.loops, func(l ast.Node) bool { return l.Pos() <= v.Pos() && v.Pos() < l.End() })
+func (p *pkg) repeats(v *types.Var) bool {
+	for _, l := range p.loops {
+		if l.Pos() <= v.Pos() && v.Pos() < l.End() {
+			return true
+		}
+	}
+	return false
 }
 
 // made completes what is known from the call that makes a handle.
-func (p *pkg) made(h handle, call *ast.CallExpr) handle {
+func (p *pkg) made(h *handle, call *ast.CallExpr) {
 	if o, ok := p.opens(call); ok {
 		h.reentrant, h.bounded = p.option(o, "WithReentrancy"), p.option(o, "WithMaxWait")
 		h.client = p.which(receiver(call))
-		if path, ok := p.constant(o.path); ok {
-			h.id, h.global = path, true
-		}
-		return h
+		h.id = p.constant(o.path)
+		h.global = h.id != ""
+		return
 	}
 	// A function of another package, as those that "locktree generate go" writes: the same function is the same lock, if
 	// nothing but constants is given to it.
 	f := p.callee(call)
 	if f == nil || f.Pkg() == nil || f.Pkg().Path() == library || f.Pkg() == p.Pkg {
-		return h
+		return
 	}
 	id := f.FullName()
 	for _, arg := range call.Args {
 		v := p.TypesInfo.Types[arg].Value
 		if v == nil {
-			return h
+			return
 		}
 		id += " " + v.ExactString()
 	}
 	h.id, h.global = id, true
-	return h
 }
 
 // taking is a call of the library that takes a lock.
 type taking struct {
+	handle // unknown for Take
+	in     *function
 	call   *ast.CallExpr
-	on     ast.Expr // the handle; nil for Take
 	method string
 	work   *ast.FuncLit // of Do, RDo and Lead, if it stands there
 	lease  bool         // it returns one
 }
 
-// take looks at a call; ok if it takes a lock.
-func (p *pkg) take(call *ast.CallExpr) (t taking, ok bool) {
+// take looks at a call; nil if it takes no lock.
+func (p *pkg) take(call *ast.CallExpr, in *function) *taking {
 	f := p.callee(call)
-	if !isFrom(f, library) || f.Signature().Recv() == nil || !ast.IsExported(f.Name()) {
-		return t, false
+	if !isFrom(f, library) || f.Signature().Recv() == nil || !f.Exported() {
+		return nil
 	}
-	t = taking{call: call, method: f.Name()}
-	if f.Name() != "Take" {
-		t.on = receiver(call)
+	t := &taking{in: in, call: call, method: f.Name()}
+	if t.method != "Take" {
+		t.handle = p.handle(receiver(call))
 	}
 	if r := f.Signature().Results(); r.Len() == 2 && isLease(r.At(0).Type()) {
 		t.lease = true
-		return t, true
+		return t
 	}
-	for i := range f.Signature().Params().Len() {
-		if s, ok := f.Signature().Params().At(i).Type().(*types.Signature); ok && s.Params().Len() == 2 && isLease(s.Params().At(1).Type()) && i < len(call.Args) {
+	for i := range min(f.Signature().Params().Len(), len(call.Args)) {
+		s, ok := f.Signature().Params().At(i).Type().(*types.Signature)
+		if ok && s.Params().Len() == 2 && isLease(s.Params().At(1).Type()) {
 			t.work, _ = ast.Unparen(call.Args[i]).(*ast.FuncLit)
-			return t, true
+			return t
 		}
 	}
-	return t, false
+	return nil
 }
 
 // waits reports whether the call waits for other holders.
-func (t taking) waits() bool {
+func (t *taking) waits() bool {
 	return slices.Contains([]string{"Lock", "RLock", "Acquire", "Campaign", "Do", "RDo", "Lead"}, t.method)
 }
 
-func (t taking) shared() bool {
-	return t.method == "RLock" || t.method == "RDo" || t.method == "TryRLock"
+func (t *taking) shared() bool {
+	return slices.Contains([]string{"RLock", "RDo", "TryRLock"}, t.method)
 }
 
-// nested visits the calls in a node that take a lock while another one is held: also in the work of Do, not in goroutines.
-func (p *pkg) nested(n ast.Node, visit func(taking)) {
+// text is the handle as in the source, for people.
+func (t *taking) text() string { return types.ExprString(receiver(t.call)) }
+
+// nested are the calls in a node that take a lock while another one is held: also in the work of Do, not in goroutines.
+func (p *pkg) nested(n ast.Node) (all []*taking) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt, *ast.FuncLit, *ast.DeferStmt:
 			return false
 		case *ast.CallExpr:
-			t, ok := p.take(n)
-			if !ok {
-				return true
-			}
-			visit(t)
-			if t.work != nil {
-				p.nested(t.work.Body, visit)
+			if t := p.taking(n); t != nil {
+				all = append(all, t)
+				if t.work != nil {
+					all = append(all, p.nested(t.work.Body)...)
+				}
 			}
 		}
 		return true
 	})
+	return all
 }

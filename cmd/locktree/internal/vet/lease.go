@@ -4,303 +4,254 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
+	"sync"
 
 	"golang.org/x/tools/go/cfg"
 )
 
-// held is a lease that a function takes into a variable of its own, and what becomes of it there.
+// held is a variable in which a function has a lease, and what becomes of it there.
 type held struct {
 	*pkg
-	taking
-	at         *ast.AssignStmt
-	lease, err types.Object // err is nil if the function does not look at it
-	contexts   []types.Object
+	in         *function
+	by         *taking         // nil if the lease is from elsewhere, or may get elsewhere at any time
+	at         *ast.AssignStmt // nil for a parameter
+	lease, err *types.Var      // err is nil if the function does not look at it
 
-	closes    bool       // the function closes a client, which releases its leases
-	leaks     []ast.Node // where the function ends without a release
-	overwrite []ast.Node // where the variable gets another lease, or nil, without a release
-	during    []ast.Node // what is executed while the lease is held
+	leaks    []ast.Node            // where the function ends without a release
+	lost     []ast.Node            // where the variable gets another lease, or nil, without a release
+	deferred ast.Node              // the release that is deferred once more in each round of a loop
+	during   []ast.Node            // what is executed while the lease is held
+	after    map[ast.Node]ast.Node // what is executed where it was released, on all ways, and the release; nil where it may not be
 }
 
 // grasp is what is known of a lease at a point of the function.
 type grasp int
 
 const (
-	maybe   grasp = iota // the error was not looked at
-	have                 // it is held
-	until                // it is held, and a deferred call releases it
-	nothing              // there is none
-	lost                 // it cannot be said
+	gone     grasp = iota // there is none, or it cannot be said
+	maybe                 // the error was not looked at
+	have                  // it is held
+	until                 // it is held, and a deferred call releases it
+	released              // the function released it
 )
 
-// flow is the control flow of a body.
-func (p *pkg) flow(f *function) *cfg.CFG {
-	return cfg.New(f.body, func(call *ast.CallExpr) bool {
-		if id, ok := call.Fun.(*ast.Ident); ok && p.TypesInfo.Uses[id] == types.Universe.Lookup("panic") {
-			return false
-		}
-		c := p.callee(call)
-		return !isFrom(c, "os", "Exit") && !isFrom(c, "runtime", "Goexit") &&
-			!isFrom(c, "log", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf", "Panicln")
-	})
+// state is one at a point, with the statement that released the lease, or will.
+type state struct {
+	grasp
+	release ast.Node
 }
 
-// follow follows the leases that a function takes.
+// follow follows the leases that a function is given, or takes.
 func (p *pkg) follow(f *function) {
-	within(f.body, func(n ast.Node) {
-		if h := p.leaseOf(f, n); h != nil {
-			h.follow(f.flow)
-			f.leases = append(f.leases, h)
-		}
+	flow := sync.OnceValue(func() *cfg.CFG {
+		return cfg.New(f.body, func(call *ast.CallExpr) bool {
+			id, _ := call.Fun.(*ast.Ident)
+			c := p.callee(call)
+			return p.TypesInfo.Uses[id] != types.Universe.Lookup("panic") && !isFrom(c, "os", "Exit") && !isFrom(c, "runtime", "Goexit") &&
+				!isFrom(c, "log", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf", "Panicln")
+		})
 	})
+	follow := func(e ast.Expr, at *ast.AssignStmt) {
+		if v := p.variable(e); v != nil && v.Name() != "_" && !v.IsField() && isLease(v.Type()) {
+			h := &held{pkg: p, in: f, at: at, lease: v, after: map[ast.Node]ast.Node{}}
+			h.walk(flow(), h.taken())
+			p.leases = append(p.leases, h)
+		}
+	}
+	for _, field := range f.kind.Params.List {
+		for _, name := range field.Names {
+			follow(name, nil)
+		}
+	}
+	for _, n := range f.nodes {
+		if a, ok := n.(*ast.AssignStmt); ok {
+			follow(a.Lhs[0], a)
+		}
+	}
 }
 
-func (p *pkg) leaseOf(f *function, n ast.Node) *held {
-	a, ok := n.(*ast.AssignStmt)
-	if !ok || len(a.Lhs) != 2 || len(a.Rhs) != 1 {
-		return nil
+// taken finds the call that takes the lease, and says what is known behind it. Variables that are given to something that runs
+// later, or are not the function's own, are not followed.
+func (h *held) taken() grasp {
+	own := func(v *types.Var, from ast.Node) bool { return from.Pos() <= v.Pos() && v.Pos() < h.in.body.End() }
+	if h.at == nil || !own(h.lease, h.in.body) {
+		return gone
 	}
-	call, ok := ast.Unparen(a.Rhs[0]).(*ast.CallExpr)
-	if !ok {
-		return nil
+	later := func(f *ast.FuncLit) bool { return f.Pos() < h.at.Pos() && h.mentions(f, h.lease) }
+	address := func(u *ast.UnaryExpr) bool { return u.Op == token.AND && h.is(u.X, h.lease) }
+	t := h.taking(h.at.Rhs[0])
+	if t == nil || !t.lease || has(h.in.body, later) || has(h.in.body, address) {
+		return gone
 	}
-	t, ok := p.take(call)
-	if !ok || !t.lease {
-		return nil
+	id, ok := h.at.Lhs[1].(*ast.Ident)
+	switch {
+	case ok && id.Name == "_":
+		h.by = t
+		return have
+	case ok && own(h.variable(id), h.in.kind):
+		h.by, h.err = t, h.variable(id)
+		return maybe
 	}
-	own := func(e ast.Expr) types.Object {
-		id, ok := e.(*ast.Ident)
-		if !ok || id.Name == "_" {
-			return nil
-		}
-		v := p.TypesInfo.ObjectOf(id)
-		if v.Pos() < f.body.Pos() || v.Pos() >= f.body.End() { // a result or a variable from outside
-			return nil
-		}
-		return v
-	}
-	h := &held{pkg: p, taking: t, at: a, lease: own(a.Lhs[0]), err: own(a.Lhs[1])}
-	if id, ok := a.Lhs[1].(*ast.Ident); h.lease == nil || h.err == nil && !(ok && (id.Name == "_" || p.isResult(f, id))) {
-		return nil
-	}
-	if id, ok := a.Lhs[1].(*ast.Ident); ok && id.Name != "_" {
-		h.err = p.TypesInfo.ObjectOf(id)
-	}
-	if h.caughtBefore(f) {
-		return nil
-	}
-	within(f.body, func(n ast.Node) { // lctx := l.Context()
-		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 && len(a.Rhs) == 1 && h.isContext(a.Rhs[0]) {
-			if v := p.variable(a.Lhs[0]); v != nil {
-				h.contexts = append(h.contexts, v)
-			}
-		}
-	})
-	return h
+	return gone
 }
 
-func (p *pkg) isResult(f *function, id *ast.Ident) bool {
-	v := p.TypesInfo.ObjectOf(id)
-	return v != nil && f.kind.Pos() <= v.Pos() && v.Pos() < f.kind.End()
-}
-
-// caughtBefore reports whether something that runs later was given the variable before the lease is in it, as by a defer at the
-// beginning.
-func (h *held) caughtBefore(f *function) (caught bool) {
-	ast.Inspect(f.body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			caught = caught || n.Pos() < h.at.Pos() && h.mentions(n, h.lease)
-		case *ast.UnaryExpr:
-			caught = caught || n.Op == token.AND && h.is(n.X, h.lease)
-		case *ast.CallExpr:
-			h.closes = h.closes || isMethod(h.callee(n), library, "Client", "Close")
-		}
-		return true
-	})
-	return caught
-}
-
-// follow goes through all paths from where the lease is taken.
-func (h *held) follow(g *cfg.CFG) {
+// walk goes through all paths from where the lease is taken.
+func (h *held) walk(flow *cfg.CFG, first grasp) {
 	type point struct {
-		block *cfg.Block
-		grasp grasp
+		*cfg.Block
+		state
 	}
-	var open []point
 	seen := map[point]bool{}
-	at := func(b *cfg.Block, have grasp) {
-		if p := (point{b, have}); have < nothing && !seen[p] {
-			seen[p] = true
-			open = append(open, p)
+	var walk func(b *cfg.Block, nodes []ast.Node, s state)
+	enter := func(b *cfg.Block, s state) {
+		if at := (point{b, s}); !seen[at] {
+			seen[at] = true
+			walk(b, b.Nodes, s)
 		}
 	}
-	walk := func(b *cfg.Block, nodes []ast.Node, now grasp) {
+	walk = func(b *cfg.Block, nodes []ast.Node, s state) {
 		for i, n := range nodes {
-			cond, ok := n.(ast.Expr)
-			if ok && i == len(nodes)-1 && len(b.Succs) == 2 && h.isBool(cond) {
-				h.note(n, now)
-				at(b.Succs[0], h.after(cond, true, now))
-				at(b.Succs[1], h.after(cond, false, now))
+			h.reached(n, s)
+			if a, ok := n.(*ast.AssignStmt); ok && slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return h.is(e, h.lease) }) {
+				h.replaced(a, s)
 				return
 			}
-			if now = h.step(n, now); now >= nothing {
+			if cond, ok := n.(ast.Expr); ok && i == len(nodes)-1 && len(b.Succs) == 2 {
+				for j, next := range b.Succs {
+					for _, s := range h.behind(cond, j == 0, s) {
+						enter(next, s)
+					}
+				}
 				return
 			}
+			s = h.step(n, s)
 		}
 		for _, next := range b.Succs {
-			at(next, now)
+			enter(next, s)
 		}
 	}
-	first := maybe
-	if h.err == nil {
-		first = have
-	}
-	for _, b := range g.Blocks {
-		for i, n := range b.Nodes {
-			if n == h.at && b.Live {
-				walk(b, b.Nodes[i+1:], first)
-			}
+	for i, b := range flow.Blocks {
+		if h.at == nil && i == 0 {
+			enter(b, state{first, nil})
 		}
-	}
-	for len(open) > 0 {
-		p := open[len(open)-1]
-		open = open[:len(open)-1]
-		walk(p.block, p.block.Nodes, p.grasp)
+		if i := slices.Index(b.Nodes, ast.Node(h.at)); i >= 0 && b.Live {
+			walk(b, b.Nodes[i+1:], state{first, nil})
+		}
 	}
 }
 
-func (h *held) isBool(e ast.Expr) bool {
-	b, ok := h.TypesInfo.TypeOf(e).(*types.Basic)
-	return ok && b.Info()&types.IsBoolean != 0
+// reached notes in which state a node is executed.
+func (h *held) reached(n ast.Node, s state) {
+	if before, ok := h.after[n]; s.grasp != released {
+		h.after[n] = nil
+	} else if !ok || before != nil {
+		h.after[n] = s.release
+	}
 }
 
-// note keeps what is executed under the lease.
-func (h *held) note(n ast.Node, now grasp) {
-	if now == have || now == until {
-		h.during = append(h.during, n)
+// replaced is what an assignment to the variable does to the lease.
+func (h *held) replaced(a *ast.AssignStmt, s state) {
+	if s.grasp == have && !h.ends(a) {
+		h.lost = append(h.lost, a)
+	}
+	if _, ok := s.release.(*ast.DeferStmt); ok && a == h.at {
+		h.deferred = s.release
 	}
 }
 
 // step is what one statement does to the lease.
-func (h *held) step(n ast.Node, now grasp) grasp {
-	if a, ok := n.(*ast.AssignStmt); ok {
-		for _, left := range a.Lhs {
-			if h.is(left, h.lease) {
-				if now == have && !h.ends(a, left) {
-					h.overwrite = append(h.overwrite, n)
-				}
-				return nothing
-			}
-		}
+func (h *held) step(n ast.Node, s state) state {
+	if s.grasp == have || s.grasp == until {
+		h.during = append(h.during, n)
 	}
-	h.note(n, now)
-	if h.ends(n, nil) {
-		if d, ok := n.(*ast.DeferStmt); ok && now == have && h.releasesIn(d) {
-			return until
-		}
-		return nothing
-	}
-	if now == maybe && h.err != nil && h.mentions(n, h.err) {
-		return lost
-	}
-	if _, ok := n.(*ast.ReturnStmt); ok && now == have {
+	_, deferred := n.(*ast.DeferStmt)
+	_, returns := n.(*ast.ReturnStmt)
+	switch releases := h.releases(n, deferred); {
+	case releases && !deferred:
+		return state{released, n}
+	case s.grasp == released:
+	case releases && s.grasp == have:
+		return state{until, n}
+	case releases:
+		return state{gone, n}
+	case h.ends(n), s.grasp == maybe && h.mentions(n, h.err):
+		s.grasp = gone
+	case returns && s.grasp == have:
 		h.leaks = append(h.leaks, n)
 	}
-	return now
+	return s
 }
 
-// after is what is known of the lease behind a condition that was true, or false.
-func (h *held) after(cond ast.Expr, truth bool, now grasp) grasp {
+// behind is what is known of the lease behind a condition that was true, or false.
+func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
+	none := []state{{gone, s.release}}
 	switch c := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if c.Op == token.NOT {
-			return h.after(c.X, !truth, now)
+			return h.behind(c.X, !truth, s)
 		}
 	case *ast.BinaryExpr:
 		if c.Op == token.LAND || c.Op == token.LOR {
-			return h.both(c, truth, now)
-		}
-		for _, pair := range [][2]ast.Expr{{c.X, c.Y}, {c.Y, c.X}} {
-			if (c.Op == token.EQL || c.Op == token.NEQ) && h.TypesInfo.Types[pair[1]].IsNil() {
-				isNil := truth == (c.Op == token.EQL)
-				switch {
-				case now == maybe && h.is(pair[0], h.err) && isNil, now == maybe && h.is(pair[0], h.lease) && !isNil:
-					return have
-				case now == maybe && h.is(pair[0], h.err), h.is(pair[0], h.lease) && isNil:
-					return nothing
-				case h.is(pair[0], h.lease):
-					return now
-				}
+			if truth == (c.Op == token.LOR) { // the first side was enough
+				all = h.behind(c.X, truth, s)
 			}
+			for _, s := range h.behind(c.X, c.Op == token.LAND, s) {
+				all = append(all, h.behind(c.Y, truth, s)...)
+			}
+			return all
+		}
+		x, compared := h.withNil(c)
+		isNil, isErr := truth == (c.Op == token.EQL), h.is(x, h.err)
+		switch {
+		case !compared || !isErr && !h.is(x, h.lease):
+		case s.grasp == maybe && isErr == isNil:
+			return []state{{have, s.release}}
+		case s.grasp == maybe, !isErr && isNil:
+			return none
+		default:
+			return []state{s}
 		}
 	case *ast.CallExpr:
-		if isFrom(h.callee(c), "errors", "Is", "As", "AsType") && len(c.Args) > 0 && h.is(c.Args[0], h.err) && now == maybe {
+		if isFrom(h.callee(c), "errors", "Is", "As", "AsType") && len(c.Args) > 0 && h.is(c.Args[0], h.err) && s.grasp == maybe {
 			if truth {
-				return nothing
+				return none
 			}
-			return now
+			return []state{s}
 		}
 	}
-	switch {
-	case h.ends(cond, nil):
-		return nothing
-	case now == maybe && h.err != nil && h.mentions(cond, h.err):
-		return lost
-	}
-	return now
+	return []state{h.step(cond, s)}
 }
 
-// both is after for && and ||.
-func (h *held) both(c *ast.BinaryExpr, truth bool, now grasp) grasp {
-	if truth == (c.Op == token.LAND) { // both sides had this outcome
-		if x := h.after(c.X, truth, now); x >= nothing {
-			return x
-		} else {
-			return h.after(c.Y, truth, x)
-		}
+// withNil is what a comparison compares with nil.
+func (p *pkg) withNil(b *ast.BinaryExpr) (ast.Expr, bool) {
+	if p.isNil(b.X) {
+		return b.Y, true
 	}
-	x := h.after(c.X, truth, now) // one of them had, the second behind the other outcome of the first
-	y := h.after(c.X, !truth, now)
-	if y < nothing {
-		y = h.after(c.Y, truth, y)
-	}
-	switch {
-	case x == y:
-		return x
-	case x == lost || y == lost:
-		return lost
-	case x == nothing:
-		return y
-	case y == nothing:
-		return x
-	}
-	return maybe
+	return b.X, p.isNil(b.Y)
 }
 
 // quiet are the methods of a lease that leave it as it is.
-var quiet = map[string]bool{"Token": true, "Context": true, "Node": true, "Path": true, "Deadline": true, "Verify": true, "Multi": true}
+var quiet = []string{"Token", "Context", "Node", "Path", "Deadline", "Verify", "Multi"}
 
-// ends reports whether a node releases the lease, waits for its end, or hands it to somebody else, after which it is not
-// followed any more. Assignments to but are no use of it.
-func (h *held) ends(n ast.Node, but ast.Expr) bool {
-	harmless := map[ast.Node]bool{but: true}
+// ends reports whether a node waits for the end of the lease, or hands it to somebody else, after which it is not followed any more.
+func (h *held) ends(n ast.Node) bool {
+	harmless := map[ast.Node]bool{}
+	if a, ok := n.(*ast.AssignStmt); ok {
+		for _, e := range a.Lhs {
+			harmless[e] = true
+		}
+	}
 	for n := range ast.Preorder(n) {
 		switch n := n.(type) {
-		case *ast.CallExpr:
-			if s, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok {
-				if h.is(s.X, h.lease) && quiet[s.Sel.Name] {
-					harmless[s.X] = true
-				}
-				if (s.Sel.Name == "Done" || s.Sel.Name == "Err") && h.isContext(s.X) { // who sees it cancelled has no lease
-					return true
-				}
+		case *ast.SelectorExpr:
+			harmless[n.X] = slices.Contains(quiet, n.Sel.Name)
+			if (n.Sel.Name == "Done" || n.Sel.Name == "Err") && h.isContext(n.X) { // who sees it cancelled has no lease
+				return true
 			}
 		case *ast.BinaryExpr:
-			for _, pair := range [][2]ast.Expr{{n.X, n.Y}, {n.Y, n.X}} {
-				if h.is(pair[0], h.lease) && h.TypesInfo.Types[pair[1]].IsNil() {
-					harmless[pair[0]] = true
-				}
+			if x, ok := h.withNil(n); ok {
+				harmless[x] = true
 			}
 		case *ast.Ident:
 			if h.is(n, h.lease) && !harmless[n] {
@@ -311,25 +262,26 @@ func (h *held) ends(n ast.Node, but ast.Expr) bool {
 	return false
 }
 
-// releasesIn reports whether the lease is released in a node, or in a literal there.
-func (h *held) releasesIn(n ast.Node) bool {
-	for n := range ast.Preorder(n) {
-		if id := h.unlocked(n); id != nil && h.is(id, h.lease) {
-			return true
-		}
-	}
-	return false
+// calls reports whether a node is a call of one of the methods of the lease.
+func (h *held) calls(n ast.Node, methods ...string) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && isMethod(h.callee(call), library, "Lease", methods...) && h.is(receiver(call), h.lease)
 }
 
-// isContext reports whether an expression is the lease's context.
+func (h *held) releasedBy(n ast.Node) bool { return h.calls(n, "Unlock", "Release") }
+
+// releases reports whether the lease is released in a node, or in the literals there.
+func (h *held) releases(n ast.Node, literals bool) (yes bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		_, literal := n.(*ast.FuncLit)
+		yes = yes || h.releasedBy(n)
+		return literals || !literal
+	})
+	return yes
+}
+
+// isContext reports whether an expression is the lease's context, or a variable that it was put into.
 func (h *held) isContext(e ast.Expr) bool {
-	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
-		return isMethod(h.callee(call), library, "Lease", "Context") && h.is(receiver(call), h.lease)
-	}
-	for _, v := range h.contexts {
-		if h.is(e, v) {
-			return true
-		}
-	}
-	return false
+	call := func(e ast.Expr) bool { return h.calls(ast.Unparen(e), "Context") }
+	return call(e) || slices.ContainsFunc(h.origins[h.variable(e)], call)
 }

@@ -223,7 +223,7 @@ func late(ctx context.Context, m *recipes.Mutex, when bool) error {
 	}
 	l.Unlock(ctx)
 	fmt.Println(l.Token(), context.Cause(l.Context()))
-	if err := work(l.Context()); err != nil { // want afterunlock:`the lease was released on line 219: it guards nothing here`
+	if err := work(l.Context()); err != nil { // want afterunlock:`the lease was released on line 224: it guards nothing here`
 		return err
 	}
 	l, err = m.Lock(ctx)
