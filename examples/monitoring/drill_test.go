@@ -34,6 +34,8 @@ var update = flag.Bool("update", false, "write the table of docs/drill.md anew")
 const (
 	drillPage = "../../docs/drill.md"
 	password  = "correct-horse"
+	atOnce    = 10                         // looks, in which a cause is named that a look can see; three do, unless a server is slow to answer
+	soon      = "LOCKTREE_VAR_patience=2s" // where nothing will answer
 )
 
 // drill is an ensemble in use, with whoever watches it, and somebody on call.
@@ -46,7 +48,8 @@ type drill struct {
 	dir      string // of the configuration
 	env      []string
 	hand     *zk.Conn          // shows what is true, and is who changes nodes by hand
-	pages    map[string]string // addresses: one that works, and two whose credentials do not
+	pages    map[string]string // addresses: one that works, and two whose credentials are to be wrong
+	expired  []string          // variables of who has a certificate of yesterday
 	metrics  *server
 
 	leader, deputy, courier *recipes.Client // Go programs that Prometheus scrapes
@@ -131,7 +134,7 @@ locktree { stack = "shop" }
 variable "patience" { default = "60s" }
 ensemble "main" {
   root            = "/shop"
-  session_timeout = "20s"
+  session_timeout = "12s"
   connect_timeout = var.patience
   admins          = [principal.platform]
 }
@@ -173,6 +176,7 @@ namespace "legacy" {
 
 func startDrill(t *testing.T) *drill {
 	d := &drill{t: t, dir: t.TempDir(), locktree: buildLocktree(t), rows: map[string]row{}, leaders: &network{}, couriers: &network{}}
+	t.Cleanup(func() { d.couriers.set(refused) }) // what was cut off stayed open
 	certificates := t.TempDir()
 	issue(t, certificates)
 	d.servers = realzk.StartEnsemble(t, 3, realzk.Options{HeapMiB: 96, Config: map[string]string{
@@ -209,17 +213,17 @@ func startDrill(t *testing.T) *drill {
 	d.leader, targets["leader"] = goProgram(t, c)
 	c.ID, c.Dialer = "deputy", nil
 	d.deputy, targets["deputy"] = goProgram(t, c)
-	c.ID, c.Dialer, c.SessionTimeout = "courier", d.couriers.dial, 30*time.Second
+	c.ID, c.Dialer, c.SessionTimeout = "courier", d.couriers.dial, 40*time.Second
 	d.courier, targets["courier"] = goProgram(t, c)
-	d.pages = map[string]string{
-		"page":  d.serve(),
-		"wrong": d.serve("ZOOKEEPER_PASSWORD=wrong"),
-		"expired": d.serve("ZOOKEEPER_TLS_ENABLED=true", "ZOOKEEPER_TLS_CA_FILE="+certificates+"/ca.pem",
-			"ZOOKEEPER_TLS_CERT_FILE="+certificates+"/expired.pem", "ZOOKEEPER_TLS_KEY_FILE="+certificates+"/expired.pem"),
+	d.expired = []string{soon, "ZOOKEEPER_TLS_ENABLED=true", "ZOOKEEPER_TLS_CA_FILE=" + certificates + "/ca.pem",
+		"ZOOKEEPER_TLS_CERT_FILE=" + certificates + "/expired.pem", "ZOOKEEPER_TLS_KEY_FILE=" + certificates + "/expired.pem"}
+	d.pages = map[string]string{}
+	ports := realzk.FreePorts(t, 3)
+	for n, name := range []string{"page", "wrong", "expired"} {
+		d.pages[name] = fmt.Sprintf("127.0.0.1:%d", ports[n])
+		targets[name] = d.pages[name]
 	}
-	for name, addr := range d.pages {
-		targets[name] = addr
-	}
+	first.serve("page")
 	d.metrics = scraping(t, targets)
 	return d
 }
@@ -228,9 +232,9 @@ func (d *drill) configure(cron string) {
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, "locks.locktree.hcl"), []byte(ofTheDrill(cron)), 0o600))
 }
 
-// serve starts a page, with these variables besides the others, and returns its address.
-func (d *drill) serve(env ...string) string {
-	return serving(d.t, d.locktree, slices.Concat(d.env, env), "-chdir="+d.dir, "serve", "-listen=127.0.0.1:0", "-interval=1s", "-drift-interval=1s")
+// serve starts a page, with these variables besides the others.
+func (i *incident) serve(page string, env ...string) {
+	serving(i.t, i.locktree, slices.Concat(i.env, env), "-chdir="+i.dir, "serve", "-listen="+i.pages[page], "-interval=1s", "-drift-interval=1s")
 }
 
 // run types a command, with these variables besides the others.
@@ -241,7 +245,9 @@ func (i *incident) run(env []string, args ...string) (out string, code int) {
 	if cmd.ProcessState == nil {
 		require.NoError(i.t, err)
 	}
-	i.t.Logf("$ locktree %s   # exit code %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), text)
+	if !slices.Contains(args, "-json") {
+		i.t.Logf("$ locktree %s   # exit code %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), text)
+	}
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
@@ -257,16 +263,35 @@ func (i *incident) typed(runbook string, args ...string) string {
 	return i.must(args...)
 }
 
+// shown types a command that a runbook names until it says this, and notes that: a server that is slow to answer is not known to
+// have no connection of somebody.
+func (i *incident) shown(runbook, says string, args ...string) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		out := i.typed(runbook, args...)
+		if !regexp.MustCompile(says).MatchString(out) {
+			return out
+		}
+		i.status(out, says)
+		return ""
+	})
+}
+
 func (i *incident) named(runbook, verb string) {
 	text, err := os.ReadFile("runbooks/" + runbook + ".md")
 	require.NoError(i.t, err)
 	require.Contains(i.t, string(text), "`locktree "+verb)
 }
 
-// begins is said before it happens.
+// begins is said before it happens to what a page sees.
 func (i *incident) begins(page string) {
+	i.row, i.began, i.ats, i.outages = row{}, time.Now(), map[string]bool{}, i.failures(page)
+}
+
+// opens is begins for a page that has wrong credentials when it starts.
+func (i *incident) opens(page string, env ...string) {
 	i.began, i.ats = time.Now(), map[string]bool{}
-	i.outages = i.failures(page)
+	i.serve(page, env...)
 }
 
 // looks is how often a page has looked since.
@@ -306,31 +331,49 @@ var (
 	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
-// page waits until a problem of a page says all of this, and notes it. The first page of an incident is where its cause is named.
-func (i *incident) page(page string, says ...string) {
+// page waits until a problem of a page says all of this, notes it, and returns how many looks that took.
+func (i *incident) page(page string, says ...string) (looks int) {
 	i.t.Helper()
-	var missing string
 	eventually(i.t, func() string {
-		n := i.looks(page)
+		looks = i.looks(page)
 		problems, _, _ := strings.Cut(i.get(page, "/"), "<h2>Ensembles")
 		for _, problem := range tableRow.FindAllString(problems, -1) {
-			text := html.UnescapeString(tag.ReplaceAllString(problem, " "))
-			if slices.ContainsFunc(says, func(word string) bool { return !strings.Contains(text, word) }) {
-				continue
+			if text := plain(problem); !slices.ContainsFunc(says, func(word string) bool { return !strings.Contains(text, word) }) {
+				i.noted(problem, looks)
+				return ""
 			}
-			if i.row.page == "" {
-				parts := map[string]string{}
-				for _, m := range cell.FindAllStringSubmatch(problem, -1) {
-					parts[m[1]] = strings.TrimSpace(html.UnescapeString(tag.ReplaceAllString(m[2], "")))
-				}
-				i.row.page = "*" + parts["What"] + "*: " + steady(parts["Seen"])
-				i.row.named = fmt.Sprintf("%d looks, %.0f s", n, time.Since(i.began).Seconds())
-			}
-			return ""
 		}
-		missing = html.UnescapeString(tag.ReplaceAllString(problems, " "))
-		return fmt.Sprintf("no problem says %q: %s", says, regexp.MustCompile(`\s+`).ReplaceAllString(missing, " "))
+		return fmt.Sprintf("no problem says %q: %s", says, plain(problems))
 	})
+	return looks
+}
+
+// noted puts a problem into the table. The first of an incident names its cause.
+func (i *incident) noted(problem string, looks int) {
+	parts := map[string]string{}
+	for _, m := range cell.FindAllStringSubmatch(problem, -1) {
+		parts[m[1]] = plain(m[2])
+	}
+	text, after := "*"+parts["What"]+"*: "+steady(parts["Seen"]), fmt.Sprintf("%.0f s", time.Since(i.began).Seconds())
+	switch {
+	case strings.Contains(i.row.page, text):
+		return
+	case i.row.page != "":
+		i.row.page += "<br>" + text
+		return
+	case looks == 0:
+		after += " without a look"
+	case looks == 1:
+		after += ", 1 look"
+	default:
+		after += fmt.Sprintf(", %d looks", looks)
+	}
+	i.row.page, i.row.named = text, after
+}
+
+// plain is the text of HTML.
+func plain(page string) string {
+	return strings.Join(strings.Fields(html.UnescapeString(tag.ReplaceAllString(page, " "))), " ")
 }
 
 // status notes what a command said.
@@ -356,6 +399,9 @@ func (i *incident) fires(name string, labels ...string) {
 			}
 			if ok {
 				i.row.alert = name
+				if limit := x.Metric["limit"]; limit != "" {
+					i.row.alert += " (" + limit + ")"
+				}
 				return ""
 			}
 		}
@@ -375,10 +421,18 @@ type seen struct {
 	Holders, Waiters []kind.Sight
 }
 
-func (i *incident) seen(path string) seen {
-	var doc struct{ Ensembles []struct{ Locks []seen } }
-	require.NoError(i.t, json.Unmarshal([]byte(i.must("status", "-json", path)), &doc))
-	return doc.Ensembles[0].Locks[0]
+func (i *incident) seen(path string) (lock seen) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		var doc struct{ Ensembles []struct{ Locks []seen } }
+		require.NoError(i.t, json.Unmarshal([]byte(i.must("status", "-json", path)), &doc))
+		lock = doc.Ensembles[0].Locks[0]
+		if slices.ContainsFunc(lock.Holders, func(s kind.Sight) bool { return s.Connection == kind.NotAsked }) {
+			return "a server is slow to answer"
+		}
+		return ""
+	})
+	return lock
 }
 
 // children are the nodes of a lock's contenders, in the order in which they came.
@@ -430,9 +484,9 @@ var varying = [][2]string{
 	{`0x[0-9a-f]+`, `0x…`},
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, `…`},
 	{`\d\d:\d\d:\d\d UTC`, `…`},
-	{`\b(\d+[hm])*\d+(\.\d+)?s\b`, `… s`},
-	{`127\.0\.0\.1:\d+`, `zk:2181`},
-	{`token \d+`, `token …`},
+	{`(max_\w+ (?:is )?2s)|\b(?:\d+[hm])*\d+(?:\.\d+)?m?s\b`, `$1…`}, {`(max_\w+ (?:is )?2s)…`, `$1`},
+	{`127\.0\.0\.1:\d+`, `host:port`},
+	{` +curator format +token \d+ +session 0x…`, ` …`},
 	{`\S*/(\S+_)?_?c_[0-9a-f-]+-lock-\d+`, `…`},
 	{`\s+`, ` `},
 	{`\|`, `\|`},
@@ -445,5 +499,13 @@ func steady(text string) string {
 	for _, v := range varying {
 		text = regexp.MustCompile(v[0]).ReplaceAllString(text, v[1])
 	}
-	return strings.TrimSpace(text)
+	// What is said of each server alike is said once.
+	parts := strings.Split(strings.TrimSpace(text), "; ")
+	for n := len(parts) - 1; n > 0; n-- {
+		if at := strings.LastIndex(parts[n-1], "host:port"); at >= 0 && strings.HasPrefix(parts[n], parts[n-1][at:]) {
+			parts[n-1] = parts[n-1][:at] + parts[n]
+			parts = slices.Delete(parts, n, n+1)
+		}
+	}
+	return strings.Join(parts, "; ")
 }

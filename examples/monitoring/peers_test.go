@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
-	"net/http/httptest"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/prom"
@@ -203,6 +203,14 @@ func (w *wire) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// Close does not reach the servers while what is sent vanishes.
+func (w *wire) Close() error {
+	if w.of.now() == lossy {
+		return w.SetDeadline(time.Now())
+	}
+	return w.Conn.Close()
 }
 
 // goProgram is one that Prometheus scrapes at the address that is returned with it.
