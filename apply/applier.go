@@ -241,14 +241,22 @@ func (x *Applier) among(set *plan.Access, of, root string) error {
 	return x.none(set, of, root)
 }
 
+// wrongPassword is said of a connection that is none of those it has the name of.
+const wrongPassword = "our password differs from theirs, and ZooKeeper accepts any password without complaint"
+
+// namesake reports whether we have the user name of one of these.
+func namesake(c *recipes.Client, names []string) bool {
+	return slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool {
+		return id.Scheme == "digest" && slices.Contains(names, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
+	})
+}
+
 // none is the error of a connection that is none of the administrators of a set.
 func (x *Applier) none(set *plan.Access, of, root string) error {
 	admins := plan.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(x.client), ", "), of, strings.Join(admins, ", "))
-	if slices.ContainsFunc(x.client.Identities(), func(id kind.ACL) bool {
-		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
-	}) {
-		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
+	if namesake(x.client, admins) {
+		why += "; " + wrongPassword
 	}
 	return &NodeError{
 		Path: root, Op: "apply to", Why: why,

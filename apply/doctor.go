@@ -177,6 +177,9 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	default:
 		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
 		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
+		if namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
+			k.What, k.Next = k.What+"; "+wrongPassword, "check the password, which may have been changed since"
+		}
 	}
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
 }

@@ -338,7 +338,13 @@ func servePage(t *testing.T, zookeeper string) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "page.locktree.hcl"), fmt.Appendf(nil, ofThePage, zookeeper), 0o600))
 	said, err := exec.CommandContext(t.Context(), locktree, "-chdir="+dir, "apply", "-auto-approve").CombinedOutput()
 	require.NoError(t, err, string(said))
-	cmd := exec.Command(locktree, "-chdir="+dir, "serve", "-prefix=/", "-listen=127.0.0.1:0", "-interval=1s", "-drift-interval=1s")
+	return serving(t, locktree, os.Environ(), "-chdir="+dir, "serve", "-prefix=/", "-listen=127.0.0.1:0", "-interval=1s", "-drift-interval=1s")
+}
+
+// serving starts a "locktree serve", and returns where.
+func serving(t *testing.T, locktree string, env []string, args ...string) string {
+	cmd := exec.Command(locktree, args...)
+	cmd.Env = env
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

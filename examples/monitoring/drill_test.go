@@ -1,0 +1,511 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/drill.md anew")
+
+const (
+	drillPage = "../../docs/drill.md"
+	password  = "correct-horse"
+	atOnce    = 10                         // looks, in which a cause is named that a look can see; three do, unless a server is slow to answer
+	soon      = "LOCKTREE_VAR_patience=2s" // where nothing will answer
+)
+
+// drill is an ensemble in use, with whoever watches it, and somebody on call.
+type drill struct {
+	t        *testing.T
+	servers  []*realzk.Server
+	connect  string
+	locktree string
+	classes  string // of the Java program
+	dir      string // of the configuration
+	env      []string
+	hand     *zk.Conn          // shows what is true, and is who changes nodes by hand
+	pages    map[string]string // addresses: one that works, and two whose credentials are to be wrong
+	expired  []string          // variables of who has a certificate of yesterday
+	metrics  *server
+
+	leader, deputy, courier *recipes.Client // Go programs that Prometheus scrapes
+	leaders, couriers       *network
+	legacy                  *peer // made the node of a declared lock
+
+	mu   sync.Mutex
+	rows map[string]row
+}
+
+// row is a line of the table.
+type row struct{ page, status, alert, named string }
+
+// incident is one of the drill.
+type incident struct {
+	*drill
+	t       *testing.T
+	metrics *server
+	row     row
+	began   time.Time
+	ats     map[string]bool // of the looks since
+	outages float64         // looks that had failed before
+}
+
+// Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each of them the commands of its
+// runbook are typed, and what they, the page and the alerts say is compared with what is true.
+func TestDrill(t *testing.T) {
+	d := startDrill(t)
+	incidents := []struct {
+		name string
+		play func(*incident)
+	}{
+		{"holder killed", killed}, {"holder paused", paused}, {"holder cut off by the network", partitioned}, {"holder stuck", stuck},
+		{"deadlock", deadlock}, {"leader of an election lost", leaderLost}, {"wrong password", wrongPassword},
+		{"expired certificate", expiredCertificate}, {"node changed by hand", handEdit}, {"container gone", containerGone},
+		{"queue of 200", queueOf200}, {"ensemble away", ensembleAway},
+	}
+	play := func(n int) {
+		t.Run(incidents[n].name, func(t *testing.T) {
+			i := &incident{drill: d, t: t, metrics: &server{t, d.metrics.url}}
+			incidents[n].play(i)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.rows[incidents[n].name] = i.row
+		})
+	}
+	// Most of the time they wait for a session to end: side by side, each at a lock of its own. Two are drift, one after the other.
+	var together sync.WaitGroup
+	for _, several := range [][]int{{0}, {1}, {2}, {3, 4}, {5}, {6, 7, 10}, {8, 9}} {
+		together.Go(func() {
+			for _, n := range several {
+				play(n)
+			}
+		})
+	}
+	together.Wait()
+	play(11)
+	if t.Failed() {
+		return
+	}
+	table := "\n| incident | the page | `locktree` | alert | named after |\n|---|---|---|---|---|\n"
+	for _, one := range incidents {
+		r := d.rows[one.name]
+		table += fmt.Sprintf("| **%s** | %s | %s | %s | %s |\n", one.name, r.page, r.status, r.alert, r.named)
+	}
+	text, err := os.ReadFile(drillPage)
+	require.NoError(t, err)
+	block := regexp.MustCompile(`(?s)(<!-- go test [^\n]* -->\n)(.*)(\n<!-- end -->)`)
+	require.Regexp(t, block, string(text))
+	if *update {
+		require.NoError(t, os.WriteFile(drillPage, []byte(block.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(table, "$", "$$")+"${3}")), 0o644))
+		return
+	}
+	measured := regexp.MustCompile(`\|[^|]*\|\n`) // the last column, once
+	require.Equal(t, measured.ReplaceAllString(block.FindStringSubmatch(string(text))[2], "|\n"), measured.ReplaceAllString(table, "|\n"), "go test -run TestDrill -update")
+}
+
+// ofTheDrill is the configuration. limited are locks with an owner, which nobody may hold, or wait for, for longer than two seconds.
+func ofTheDrill(cron string) string {
+	text := fmt.Sprintf(`
+locktree { stack = "shop" }
+variable "patience" { default = "60s" }
+ensemble "main" {
+  root            = "/shop"
+  session_timeout = "12s"
+  connect_timeout = var.patience
+  admins          = [principal.platform]
+}
+principal "platform" {
+  scheme = "digest"
+  id     = %q
+}
+principal "anyone" { scheme = "world" }
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.platform, principal.anyone]
+    allow = "admin"
+  }
+}
+acl "closed" {
+  grant {
+    to    = [principal.platform]
+    allow = "admin"
+  }
+}
+mutex "ledger" { acl = acl.closed }
+election "boss" { acl = acl.open }
+mutex "carts" { acl = acl.open }
+mutex "stock" { acl = acl.open }
+semaphore "pool" {
+  acl     = acl.open
+  permits = 3
+}
+namespace "legacy" {
+  acl = acl.open
+%s}
+`, zktest.DigestID("platform:"+password), cron)
+	for _, name := range []string{"killed", "paused", "parted", "stuck", "queue"} {
+		text += fmt.Sprintf("mutex %q {\n  acl      = acl.open\n  owner    = \"shop@example.com\"\n  max_hold = \"2s\"\n  max_wait = \"2s\"\n}\n", name)
+	}
+	return text
+}
+
+func startDrill(t *testing.T) *drill {
+	d := &drill{t: t, dir: t.TempDir(), locktree: buildLocktree(t), rows: map[string]row{}, leaders: &network{}, couriers: &network{}}
+	t.Cleanup(func() { d.couriers.set(refused) }) // what was cut off stayed open
+	certificates := t.TempDir()
+	issue(t, certificates)
+	d.servers = realzk.StartEnsemble(t, 3, realzk.Options{HeapMiB: 96, Config: map[string]string{
+		"maxSessionTimeout":      "60000",
+		"serverCnxnFactory":      "org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"client.portUnification": "true", // with TLS and without, at one port
+		"authProvider.x509":      "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.keyStore.location":  certificates + "/server.pem", "ssl.trustStore.location": certificates + "/ca.pem", "ssl.clientAuth": "need",
+	}, Properties: map[string]string{"znode.container.checkIntervalMs": "1000", "zookeeper.forceSync": "no"}})
+	var servers []string
+	for _, s := range d.servers {
+		servers = append(servers, s.Addr)
+	}
+	d.connect = strings.Join(servers, ",")
+	d.env = append(os.Environ(), "ZOOKEEPER_SERVERS="+d.connect, "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+password)
+	var err error
+	d.hand, _, err = zk.Connect(servers, 40*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(d.hand.Close)
+	require.NoError(t, d.hand.AddAuth("digest", []byte("platform:"+password)))
+	d.configure("")
+	first := &incident{drill: d, t: t}
+	first.must("apply", "-auto-approve")
+	// A program made the node of a lock that is declared since.
+	d.classes = compileCurator(t)
+	d.legacy = curator(t, d.classes, d.connect, "legacy", 40*time.Second)
+	d.legacy.holds("mutex", "/shop/legacy/cron")
+	d.configure("  mutex \"cron\" {}\n")
+	first.must("import", "-auto-approve", "namespace.legacy.mutex.cron", "/shop/legacy/cron")
+
+	targets := map[string]string{}
+	c := recipes.Config{Servers: servers, SessionTimeout: 20 * time.Second}
+	c.ID, c.Dialer = "leader", d.leaders.dial
+	d.leader, targets["leader"] = goProgram(t, c)
+	c.ID, c.Dialer = "deputy", nil
+	d.deputy, targets["deputy"] = goProgram(t, c)
+	c.ID, c.Dialer, c.SessionTimeout = "courier", d.couriers.dial, 40*time.Second
+	d.courier, targets["courier"] = goProgram(t, c)
+	d.expired = []string{soon, "ZOOKEEPER_TLS_ENABLED=true", "ZOOKEEPER_TLS_CA_FILE=" + certificates + "/ca.pem",
+		"ZOOKEEPER_TLS_CERT_FILE=" + certificates + "/expired.pem", "ZOOKEEPER_TLS_KEY_FILE=" + certificates + "/expired.pem"}
+	d.pages = map[string]string{}
+	ports := realzk.FreePorts(t, 3)
+	for n, name := range []string{"page", "wrong", "expired"} {
+		d.pages[name] = fmt.Sprintf("127.0.0.1:%d", ports[n])
+		targets[name] = d.pages[name]
+	}
+	first.serve("page")
+	d.metrics = scraping(t, targets)
+	return d
+}
+
+func (d *drill) configure(cron string) {
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, "locks.locktree.hcl"), []byte(ofTheDrill(cron)), 0o600))
+}
+
+// serve starts a page, with these variables besides the others.
+func (i *incident) serve(page string, env ...string) {
+	serving(i.t, i.locktree, slices.Concat(i.env, env), "-chdir="+i.dir, "serve", "-listen="+i.pages[page], "-interval=1s", "-drift-interval=1s")
+}
+
+// run types a command, with these variables besides the others.
+func (i *incident) run(env []string, args ...string) (out string, code int) {
+	cmd := exec.CommandContext(i.t.Context(), i.locktree, append([]string{"-chdir=" + i.dir}, args...)...)
+	cmd.Env = slices.Concat(i.env, env)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		require.NoError(i.t, err)
+	}
+	if !slices.Contains(args, "-json") {
+		i.t.Logf("$ locktree %s   # exit code %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), text)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+func (i *incident) must(args ...string) string {
+	out, code := i.run(nil, args...)
+	require.Zero(i.t, code, out)
+	return out
+}
+
+// typed is must for a command that a runbook names.
+func (i *incident) typed(runbook string, args ...string) string {
+	i.named(runbook, args[0])
+	return i.must(args...)
+}
+
+// shown types a command that a runbook names until it says this, and notes that: a server that is slow to answer is not known to
+// have no connection of somebody.
+func (i *incident) shown(runbook, says string, args ...string) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		out := i.typed(runbook, args...)
+		if !regexp.MustCompile(says).MatchString(out) {
+			return out
+		}
+		i.status(out, says)
+		return ""
+	})
+}
+
+func (i *incident) named(runbook, verb string) {
+	text, err := os.ReadFile("runbooks/" + runbook + ".md")
+	require.NoError(i.t, err)
+	require.Contains(i.t, string(text), "`locktree "+verb)
+}
+
+// begins is said before it happens to what a page sees.
+func (i *incident) begins(page string) {
+	i.row, i.began, i.ats, i.outages = row{}, time.Now(), map[string]bool{}, i.failures(page)
+}
+
+// opens is begins for a page that has wrong credentials when it starts.
+func (i *incident) opens(page string, env ...string) {
+	i.began, i.ats = time.Now(), map[string]bool{}
+	i.serve(page, env...)
+}
+
+// looks is how often a page has looked since.
+func (i *incident) looks(page string) int {
+	var doc struct{ Ensembles []struct{ At time.Time } }
+	require.NoError(i.t, json.Unmarshal([]byte(i.get(page, "/api/v1/status")), &doc))
+	if at := doc.Ensembles[0].At; at.After(i.began) {
+		i.ats[at.String()] = true
+	}
+	return len(i.ats) + int(i.failures(page)-i.outages)
+}
+
+func (i *incident) failures(page string) (n float64) {
+	m := regexp.MustCompile(`(?m)^locktree_scan_errors_total\{.*\} (\S+)$`).FindStringSubmatch(i.get(page, "/metrics"))
+	require.NotNil(i.t, m)
+	_, err := fmt.Sscan(m[1], &n)
+	require.NoError(i.t, err)
+	return n
+}
+
+func (i *incident) get(page, path string) string {
+	ctx, cancel := context.WithTimeout(i.t.Context(), hanging)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.pages[page]+path, nil)
+	require.NoError(i.t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(i.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(i.t, err)
+	return string(text)
+}
+
+var (
+	tableRow = regexp.MustCompile(`(?s)<tr>.*?</tr>`)
+	cell     = regexp.MustCompile(`(?s)<t[dh][^>]*data-label="(What|Seen)"[^>]*>(.*?)</t[dh]>`)
+	tag      = regexp.MustCompile(`<[^>]*>`)
+)
+
+// page waits until a problem of a page says all of this, notes it, and returns how many looks that took.
+func (i *incident) page(page string, says ...string) (looks int) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		looks = i.looks(page)
+		problems, _, _ := strings.Cut(i.get(page, "/"), "<h2>Ensembles")
+		for _, problem := range tableRow.FindAllString(problems, -1) {
+			if text := plain(problem); !slices.ContainsFunc(says, func(word string) bool { return !strings.Contains(text, word) }) {
+				i.noted(problem, looks)
+				return ""
+			}
+		}
+		return fmt.Sprintf("no problem says %q: %s", says, plain(problems))
+	})
+	return looks
+}
+
+// noted puts a problem into the table. The first of an incident names its cause.
+func (i *incident) noted(problem string, looks int) {
+	parts := map[string]string{}
+	for _, m := range cell.FindAllStringSubmatch(problem, -1) {
+		parts[m[1]] = plain(m[2])
+	}
+	text, after := "*"+parts["What"]+"*: "+steady(parts["Seen"]), fmt.Sprintf("%.0f s", time.Since(i.began).Seconds())
+	switch {
+	case strings.Contains(i.row.page, text):
+		return
+	case i.row.page != "":
+		i.row.page += "<br>" + text
+		return
+	case looks == 0:
+		after += " without a look"
+	case looks == 1:
+		after += ", 1 look"
+	default:
+		after += fmt.Sprintf(", %d looks", looks)
+	}
+	i.row.page, i.row.named = text, after
+}
+
+// plain is the text of HTML.
+func plain(page string) string {
+	return strings.Join(strings.Fields(html.UnescapeString(tag.ReplaceAllString(page, " "))), " ")
+}
+
+// status notes what a command said.
+func (i *incident) status(out, says string) {
+	i.t.Helper()
+	line := regexp.MustCompile(`(?m)^.*` + says + `.*$`).FindString(out)
+	require.NotEmpty(i.t, line, "%s in\n%s", says, out)
+	if i.row.status != "" {
+		i.row.status += "<br>"
+	}
+	i.row.status += "`" + steady(line) + "`"
+}
+
+// fires waits until an alert's expression is true with these labels, and notes it.
+func (i *incident) fires(name string, labels ...string) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		samples := i.firing(name)
+		for _, x := range samples {
+			ok := true
+			for n := 0; n < len(labels); n += 2 {
+				ok = ok && x.Metric[labels[n]] == labels[n+1]
+			}
+			if ok {
+				i.row.alert = name
+				if limit := x.Metric["limit"]; limit != "" {
+					i.row.alert += " (" + limit + ")"
+				}
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s is not so with %v, but with %v", name, labels, samples)
+	})
+}
+
+func (i *incident) firing(name string) []sample {
+	all := alerts(i.t)
+	at := slices.IndexFunc(all, func(a alert) bool { return a.Alert == name })
+	return i.metrics.query(all[at].Expr)
+}
+
+// seen is what "status -json" says of a lock.
+type seen struct {
+	Path             string
+	Holders, Waiters []kind.Sight
+}
+
+func (i *incident) seen(path string) (lock seen) {
+	i.t.Helper()
+	eventually(i.t, func() string {
+		var doc struct{ Ensembles []struct{ Locks []seen } }
+		require.NoError(i.t, json.Unmarshal([]byte(i.must("status", "-json", path)), &doc))
+		lock = doc.Ensembles[0].Locks[0]
+		if slices.ContainsFunc(lock.Holders, func(s kind.Sight) bool { return s.Connection == kind.NotAsked }) {
+			return "a server is slow to answer"
+		}
+		return ""
+	})
+	return lock
+}
+
+// children are the nodes of a lock's contenders, in the order in which they came.
+func (i *incident) children(path string) []string {
+	names, _, err := i.hand.Children(path)
+	require.NoError(i.t, err)
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+	for n := range names {
+		names[n] = path + "/" + names[n]
+	}
+	return names
+}
+
+// queued waits until so many hold the lock or wait.
+func (i *incident) queued(path string, want int) {
+	eventually(i.t, func() string {
+		if n := len(i.children(path)); n != want {
+			return fmt.Sprintf("%d in the queue of %s", n, path)
+		}
+		return ""
+	})
+}
+
+// behind is a Go program that waits for the lock.
+func (i *incident) behind(id, path string, before int) <-chan *recipes.Lease {
+	c := member(i.t, recipes.Config{Servers: strings.Split(i.connect, ","), ID: id, SessionTimeout: 40 * time.Second})
+	granted := make(chan *recipes.Lease, 1)
+	go func() {
+		if l, err := c.Mutex(path).Lock(i.t.Context()); err == nil {
+			granted <- l
+		}
+	}()
+	i.queued(path, before+1)
+	return granted
+}
+
+// within waits for what must come.
+func within[T any](t *testing.T, c <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-c:
+	case <-time.After(hanging):
+		require.Fail(t, "it does not come")
+	}
+	return got
+}
+
+var varying = [][2]string{
+	{`0x[0-9a-f]+`, `0x…`},
+	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, `…`},
+	{`\d\d:\d\d:\d\d UTC`, `…`},
+	{`(max_\w+ (?:is )?2s)|\b(?:\d+[hm])*\d+(?:\.\d+)?m?s\b`, `$1…`}, {`(max_\w+ (?:is )?2s)…`, `$1`},
+	{`127\.0\.0\.1:\d+`, `host:port`},
+	{` +curator format +token \d+ +session 0x…`, ` …`},
+	{`\S*/(\S+_)?_?c_[0-9a-f-]+-lock-\d+`, `…`},
+	{`\s+`, ` `},
+	{`\|`, `\|`},
+}
+
+// steady leaves out what differs from run to run.
+func steady(text string) string {
+	host, _ := os.Hostname()
+	text = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`(/\d+)?`).ReplaceAllString(text, "host/…")
+	for _, v := range varying {
+		text = regexp.MustCompile(v[0]).ReplaceAllString(text, v[1])
+	}
+	// What is said of each server alike is said once.
+	parts := strings.Split(strings.TrimSpace(text), "; ")
+	for n := len(parts) - 1; n > 0; n-- {
+		if at := strings.LastIndex(parts[n-1], "host:port"); at >= 0 && strings.HasPrefix(parts[n], parts[n-1][at:]) {
+			parts[n-1] = parts[n-1][:at] + parts[n]
+			parts = slices.Delete(parts, n, n+1)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

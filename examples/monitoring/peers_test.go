@@ -1,0 +1,233 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/prom"
+)
+
+const (
+	interop  = "../../testdata/interop" // its README.md has the language of the programs
+	generate = "../../config/generate"
+	jars     = "/usr/share/java"
+)
+
+// peer is a program of Curator or kazoo, driven line by line.
+type peer struct {
+	t   *testing.T
+	id  string
+	cmd *exec.Cmd
+	in  io.Writer
+
+	mu      sync.Mutex
+	last    int
+	answers map[string]chan string
+}
+
+// compileCurator makes the Java program for this run, and returns its class path.
+func compileCurator(t *testing.T) string {
+	classes := []string{t.TempDir()}
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
+		classes = append(classes, filepath.Join(jars, jar+".jar"))
+	}
+	path := strings.Join(classes, ":")
+	sources, err := filepath.Glob(interop + "/java/*.java")
+	require.NoError(t, err)
+	args := append([]string{"-proc:none", "-cp", path, "-d", classes[0], generate + "/KeyNames.java"}, sources...)
+	out, err := exec.CommandContext(t.Context(), "javac", args...).CombinedOutput()
+	require.NoError(t, err, "Debian's packages default-jdk-headless and libcurator-recipes-java have what it needs: %s", out)
+	return path
+}
+
+func curator(t *testing.T, classes, servers, id string, session time.Duration) *peer {
+	return startPeer(t, id, exec.Command("java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Djava.net.preferIPv4Stack=true", "-cp", classes, "Peer", servers, fmt.Sprint(session.Milliseconds()), id))
+}
+
+func kazoo(t *testing.T, servers, id string, session time.Duration) *peer {
+	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", servers, fmt.Sprint(session.Milliseconds()), id)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+generate)
+	return startPeer(t, id, cmd)
+}
+
+func startPeer(t *testing.T, id string, cmd *exec.Cmd) *peer {
+	p := &peer{t: t, id: id, cmd: cmd, answers: map[string]chan string{}}
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.in, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start(), "Debian's packages default-jdk-headless and python3-kazoo have what it needs")
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			number, rest, _ := strings.Cut(lines.Text(), " ")
+			p.mu.Lock()
+			answer := p.answers[number]
+			p.mu.Unlock()
+			if answer != nil {
+				answer <- rest
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // also one that is stopped
+		_ = cmd.Wait()         // killed
+	})
+	return p
+}
+
+// ask sends a command, which may take as long as it likes to be answered.
+func (p *peer) ask(words ...string) <-chan string {
+	answer := make(chan string, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	p.answers[strconv.Itoa(p.last)] = answer
+	_, err := fmt.Fprintf(p.in, "%d %s\n", p.last, strings.Join(words, " "))
+	require.NoError(p.t, err, "%s: %v", p.id, words)
+	return answer
+}
+
+// must waits for a command to be done, and returns what follows "ok".
+func (p *peer) must(words ...string) string {
+	select {
+	case answer := <-p.ask(words...):
+		rest, ok := strings.CutPrefix(answer, "ok")
+		require.True(p.t, ok, "%s: %v: %s", p.id, words, answer)
+		return strings.TrimSpace(rest)
+	case <-time.After(hanging):
+		require.Fail(p.t, "no answer", "%s: %v", p.id, words)
+		return ""
+	}
+}
+
+// holds takes a lock for good, and returns its node.
+func (p *peer) holds(recipe, path string) string {
+	p.must("open", path, recipe, path)
+	return p.must("acquire", path)
+}
+
+// waits queues for a lock.
+func (p *peer) waits(recipe, path string) <-chan string {
+	p.must("open", path, recipe, path)
+	return p.ask("acquire", path)
+}
+
+// network is how one Go program comes to the servers.
+type network struct {
+	mu    sync.Mutex
+	state networkState
+	conns []*wire
+}
+
+type networkState int
+
+const (
+	up      networkState = iota
+	lossy                // what is sent vanishes, and connections stay open
+	refused              // connections are closed, and there are no new ones
+)
+
+// wire is a connection.
+type wire struct {
+	net.Conn
+	of *network
+}
+
+func (n *network) now() networkState {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}
+
+func (n *network) set(s networkState) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state = s; s == refused {
+		for _, c := range n.conns {
+			_ = c.Conn.Close()
+		}
+	}
+}
+
+func (n *network) dial(ctx context.Context, proto, address string) (net.Conn, error) {
+	switch n.now() {
+	case refused:
+		return nil, fmt.Errorf("no way to %s", address)
+	case lossy:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, proto, address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := &wire{c, n}
+	n.conns = append(n.conns, w)
+	return w, nil
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if w.of.now() == lossy {
+		return len(p), nil
+	}
+	return w.Conn.Write(p)
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	for {
+		n, err := w.Conn.Read(p)
+		if err != nil || w.of.now() != lossy {
+			return n, err
+		}
+	}
+}
+
+// Close does not reach the servers while what is sent vanishes.
+func (w *wire) Close() error {
+	if w.of.now() == lossy {
+		return w.SetDeadline(time.Now())
+	}
+	return w.Conn.Close()
+}
+
+// goProgram is one that Prometheus scrapes at the address that is returned with it.
+func goProgram(t *testing.T, c recipes.Config) (client *recipes.Client, addr string) {
+	locks, reg := prom.New(), prometheus.NewRegistry()
+	reg.MustRegister(locks)
+	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	t.Cleanup(web.Close)
+	c.Observer = locks.Observe
+	return member(t, c), strings.TrimPrefix(web.URL, "http://")
+}
+
+// member is a Go program that exports nothing.
+func member(t *testing.T, c recipes.Config) *recipes.Client {
+	c.ConnectTimeout, c.Servers = hanging, slices.Clone(c.Servers)
+	client, err := recipes.Dial(t.Context(), c)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
