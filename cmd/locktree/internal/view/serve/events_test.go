@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -124,7 +125,9 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 }
 
 // A reader that had stopped would have stopped the page.
-func TestAReaderOfEventsHoldsNobodyUp(t *testing.T) {
+func TestAReaderOfEventsHoldsNobodyUp(t *testing.T) { synctest.Test(t, slowReader) }
+
+func slowReader(t *testing.T) {
 	r, w := io.Pipe()
 	j := NewJournal(w, nil)
 	for range 5000 {
