@@ -261,3 +261,20 @@ func literalInLoop(ctx context.Context, c *recipes.Client, ids []string) {
 		}()
 	}
 }
+
+func given(ctx context.Context, l *recipes.Lease) error {
+	if err := l.Unlock(ctx); err != nil {
+		return err
+	}
+	return l.Verify(ctx) // want afterunlock:`released on line 266`
+}
+
+func handedOn(ctx context.Context, take func() (*recipes.Lease, error)) error {
+	for {
+		l, err := take()
+		if err != nil {
+			return err
+		}
+		defer l.Unlock(ctx) // want deferloop:`a deferred release in a loop`
+	}
+}
