@@ -220,12 +220,9 @@ func (n *nested) ends(circle *inspect.Circle) bool {
 	for _, w := range n.waits() {
 		mine = mine || w.Node == circle.Ends.Node
 	}
-	for _, l := range n.leases {
-		if mine && l.Node() == circle.Holds.Path && l.ended() == nil {
-			return true
-		}
-	}
-	return false
+	return mine && slices.ContainsFunc(n.leases, func(l *Lease) bool {
+		return l.ended() == nil && slices.ContainsFunc(l.h.speakers(), func(k *contender) bool { return k.path == circle.Holds.Path })
+	})
 }
 
 // pass tells the wait of this program that the circle ends.
@@ -291,8 +288,10 @@ func (p *program) told() map[string][]claim {
 			if l.ended() != nil {
 				continue
 			}
-			for _, w := range waits {
-				all[l.Node()] = append(all[l.Node()], claim{w, n.c})
+			for _, k := range l.h.speakers() {
+				for _, w := range waits {
+					all[k.path] = append(all[k.path], claim{w, n.c})
+				}
 			}
 		}
 	}
@@ -332,16 +331,19 @@ func (n *nested) untell() {
 	}
 }
 
-// tell writes what is said into the node, unless that is said already. It is guarded by the node's version: a grant's mark, and a request
-// to step back, are not overwritten. Candidates' nodes, and those with kazoo's names, say nothing: their form is other libraries'.
-func (h *holding) tell(ctx context.Context) {
-	k := h.ks[0]
-	claims := h.q.c.state.program().told()[k.path]
-	if h.d.wire == kind.WireKazoo || h.q.decides().Plain {
-		return
+// speakers are the contenders that tell: of a set that of each lock, of permits the first.
+func (h *holding) speakers() []*contender {
+	if h.members != nil {
+		return h.ks
 	}
+	return h.ks[:1]
+}
+
+// tell writes what is said into the nodes, unless that is said already. Candidates' nodes, and those with kazoo's names, say nothing:
+// their form is other libraries'.
+func (h *holding) tell(ctx context.Context) {
 	var says []kind.Wait
-	for _, c := range claims {
+	for _, c := range h.q.c.state.program().told()[h.ks[0].path] {
 		says = append(says, c.Wait)
 	}
 	slices.SortFunc(says, func(a, b kind.Wait) int { return cmp.Compare(a.Node, b.Node) })
@@ -353,21 +355,32 @@ func (h *holding) tell(ctx context.Context) {
 	if !speaks {
 		return
 	}
-	data, stat, err := h.e.s.Get(ctx, k.path)
-	if err != nil || stat.EphemeralOwner != h.e.s.ID() {
-		return
+	said := true
+	for i, k := range h.speakers() {
+		if strings.HasPrefix(k.prefix, "_c_") && !h.locks()[i].decides().Plain {
+			said = k.tell(ctx, says) == nil && said
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.says = says; !said {
+		h.says = unknown // the next look tells again
+	}
+}
+
+// tell writes it into the node, guarded by its version: a grant's mark, and a request to step back, are not overwritten.
+func (k *contender) tell(ctx context.Context, says []kind.Wait) error {
+	data, stat, err := k.e.s.Get(ctx, k.path)
+	if err != nil || stat.EphemeralOwner != k.e.s.ID() {
+		return err
 	}
 	said, ok := kind.ParseHolder(data)
 	if !ok {
-		return
+		return nil
 	}
 	said.Waits = says
-	_, err = h.e.s.Set(ctx, k.path, said.Encode(), stat.Version)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.says = says; err != nil {
-		h.says = unknown // the next look tells again
-	}
+	_, err = k.e.s.Set(ctx, k.path, said.Encode(), stat.Version)
+	return err
 }
 
 // unknown is what a node says if that is not known.

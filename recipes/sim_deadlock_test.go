@@ -79,10 +79,11 @@ func (w *circleWorld) build(n int) {
 			w.holds, w.waits = append(w.holds, holder.RWMutex(path).Lock), append(w.waits, waiter.RWMutex(path).Lock)
 		case choice == 3:
 			permits := 1 + w.rnd.IntN(3)
+			wants := 1 + w.rnd.IntN(permits)
 			w.declare(path, &kind.SemaphoreParams{Permits: permits})
 			w.holds = append(w.holds, func(ctx context.Context) (*recipes.Lease, error) { return holder.Semaphore(path).Acquire(ctx, permits) })
 			w.waits = append(w.waits, func(ctx context.Context) (*recipes.Lease, error) {
-				return waiter.Semaphore(path).Acquire(ctx, 1+w.rnd.IntN(permits))
+				return waiter.Semaphore(path).Acquire(ctx, wants)
 			})
 		case choice == 4:
 			key := fmt.Sprint("key", i)
@@ -111,7 +112,7 @@ func (w *circleWorld) run() {
 		leases[i], err = hold(w.t.Context())
 		require.NoError(w.t, err)
 	}
-	errs, ended := make([]error, n), make([]time.Duration, n)
+	errs, ended := make([]error, n), make([]time.Time, n)
 	var closed time.Time
 	var all sync.WaitGroup
 	for i := range leases {
@@ -133,7 +134,7 @@ func (w *circleWorld) run() {
 			defer cancel()
 			var inner *recipes.Lease
 			inner, errs[i] = wait(ctx)
-			ended[i] = time.Since(closed)
+			ended[i] = time.Now()
 			if errs[i] == nil {
 				require.NoError(w.t, inner.Unlock(context.Background()))
 			}
@@ -146,7 +147,7 @@ func (w *circleWorld) run() {
 		switch {
 		case errors.Is(err, recipes.ErrDeadlock):
 			victims++
-			require.Less(w.t, ended[i], 2*time.Second, "%v", err)
+			require.Less(w.t, ended[i].Sub(closed), 2*time.Second, "%v", err)
 		case err != nil:
 			require.True(w.t, w.disturbs, "goroutine %d: %v", i, err)
 			require.ErrorIs(w.t, err, context.DeadlineExceeded)
@@ -157,4 +158,88 @@ func (w *circleWorld) run() {
 	} else {
 		require.Equal(w.t, 1, victims, "%v", errs)
 	}
+}
+
+// TestNobodyIsAVictimWithoutACircle has goroutines of several programs take locks one after another, always in the same order, and hold
+// them for seconds, so that they look. Some give up, some hand on what they have.
+func TestNobodyIsAVictimWithoutACircle(t *testing.T) {
+	inOrderOfLocks(t, 1, 40)
+}
+
+func TestNobodyIsAVictimWithoutACircleInManyGrants(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	for seed := range 5 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { inOrderOfLocks(t, uint64(seed), 500) })
+	}
+}
+
+func inOrderOfLocks(t *testing.T, seed uint64, rounds int) {
+	inLab(t, func(t *testing.T, l *lab) {
+		const locks, programs, workers = 5, 3, 9
+		for i := range locks {
+			switch path := fmt.Sprint("/lock", i); i % 3 {
+			case 0:
+				l.declare(path, kind.Mutex.New())
+			case 1:
+				l.declare(path, kind.RWLock.New())
+			case 2:
+				l.declare(path, &kind.SemaphoreParams{Permits: 2})
+			}
+		}
+		var clients []*recipes.Client
+		for i := range programs {
+			clients = append(clients, l.client(fmt.Sprint("program", i)))
+		}
+		recipes.Programs(clients...)
+		grants, gaveUp := make([]int, workers), make([]int, workers)
+		var all sync.WaitGroup
+		for worker := range workers {
+			rnd := rand.New(rand.NewPCG(seed, uint64(worker)))
+			c := clients[worker%programs]
+			take := func(ctx context.Context, i int) (*recipes.Lease, error) {
+				path := fmt.Sprint("/lock", i)
+				switch {
+				case i%3 == 2:
+					return c.Semaphore(path).Acquire(ctx, 1)
+				case i%3 == 1 && rnd.IntN(2) == 0:
+					return c.RWMutex(path).RLock(ctx)
+				case i%3 == 1:
+					return c.RWMutex(path).Lock(ctx)
+				}
+				return c.Mutex(path, recipes.WithLocalHandoff(3)).Lock(ctx)
+			}
+			all.Go(func() {
+				for range rounds {
+					ctx := t.Context()
+					var held []*recipes.Lease
+					for i := range locks {
+						if rnd.IntN(2) == 0 {
+							continue
+						}
+						limit := time.Hour
+						if rnd.IntN(4) == 0 {
+							limit = time.Duration(rnd.IntN(5000)) * time.Millisecond
+						}
+						bounded, cancel := context.WithTimeout(ctx, limit)
+						x, err := take(bounded, i)
+						cancel()
+						if err != nil {
+							require.ErrorIs(t, err, context.DeadlineExceeded)
+							gaveUp[worker]++
+							break
+						}
+						grants[worker]++
+						held, ctx = append(held, x), x.Context()
+						time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+					}
+					rnd.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+					for _, x := range held {
+						require.NoError(t, x.Unlock(context.Background()))
+					}
+				}
+			})
+		}
+		all.Wait()
+		t.Log(grants, gaveUp)
+	})
 }
