@@ -329,3 +329,81 @@ func (l *lab) said(x *recipes.Lease) []kind.Wait {
 	require.True(l.t, ok)
 	return h.Waits
 }
+
+// A wait of which a node tells leaves no place to another goroutine: the node would go on telling of it.
+func TestThePlaceOfAWaitThatIsToldOfIsNotInherited(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(2)
+		a, b := l.client("A"), l.client("B")
+		xb, err := b.Mutex(paths[1]).Lock(t.Context())
+		require.NoError(t, err)
+		xa, err := a.Mutex(paths[0]).Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(xa.Context(), 3*time.Second)
+		defer cancel()
+		wa := async(func() (*recipes.Lease, error) { return a.Mutex(paths[1]).Lock(ctx) })
+		l.settle()
+		next := l.locking(a.Mutex(paths[1]))
+		time.Sleep(time.Second)
+		told := l.said(xa)
+		require.Len(t, told, 1)
+		require.ErrorIs(t, (<-wa).err, context.DeadlineExceeded)
+		l.settle()
+		require.NotContains(t, l.queue(paths[1]), told[0].Node)
+		require.Len(t, l.queue(paths[1]), 2)
+		l.unlock(xb)
+		l.unlock((<-next).v)
+		l.unlock(xa)
+	})
+}
+
+// A call of the circle gives up at any moment before the other one ends. That one must not end when the circle has.
+func TestACircleThatHasEndedHasNoVictim(t *testing.T) {
+	ended := 0
+	for after := 1000 * time.Millisecond; after < 2200*time.Millisecond; after += oneWay {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.mutexes(2)
+			a, b := l.client("A"), l.client("B")
+			recipes.Programs(a, b)
+			xa, err := a.Mutex("/m0").Lock(t.Context())
+			require.NoError(t, err)
+			xb, err := b.Mutex("/m1").Lock(t.Context())
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(xa.Context(), after)
+			defer cancel()
+			wa := async(func() (*recipes.Lease, error) { return a.Mutex("/m1").Lock(ctx) })
+			l.settle()
+			wb := async(func() (*recipes.Lease, error) { return b.Mutex("/m0").Lock(xb.Context()) })
+			ra := <-wa
+			if ra.err == nil { // the other one was the victim, and gives back what it has
+				l.unlock(ra.v)
+			}
+			gone := time.Now()
+			time.Sleep(time.Second)
+			if errors.Is(ra.err, context.DeadlineExceeded) {
+				select {
+				case rb := <-wb:
+					require.ErrorIs(t, rb.err, recipes.ErrDeadlock)
+					require.LessOrEqual(t, rb.at.Sub(gone), 4*oneWay, "%v: it knew", after)
+					ended++
+				default:
+				}
+			}
+			l.unlock(xa)
+			if rb, ok := first(wb); ok && rb.err == nil {
+				l.unlock(rb.v)
+			}
+			l.unlock(xb)
+		})
+	}
+	t.Log(ended)
+}
+
+func first[T any](ch <-chan result[T]) (r result[T], ok bool) {
+	select {
+	case r = <-ch:
+		return r, true
+	case <-time.After(time.Second):
+		return r, false
+	}
+}
