@@ -118,6 +118,9 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
 	}
+	if err := a.inOrder(ctx); err != nil {
+		return nil, err
+	}
 	if q.shared {
 		if _, err := a.yield(ctx, q); err != nil {
 			return nil, err
@@ -364,6 +367,9 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	first := g.entries[0]
 	h := &holding{place: place{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
 	h.czxid = g.czxid
+	for _, e := range g.entries {
+		h.places = e.ordered(h.places)
+	}
 	if a.set {
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)

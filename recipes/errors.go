@@ -44,6 +44,9 @@ var (
 	// have waited for ever. It arrives as a *DeadlockError, which names them. Of a circle one call gets it, and the others go on when
 	// its caller gives back what it holds. Then take all again, or together with a MultiLock. See WithoutDeadlockDetection.
 	ErrDeadlock = errors.New("recipes: deadlock")
+	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
+	// one. Take this one first. Nothing was queued. A Try gets it too.
+	ErrLockOrder = errors.New("recipes: wrong order of locks")
 	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
 	// it in the background until that succeeds or the session is over; others may have to wait until then.
 	ErrReleasePending = errors.New("recipes: release pending")

@@ -42,6 +42,7 @@ type place struct {
 	ks      []*contender // one; a semaphore has one for each permit
 	tickets []string     // of the local queues that wait for its end; readers and permits have none
 	members []*queue     // of a multi-lock; nil otherwise
+	places  []ordered    // in declared orders
 	call    *call
 	wait    time.Duration
 }

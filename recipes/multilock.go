@@ -96,6 +96,9 @@ func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 	if err := a.check(ctx); err != nil {
 		return nil, err
 	}
+	if err := a.inOrder(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.yieldAll(ctx); err != nil {
 		return nil, err
 	}

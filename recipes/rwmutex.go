@@ -160,7 +160,7 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next},
+		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next}, places: old.places,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {
