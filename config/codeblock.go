@@ -82,7 +82,7 @@ func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Blo
 		differs := func(i *instance) bool {
 			return slices.Contains(i.unknown, f.Name) || i.params.Fields()[at].Get() != f.Get()
 		}
-		if !slices.ContainsFunc(all, differs) {
+		if !f.Derived && !slices.ContainsFunc(all, differs) {
 			block.Fields = append(block.Fields, f)
 		}
 	}

@@ -40,6 +40,7 @@ type nodeDecl struct {
 	label    string
 	parent   *nodeDecl
 	children []*nodeDecl
+	order    []*nodeDecl // of those inside
 }
 
 func (n *nodeDecl) attr(name string) *attribute { return n.block.arg(name) }
@@ -181,7 +182,7 @@ func (r *reading) collectNode(b *block, outer *nodeDecl) {
 		return
 	}
 	for _, a := range b.all() {
-		if a.name != "ensemble" || outer == nil {
+		if a.name != "order" && (a.name != "ensemble" || outer == nil) { // the names in an order are no references
 			n.attrs = append(n.attrs, a)
 		}
 	}
@@ -194,6 +195,7 @@ func (r *reading) collectNode(b *block, outer *nodeDecl) {
 			r.collectNode(c, n)
 		}
 	}
+	n.order = r.orderOf(n)
 }
 
 // addNode returns the new declaration, or nil when the address is taken.

@@ -92,6 +92,7 @@ func (e *evaluation) collectInstances(nodes []*nodeDecl, at siblings) {
 		for _, i := range at[n] {
 			i.failed = e.of(n.decl).failed
 			e.instances = append(e.instances, i)
+			i.orders()
 			e.collectInstances(n.children, i.inside)
 		}
 	}

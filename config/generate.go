@@ -169,7 +169,7 @@ func (g *generator) block(f *Existing, in, indent string) {
 		if text, ok := v.(string); ok {
 			v = quoteText(text)
 		}
-		if p.Required || p.Get() != p.Default {
+		if !p.Derived && (p.Required || p.Get() != p.Default) {
 			set(p.Name, fmt.Sprint(v))
 		}
 	}

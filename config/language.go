@@ -182,7 +182,13 @@ func nodeTypes() []*blockType {
 				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone; false by default.")},
 			}},
 		}
+		if k.Container {
+			t.args = append(t.args, arg("order", "list(address)", "The order in which programs take locks inside, such as [mutex.a, keyed.b]. Taking them against it is an error."))
+		}
 		for _, f := range k.New().Fields() {
+			if f.Derived {
+				continue
+			}
 			t.args = append(t.args, argument{f.Name, fieldType(f).FriendlyName(), f.Doc, f.Required})
 		}
 		types[i] = t

@@ -34,6 +34,8 @@ func drawBlocks(t *rapid.T, b *strings.Builder, depth int) {
 		of := rapid.SampledFrom([]string{"mutex", "rwlock", "semaphore"}).Draw(t, "of")
 		for _, f := range k.New().Fields() {
 			switch {
+			case f.Derived:
+				continue
 			case k != kind.Keyed:
 			case f.Name == "kind":
 				fmt.Fprintf(b, "kind=\"%s\"\n", of)

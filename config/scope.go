@@ -224,7 +224,9 @@ func (s scope) secret(a *attribute) (string, bool) {
 func objectType(k *kind.Kind) map[string]cty.Type {
 	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
 	for _, f := range k.New().Fields() {
-		types[f.Name] = fieldType(f)
+		if !f.Derived {
+			types[f.Name] = fieldType(f)
+		}
 	}
 	return types
 }
@@ -277,7 +279,9 @@ func (e *evaluation) nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, 
 		attrs := e.childValues(children, n, i.inside)
 		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
 		for _, f := range i.params.Fields() {
-			attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
+			if !f.Derived {
+				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
+			}
 		}
 		if e.code != nil {
 			i.hide(attrs)

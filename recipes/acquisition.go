@@ -34,6 +34,7 @@ type acquisition struct {
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	tenure  *tenure           // ours, of a holding that was shared
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
+	nested  *nested           // its caller holds something meanwhile; else nil
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
@@ -78,6 +79,9 @@ func (a *acquisition) begun(ctx context.Context) error {
 	if most > 0 && !a.try {
 		a.wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
 	}
+	if !a.try {
+		a.nest(ctx)
+	}
 	return a.usable(ctx)
 }
 
@@ -85,6 +89,11 @@ func (a *acquisition) begun(ctx context.Context) error {
 // goroutine of this client that asks for the lock is then no proof that it is held.
 func (a *acquisition) explain(ctx context.Context, err error) error {
 	var held *HeldError
+	if a.nested != nil && ctx.Err() == nil {
+		if circle := a.nested.deadlock(); circle != nil {
+			return circle
+		}
+	}
 	known := errors.As(err, &held) && (!held.Local || held.owner == holds)
 	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
 	switch {
@@ -108,6 +117,9 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	// Before the local queue, in which the caller's own lease is ahead.
 	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
+	}
+	if err := a.inOrder(ctx); err != nil {
+		return nil, err
 	}
 	if q.shared {
 		if _, err := a.yield(ctx, q); err != nil {
@@ -172,8 +184,12 @@ func (a *acquisition) ended(ctx context.Context) error {
 // waits until that goroutine is known to wait. by is q where the caller can take over what is held, else nil.
 func (a *acquisition) enter(ctx context.Context, q, by *queue) (ticket, error) {
 	var waits func(*HeldError)
-	if a.call != nil {
-		waits = func(ahead *HeldError) { a.waits("", func() *HeldError { return a.heldLocally(q, ahead) }) }
+	if a.call != nil || a.nested != nil {
+		waits = func(ahead *HeldError) {
+			a.nested.behind(q, "", 0)
+			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
+		}
+		defer a.nested.goesOn()
 	}
 	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), by, a.try, q.shared, waits)
 	if held != nil {
@@ -351,6 +367,9 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	first := g.entries[0]
 	h := &holding{place: place{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
 	h.czxid = g.czxid
+	for _, e := range g.entries {
+		h.places = e.ordered(h.places)
+	}
 	if a.set {
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)
@@ -374,7 +393,7 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 // would meet it again.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
-	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
+	heritable := ctx.Err() != nil && !a.try && !a.set && !a.nested.counts() && len(tickets) == 1 && len(nodes) == 1 &&
 		!a.entries[0].permits() && nodes[0].e.s.State() != session.StateLost
 	a.tickets, a.entries, a.left = nil, nil, nil
 	if heritable && st.handOver(tickets[0], ticket{k: nodes[0]}) {

@@ -12,7 +12,8 @@ func Detach(ctx context.Context) context.Context {
 type leaseless struct{ context.Context }
 
 func (c leaseless) Value(key any) any {
-	if _, lease := key.(leaseKey); lease {
+	switch key.(type) {
+	case leaseKey, leasesKey:
 		return nil
 	}
 	return c.Context.Value(key)

@@ -46,6 +46,12 @@
 // clients before these can know. In that time, up to a sixth of the session timeout if the network works, two processes may hold
 // leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
 //
+// # Several locks
+//
+// [MultiLock] takes locks together and cannot deadlock. If programs take them one by one, in different orders, they wait in a circle.
+// What a call's context comes from, its caller holds; so, when the youngest wait of a circle has lasted for a second, it ends with
+// [ErrDeadlock], which names everybody. See [WithoutDeadlockDetection], and docs/library.md for its limits.
+//
 // # Streams of locks
 //
 // A program that takes one lock after another gives each back with [Lease.Release], which ends the lease and waits for no answer. The

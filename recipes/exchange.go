@@ -146,6 +146,9 @@ func (a *acquisition) takeFrom(ctx context.Context, from *Lease) (*Lease, error)
 		}
 		return l, err
 	}
+	if err := a.inOrder(ctx); err != nil {
+		return nil, err
+	}
 	all, err := a.open(ctx, nil)
 	var elsewhere *elsewhereError
 	if errors.As(err, &elsewhere) && elsewhere.goes() || err == nil && !a.c.state.claim(q.localKey(), q.id()) {

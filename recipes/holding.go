@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
@@ -41,6 +42,7 @@ type place struct {
 	ks      []*contender // one; a semaphore has one for each permit
 	tickets []string     // of the local queues that wait for its end; readers and permits have none
 	members []*queue     // of a multi-lock; nil otherwise
+	places  []ordered    // in declared orders
 	call    *call
 	wait    time.Duration
 }
@@ -58,9 +60,11 @@ type life struct {
 // use is who uses a holding.
 type use struct {
 	leases  int
-	tenures []*tenure // that have begun and not ended
-	passed  int       // holders so far that handed it on
-	writes  int       // of Lease.Multi that may still be applied
+	tenures []*tenure   // that have begun and not ended
+	passed  int         // holders so far that handed it on
+	writes  int         // of Lease.Multi that may still be applied
+	told    bool        // the node says, has said, or is about to say, for what its holders wait
+	says    []kind.Wait // that, if it is known
 }
 
 // ending is how it ends.
@@ -201,6 +205,7 @@ func (h *holding) leave(l *Lease) (last bool, why error) {
 	h.workEnded()
 	if p == inUse {
 		l.end(releasedError(h.path))
+		h.retell()
 		return false, why
 	}
 	if h.finish(releasedError(h.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do
@@ -406,6 +411,28 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*Leas
 		return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
 	}
 	return h.leaseOf(ctx, outer.g), nil
+}
+
+// retell says anew for what those wait who hold it: it was said of a lease also that has ended.
+func (h *holding) retell() {
+	h.mu.Lock()
+	told := h.told
+	h.mu.Unlock()
+	if told {
+		h.q.c.state.spawn(func() {
+			ctx, done := detached(context.Background(), h.e.s)
+			defer done()
+			h.tell(ctx)
+		})
+	}
+}
+
+// locks are the handles on what is held.
+func (h *holding) locks() []*queue {
+	if h.members != nil {
+		return h.members
+	}
+	return []*queue{h.q}
 }
 
 // as is the way by which the lock at path came to be held.

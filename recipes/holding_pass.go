@@ -111,7 +111,7 @@ func (l *life) part(g *tenure) parting {
 }
 
 // free reports whether another lease may have the place: nobody has revoked it, no write that checks this node may still be
-// applied, and we are not changing the node ourselves.
+// applied, we are not changing the node ourselves, and it does not say for what its holder waits, which would be said of the next.
 func (l *life) free() bool {
-	return l.state.watched() && !l.revoked && l.writes == 0
+	return l.state.watched() && !l.revoked && l.writes == 0 && !l.told
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -49,16 +50,40 @@ func (l *Lease) end(why error) {
 	}
 }
 
-// within lets what l holds, of a set each member, be found in ctx.
-func (l *Lease) within(ctx context.Context) context.Context {
-	held := l.h.members
-	if held == nil {
-		held = []*queue{l.h.q}
+// leased is a context in which what l holds, of a set each member, is found by its leaseKey; the last of all leases by leasesKey.
+type leased struct {
+	context.Context
+	l *Lease
+}
+
+type leasesKey struct{}
+
+func (l *Lease) within(ctx context.Context) context.Context { return &leased{ctx, l} }
+
+func (c *leased) Value(key any) any {
+	switch key.(type) {
+	case leaseKey:
+		if key == c.l.h.q.key || slices.ContainsFunc(c.l.h.members, func(q *queue) bool { return q.key == key }) {
+			return c.l
+		}
+	case leasesKey:
+		return c
 	}
-	for _, q := range held {
-		ctx = context.WithValue(ctx, q.key, l)
+	return c.Context.Value(key)
+}
+
+// leasesOf are the leases that ctx comes from, the last first.
+func leasesOf(ctx context.Context) (all []*Lease) {
+	for {
+		c, ok := ctx.Value(leasesKey{}).(*leased)
+		if !ok {
+			return all
+		}
+		if c.l.ended() == nil {
+			all = append(all, c.l)
+		}
+		ctx = c.Context
 	}
-	return ctx
 }
 
 // looking is a context that ends with a lease, and whose Err reads the clock: after a process or its machine was stopped for

@@ -36,7 +36,7 @@ func (m *RWMutex) Reader() Member { return member{q: m.read} }
 //   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is given up,
 //     because it is not of this set's transaction.
 //
-// A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor shows it.
+// A program that takes further locks while it holds some can still deadlock, as with any locks: see ErrDeadlock.
 type MultiLock struct {
 	c       *Client
 	members []member
@@ -94,6 +94,9 @@ func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 		}
 	}
 	if err := a.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.inOrder(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.yieldAll(ctx); err != nil {

@@ -107,6 +107,7 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	if a.try {
 		return false, t.held()
 	}
+	a.nested.behind(q, t.holder.path(), 0)
 	a.waits("", t.held)
 	_, _, w, err := getCalledPersistent(ctx, t.e.s, t.holder.path(), nil)
 	if isNoNode(err) { // gone since it was listed
@@ -159,7 +160,7 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next},
+		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next}, places: old.places,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {

@@ -21,7 +21,7 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) Cont
 		describe(&k, data)
 	}
 	if stat != nil {
-		k.Session, k.Token = stat.EphemeralOwner, uint64(stat.Czxid)
+		k.Session, k.Token, k.Written = stat.EphemeralOwner, uint64(stat.Czxid), uint64(stat.Mzxid)
 		if k.Since.IsZero() { // it does not say when it queued; the server's clock does
 			k.Since = time.UnixMilli(stat.Ctime).UTC()
 		}
@@ -55,6 +55,7 @@ func describe(k *Contender, data []byte) {
 			k.Held = *h.Held
 		}
 		k.Retains = time.Duration(h.RetainMs) * time.Millisecond
+		k.Waits = h.Waits[:min(len(h.Waits), kind.MaxWaits)]
 		return
 	}
 	if !k.Revoked {

@@ -30,6 +30,7 @@ type Report struct {
 	Keys *Keys
 
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
+	most  int // contenders to read of each queue, the first ones; 0 for all
 }
 
 // provider provides a session: a *recipes.Client.
@@ -43,6 +44,10 @@ const maxReads = 16
 // the declaration is read: see [Scanner]. The parts are read one after another, so the report of a busy lock may show both a holder and its
 // successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c provider, path string) (*Report, error) {
+	return lock(ctx, c, path, 0)
+}
+
+func lock(ctx context.Context, c provider, path string, most int) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("recipes: inspect: %w", err)
 	}
@@ -66,6 +71,7 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 			n.Report = *of.report(path)
 		}
 	}
+	n.most = most
 	return &n.Report, n.recognise(ctx, s)
 }
 
@@ -139,7 +145,7 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 				return err
 			}
 		}
-		line, junk, err := contenders(dir, names, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) })
+		line, junk, err := contenders(dir, names, in.first(dir, names, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) }))
 		if err != nil {
 			return err
 		}
@@ -193,6 +199,22 @@ func contenders(dir string, children []string, read reading) ([]Contender, []str
 	queue, junk := kind.SortContenders(children)
 	out, err := readAll(dir, queue, read)
 	return out, junk, err
+}
+
+// first reads only those that are to be read. Of the others it says what their names do.
+func (in *Report) first(dir string, children []string, read reading) reading {
+	queue, _ := kind.SortContenders(children)
+	if in.most == 0 || len(queue) <= in.most {
+		return read
+	}
+	last := queue[:in.most]
+	return func(k kind.Contender) (*Contender, error) {
+		if slices.ContainsFunc(last, func(of kind.Contender) bool { return of.Name == k.Name }) {
+			return read(k)
+		}
+		c := NewContender(dir, k, nil, nil)
+		return &c, nil
+	}
 }
 
 func readAll(dir string, queue []kind.Contender, read reading) ([]Contender, error) {

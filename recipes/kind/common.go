@@ -1,5 +1,10 @@
 package kind
 
+import (
+	"strconv"
+	"strings"
+)
+
 // The wire formats: naming schemes of a lock's contenders. Contenders with names of
 // different schemes do not exclude each other, so a lock has one wire format, on
 // which all its clients must agree.
@@ -25,6 +30,8 @@ type Common struct {
 	// Wire is the naming scheme of the contenders: [WireCurator], which is also
 	// meant by "", or [WireKazoo].
 	Wire string
+	// Order is the place of the lock in the order in which its namespace wants locks taken: see [Place]. "" means none.
+	Order string
 }
 
 func (c *Common) common() *Common { return c }
@@ -43,5 +50,26 @@ func commonTable(wires ...string) []parameter {
 		// Contenders of two naming schemes in one queue do not see each other, so
 		// the scheme can only change while the queue is empty.
 		stringField("wire", func(p shared) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
+		stringField("order", func(p shared) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
 	}, limitsTable()...)
+}
+
+// Place is a lock's place in an order that a namespace declares: of two locks of one order, the one with the lower rank is taken first.
+type Place struct {
+	Of   string // the path of the namespace
+	Rank int
+}
+
+// String writes what Common.Order has: the rank and the path.
+func (p Place) String() string { return strconv.Itoa(p.Rank) + " " + p.Of }
+
+// PlaceOf returns the place that the parameters have; false if they have none.
+func PlaceOf(p Params) (Place, bool) {
+	s, ok := p.(shared)
+	if !ok {
+		return Place{}, false
+	}
+	rank, of, ok := strings.Cut(s.common().Order, " ")
+	n, err := strconv.Atoi(rank)
+	return Place{of, n}, ok && err == nil
 }

@@ -31,7 +31,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 			spec[k] = v
 		}
 		for _, f := range p.Params.Fields() {
-			if !f.Inherit || f.Get() != f.Default {
+			if !f.Inherit && !f.Derived || f.Get() != f.Default {
 				spec[f.Name] = f.Get()
 			}
 		}

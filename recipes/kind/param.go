@@ -41,6 +41,7 @@ type parameter struct {
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
 	Inherit  bool     // a node inside a namespace takes its value from there, unless it sets one
+	Derived  bool     // the configuration works it out: no block sets it
 
 	at func(Params) any // *string or *int: where it is kept
 
@@ -84,6 +85,8 @@ func (f parameter) refuses(value, why string) parameter {
 	f.refused = map[string]string{value: why}
 	return f
 }
+
+func (f parameter) derived() parameter { f.Derived = true; return f }
 
 // inherits marks a string that a namespace passes on; rule applies to strings other than "", which means none.
 func (f parameter) inherits(rule func(string) error) parameter {
@@ -156,7 +159,7 @@ func (f *parameter) checkString(v any) error {
 		}
 		return fmt.Errorf("%q is not allowed: it must be one of %s", s, strings.Join(quoted, ", "))
 	}
-	if len(s) > maxString {
+	if len(s) > maxString && !f.Derived { // a path
 		return fmt.Errorf("is %d bytes long: at most %d are kept in a znode", len(s), maxString)
 	}
 	if f.rule != nil && s != "" {

@@ -116,7 +116,7 @@ func (p *Payload) Encode() ([]byte, error) {
 	spec := make(members, 0, len(fields))
 	for _, f := range fields {
 		v := f.Get()
-		if f.Inherit && v == f.Default {
+		if (f.Inherit || f.Derived) && v == f.Default {
 			continue // its default means none in every version, so a node without it stays as older versions wrote it
 		}
 		// A default is written too: the declaration must keep its meaning when a

@@ -27,6 +27,8 @@ type Party struct {
 	Retains time.Duration // how long its client may keep the lock idle (WithRetention); 0: not at all
 	Key     string        // of a family's lock: the name of the key's node, see [KeyName]; else ""
 	Data    []byte        // as found
+	Written uint64        // mzxid: that of the last write of Data
+	Waits   []Wait        // of goroutines that hold it: see Holder.Waits
 }
 
 // String writes "host-a/4121, session 0x1000123".

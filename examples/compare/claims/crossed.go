@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
-	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // Crossed is what becomes of two holders each of whom asks for the lock that the other has.
@@ -20,7 +17,6 @@ type Crossed struct {
 	Row
 	Refused  string `json:"refused,omitempty"`  // the error that one of them was given
 	Granted  int    `json:"granted"`            // second locks that were granted
-	Deadlock bool   `json:"deadlock"`           // locktree's status names the deadlock
 	Together bool   `json:"together,omitempty"` // both at once, as one lock, in opposite orders: no deadlock
 }
 
@@ -48,22 +44,12 @@ func (e *Env) cross(s drivers.System, c *Crossed) {
 	if s.Name != drivers.Ours {
 		return
 	}
-	c.Deadlock = deadlock(addrs)
 	lasting := *e
 	lasting.TTL = patience
 	both := lasting.role("together", s, addrs, "together")
 	defer both.Kill()
 	server.Must(both.Await(patience, "together"))
 	c.Together = true
-}
-
-// deadlock asks what `locktree status` asks.
-func deadlock(addrs []string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	c := server.Must(recipes.Dial(ctx, recipes.Config{Servers: addrs, ConnectTimeout: patience}))
-	defer c.Close()
-	return len(inspect.WaitsFor(server.Must(inspect.Lock(ctx, c, "/locktree/crossed-0")), server.Must(inspect.Lock(ctx, c, "/locktree/crossed-1"))).Deadlocks) > 0
 }
 
 // Does is what came of it, in words.
@@ -75,9 +61,6 @@ func (c *Crossed) Does() (words string) {
 		words = "a lock expires and is granted to the other, while its holder believes that it has it"
 	default:
 		words = "both wait, until a program gives up"
-	}
-	if c.Deadlock {
-		words += "; `locktree status` names the deadlock"
 	}
 	if c.Together {
 		words += "; MultiLock, which takes both at once, avoids it: two clients took both in opposite orders, fifty times each"

@@ -141,7 +141,7 @@ func (r *Role) cross() {
 	for i, l := range second {
 		go func() {
 			if err := l.Lock(ctx); err != nil {
-				r.say("refused %.200q", err.Error())
+				r.say("refused %.400q", err.Error())
 				_ = first[i].Unlock(ctx) // as a program does that is told
 				return
 			}

@@ -34,7 +34,7 @@ func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
 		}
 		switch what.Kind {
 		case lock.Mutex:
-			return leased(mutex(path).Lock), nil
+			return also(mutex(path).Lock, func(name string) *recipes.Mutex { return mutex("/locktree/" + name) }), nil
 		case lock.Read:
 			return leased(rw().RLock), nil
 		case lock.Write:
@@ -57,17 +57,30 @@ func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
 var tokens atomic.Uint64
 
 func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
-	var lease *recipes.Lease
+	return leasedAs(acquire, new(*recipes.Lease))
+}
+
+// also is leased, for holders of several locks: the context of the lease tells who holds it.
+func also(acquire func(context.Context) (*recipes.Lease, error), mutex func(name string) *recipes.Mutex) lock.Locker {
+	held := new(*recipes.Lease)
+	l := leasedAs(acquire, held)
+	l.Also = func(name string) lock.Locker {
+		return leased(func(context.Context) (*recipes.Lease, error) { return mutex(name).Lock((*held).Context()) })
+	}
+	return l
+}
+
+func leasedAs(acquire func(context.Context) (*recipes.Lease, error), held **recipes.Lease) lock.Locker {
 	return lock.Locker{
 		Lock: func(ctx context.Context) (err error) {
-			if lease, err = acquire(ctx); err == nil {
-				tokens.Store(lease.Token())
+			if *held, err = acquire(ctx); err == nil {
+				tokens.Store((*held).Token())
 			}
 			return err
 		},
-		Unlock: func(ctx context.Context) error { return lease.Unlock(ctx) },
-		Token:  func() uint64 { return lease.Token() },
-		Lost:   func() <-chan struct{} { return lease.Context().Done() },
+		Unlock: func(ctx context.Context) error { return (*held).Unlock(ctx) },
+		Token:  func() uint64 { return (*held).Token() },
+		Lost:   func() <-chan struct{} { return (*held).Context().Done() },
 	}
 }
 

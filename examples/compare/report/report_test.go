@@ -58,7 +58,7 @@ func example() *Report {
 			Idle: []claims.Idle{{Row: of("locktree"), Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1},
 				{Row: of("redislock"), Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
 				{Row: of("mariadb GET_LOCK"), Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}, {Row: lost}},
-			Crossed: []claims.Crossed{{Row: of("locktree"), Deadlock: true, Together: true}, {Row: of("redislock"), Granted: 2},
+			Crossed: []claims.Crossed{{Row: of("locktree"), Refused: `"recipes: deadlock: a holds /x and waits for /y"`, Together: true}, {Row: of("redislock"), Granted: 2},
 				{Row: of("postgres advisory lock"), Refused: `"deadlock detected"`}, {Row: lost}},
 			Pooled: []claims.Pooled{{Row: of("postgres advisory lock, pooled"), Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
 				{Row: of("postgres transaction lock, pooled"), Grants: 80}, {Row: lost}},

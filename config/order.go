@@ -1,0 +1,75 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// orderOf reads the order of a namespace: the addresses of locks inside, as seen from there. Each stands for all of its for_each.
+func (r *reading) orderOf(n *nodeDecl) (all []*nodeDecl) {
+	a := n.attr("order")
+	if a == nil {
+		return nil
+	}
+	exprs, diags := hcl.ExprList(a.expr)
+	if diags.HasErrors() {
+		r.errorf(a.expr.Range(), "Invalid order", "order must be a list of addresses of locks inside, such as [mutex.a, mutex.b].")
+		return nil
+	}
+	for _, expr := range exprs {
+		var steps hcl.Traversal
+		if e, ok := written(expr).(*hclsyntax.ScopeTraversalExpr); ok {
+			steps = e.Traversal
+		}
+		var at plan.Addr
+		lock := n
+		for ; lock != nil && len(steps) >= 2; steps = steps[2:] {
+			typ, label := nameOf(steps[0]), nameOf(steps[1])
+			at = at.Child(typ, label)
+			lock = r.index[nodeKey{lock, typ, label}]
+		}
+		switch {
+		case at == "" || len(steps) > 0:
+			r.errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.addr)
+		case lock == nil:
+			r.errorf(expr.Range(), "Invalid order", "There is no %s in %s. The addresses in an order begin there.", at, n.addr)
+		case lock.kind.Container:
+			r.errorf(expr.Range(), "Invalid order", "%s is a namespace, which nobody takes. Name the locks in it.", at)
+		case slices.Contains(all, lock):
+			r.errorf(expr.Range(), "Invalid order", "%s is in the order twice. Name it once.", at)
+		default:
+			all = append(all, lock)
+		}
+	}
+	return all
+}
+
+// orders gives the locks inside their places in the order that the namespace declares.
+func (i *instance) orders() {
+	for rank, n := range i.decl.order {
+		for _, in := range i.instancesOf(n) {
+			for _, f := range in.params.Fields() {
+				if f.Derived && i.path != "" {
+					_ = f.Set(kind.Place{Of: i.path, Rank: rank + 1}.String())
+				}
+			}
+		}
+	}
+}
+
+// instancesOf are the instances inside i of a node in its block, however deep.
+func (i *instance) instancesOf(n *nodeDecl) []*instance {
+	if n.parent == i.decl {
+		return i.inside[n]
+	}
+	var out []*instance
+	for _, at := range i.instancesOf(n.parent) {
+		out = append(out, at.inside[n]...)
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// ordered is a lock with a place in a declared order.
+type ordered struct {
+	path string
+	kind.Place
+}
+
+// ordered adds the lock to those that have a place.
+func (t *terms) ordered(all []ordered) []ordered {
+	if at, ok := kind.PlaceOf(t.d.params); ok {
+		all = append(all, ordered{t.q.path, at})
+	}
+	return all
+}
+
+// inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
+// if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
+func (a *acquisition) inOrder(ctx context.Context) error {
+	var held []ordered
+	for _, l := range leasesOf(ctx) {
+		if l.h.q.c == a.c { // another one's path may be of other servers
+			held = append(held, l.h.places...)
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	e, err := a.c.epoch(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, m := range a.members {
+		t := &terms{member: m, a: a, e: e}
+		if t.d, err = e.declared(ctx, m.q); err != nil {
+			continue
+		}
+		for _, want := range t.ordered(nil) {
+			for _, has := range held {
+				if has.Of == want.Of && want.Rank < has.Rank {
+					return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",
+						ErrLockOrder, want.path, has.path, want.Of, has.path, want.path)
+				}
+			}
+		}
+	}
+	return nil
+}
