@@ -48,10 +48,11 @@ type nested struct {
 	kick   chan struct{} // of capacity 1: another one has seen that this one is to end
 	over   chan struct{} // closed when nothing is said of it any more
 
-	mu     sync.Mutex
-	lives  bool        // it is said of a contender that may outlast the wait
-	timer  *time.Timer // nil until it has to wait
-	places map[string]standing
+	mu      sync.Mutex
+	counted bool        // it has lasted for so long
+	lives   bool        // it is said of a contender that may outlast the wait
+	timer   *time.Timer // nil until it has to wait
+	places  map[string]standing
 }
 
 // standing is where a nested wait stands, in one queue.
@@ -108,16 +109,14 @@ func (n *nested) finish() {
 	}
 }
 
-// counts reports whether the wait has lasted so long that it is said in a node.
+// counts reports whether the wait has lasted so long that it is said in a node, perhaps for a moment longer than it lasts.
 func (n *nested) counts() bool {
 	if n == nil {
 		return false
 	}
-	p := n.c.state.program()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, yes := p.waits[n]
-	return yes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.counted
 }
 
 // at says that the call waits in a queue of ZooKeeper's.
@@ -169,6 +168,9 @@ func (n *nested) deadlock() error {
 
 // watch looks for a circle until the wait is over.
 func (n *nested) watch() {
+	n.mu.Lock()
+	n.counted = true
+	n.mu.Unlock()
 	p := n.c.state.program()
 	p.mu.Lock()
 	p.waits[n] = struct{}{}
