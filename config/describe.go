@@ -69,6 +69,9 @@ func (t *blockType) schema() blockSchema {
 		return s
 	}
 	for _, f := range t.kind.New().Fields() {
+		if f.Derived {
+			continue
+		}
 		a := s.Attributes[f.Name]
 		a.OneOf, a.Replaces = f.Named(), f.Replace
 		if f.Number {
