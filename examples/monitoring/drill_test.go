@@ -326,8 +326,8 @@ func (i *incident) get(page, path string) string {
 }
 
 var (
-	tableRow = regexp.MustCompile(`(?s)<tr>.*?</tr>`)
-	cell     = regexp.MustCompile(`(?s)<t[dh][^>]*data-label="(What|Seen)"[^>]*>(.*?)</t[dh]>`)
+	tableRow = regexp.MustCompile(`(?s)<tr[ >].*?</tr>`)
+	cell     = regexp.MustCompile(`(?s)data-label="(What|Seen)"[^>]*>(?:<b>)?(.*?)<[/d]`) // and not what comes of it
 	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
