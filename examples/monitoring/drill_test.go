@@ -134,7 +134,7 @@ locktree { stack = "shop" }
 variable "patience" { default = "60s" }
 ensemble "main" {
   root            = "/shop"
-  session_timeout = "12s"
+  session_timeout = "20s"
   connect_timeout = var.patience
   admins          = [principal.platform]
 }
@@ -223,7 +223,7 @@ func startDrill(t *testing.T) *drill {
 		d.pages[name] = fmt.Sprintf("127.0.0.1:%d", ports[n])
 		targets[name] = d.pages[name]
 	}
-	first.serve("page")
+	first.serve("page", "LOCKTREE_VAR_patience=5s")
 	d.metrics = scraping(t, targets)
 	return d
 }
@@ -326,8 +326,8 @@ func (i *incident) get(page, path string) string {
 }
 
 var (
-	tableRow = regexp.MustCompile(`(?s)<tr>.*?</tr>`)
-	cell     = regexp.MustCompile(`(?s)<t[dh][^>]*data-label="(What|Seen)"[^>]*>(.*?)</t[dh]>`)
+	tableRow = regexp.MustCompile(`(?s)<tr[ >].*?</tr>`)
+	cell     = regexp.MustCompile(`(?s)data-label="(What|Seen)"[^>]*>(?:<b>)?(.*?)<[/d]`) // and not what comes of it
 	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
