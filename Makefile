@@ -4,8 +4,8 @@ FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
-# And those whose tests need other services, or a browser.
-SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
+# And those of examples, and those whose tests need other services, or a browser.
+SERVICES = examples/adapters examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
 
 # A release goes to bin/release; its image to IMAGE.
 RELEASE = bin/release

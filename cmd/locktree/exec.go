@@ -40,7 +40,8 @@ One line each on standard error says that the lock was granted, that the command
 For jobs that several machines start at the same time: -try -E 0 runs the job on one of them, and
 -at-least 10m keeps the lock until ten minutes after the grant, also when the command ends sooner or
 fails, so that a machine whose clock is a little slow does not run it again. A signal that ends
-programs releases the lock before that. If exec itself is killed, the lock goes with its session.
+programs releases the lock before that, and a command that cannot be started keeps it no longer:
+nothing has run. If exec itself is killed, the lock goes with its session.
 
 If ZooKeeper confirms nothing for a third of the session timeout, the command and the processes
 that it started get SIGTERM; after half of it they are killed, before anybody else can get the

@@ -94,13 +94,20 @@ func (t *treeFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
 }
 
-// configured is the stack's configuration, or what the command line and the environment say about where to look.
-func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
+func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	if isAddress(t.prefix) {
-		return nil, usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)
+		return usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)
 	}
 	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" && t.prefix != "/" {
-		return nil, usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
+		return usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
+	}
+	return nil
+}
+
+// configured is the stack's configuration, or what the command line and the environment say about where to look.
+func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
+	if err := t.checkPrefix(c); err != nil {
+		return nil, err
 	}
 	if t.servers != "" {
 		a.env = append(slices.Clone(a.env), "ZOOKEEPER_SERVERS="+t.servers)

@@ -43,6 +43,9 @@ func serveCommand(a *app) *cobra.Command {
 			"The configuration, with its certificates, files of variables and web configuration, is read\n" +
 			"again when a file changes, before each comparison, and on SIGHUP. The page says which one it\n" +
 			"compares with. One that has errors is not used: the page, /metrics and standard error say so.\n\n" +
+			"-config names the directory of a stack, instead of -chdir, and may be repeated: one page shows them\n" +
+			"all, each ensemble as STACK/ENSEMBLE, and what cannot be read or reached hides nothing else.\n" +
+			"Values of variables then come from the environment and from *.auto.ltvars in each directory.\n\n" +
 			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
 			"-events writes a line of JSON for each grant, loss, deadlock, exceeded limit, outage and apply that\n" +
@@ -58,16 +61,17 @@ func serveCommand(a *app) *cobra.Command {
 			if err := errors.Join(s.check(c), s.keepInput()); err != nil {
 				return err
 			}
-			cfg, err := s.configured(c, &s.treeFlags)
+			stacks, err := s.stacks(c)
 			if err != nil {
 				return err
 			}
 			s.lasting()
-			return s.run(c.Context(), cfg)
+			return s.run(c.Context(), stacks)
 		},
 	}
 	s.register(c)
 	f := c.Flags()
+	f.StringArrayVar(&s.configs, "config", nil, "show the stack whose configuration is in this `DIRECTORY`; may be repeated")
 	f.StringVar(&s.listen, "listen", serveAddress, "the `ADDRESS` to serve on; port 0 is any free one")
 	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` in Prometheus' format: who may look, and the certificate")
 	f.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests, besides localhost and addresses; may be repeated")
@@ -85,6 +89,7 @@ func serveCommand(a *app) *cobra.Command {
 type service struct {
 	*app
 	treeFlags
+	configs                 []string // directories; none: that of -chdir
 	listen, webConfig       string
 	events                  string // a file, or onStdout
 	hosts                   []string
@@ -157,7 +162,7 @@ func (s *service) askHealth(c *cobra.Command) error {
 }
 
 // run serves until it is told to end.
-func (s *service) run(ctx context.Context, cfg *config.Config) error {
+func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return view.Failf("Cannot listen on "+s.listen, "%v. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", err)
@@ -171,8 +176,12 @@ func (s *service) run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	page := &serve.Service{Events: journal, Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
-		Hosts: s.hosts, DriftInterval: s.driftInterval, Read: s.readAgain, Say: s.view().Message}
-	err = page.Run(ctx, l, s.setup(cfg, s.door), again, func(address string) {
+		Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
+	var first []*serve.Setup
+	for _, one := range stacks {
+		first, page.Read = append(first, one.first), append(page.Read, one.again)
+	}
+	err = page.Run(ctx, l, first, again, func(address string) {
 		now := kind.Stamp{Time: time.Now()}
 		journal.Note(serve.Notice{Event: "serving", Seen: now, Since: now, Text: address, Version: "1.0"})
 		if s.events != onStdout {
@@ -215,7 +224,9 @@ func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 	}
 	for i, e := range cfg.Ensembles {
 		t := &out.Targets[i]
-		t.Key = s.keyOf(e)
+		if t.Key = s.keyOf(e); len(s.configs) > 1 {
+			t.Ensemble.Name = cfg.Stack + "/" + e.Name
+		}
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.driftInterval > 0 && declared
 		t.Scan.Declared = locksIn(e.Tree)
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of serve.Comparison, err error) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
@@ -32,6 +33,77 @@ func (s *service) keepInput() (err error) {
 	return nil
 }
 
+// pageOf is one stack of the page, or what it shows without one.
+type pageOf struct {
+	first *serve.Setup
+	again func() (*serve.Setup, error)
+}
+
+// stacks reads what the page shows: that of -chdir or of the environment, or that of each -config. Among several, one with errors is
+// left for later, unless all have errors.
+func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
+	if len(s.configs) == 0 {
+		cfg, err := s.configured(c, &s.treeFlags)
+		if err != nil {
+			return nil, err
+		}
+		return []pageOf{{s.setup(cfg, s.door), s.readAgain}}, nil
+	}
+	if s.servers != "" || len(s.inputs) > 0 {
+		return nil, usage(c, "Bad flag", "-config is not for use with -servers, -var and -var-file. Write values into a file such as values.auto.ltvars beside each configuration.")
+	}
+	if err := s.checkPrefix(c); err != nil {
+		return nil, err
+	}
+	var all []pageOf
+	var setups []*serve.Setup
+	var failed []error
+	for _, dir := range s.configs {
+		one := s.of(dir)
+		setup, err := one.readAgain()
+		if err == nil {
+			err = serve.Apart(setup, setups...)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", dir, err))
+			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s. It is read again when a file of it changes.", dir, view.Brief(err)))
+			setup = &serve.Setup{Door: s.door, Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
+			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: view.Brief(err), Failed: time.Now()}
+		}
+		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
+	}
+	if len(failed) == len(all) {
+		return nil, view.Failf("No configuration can be used", "%v. \"locktree -chdir=DIR validate\" shows more.", errors.Join(failed...))
+	}
+	return all, nil
+}
+
+// of is the service of one directory.
+func (s *service) of(dir string) *service {
+	one := *s
+	one.app = &app{terminal: s.terminal, dir: absolute(s.path(dir)), dialClient: s.dialClient}
+	one.webConfig = absolute(s.webPath())
+	return &one
+}
+
+// filesIn are the names of all files in a directory whose configuration could not be read.
+func filesIn(dir string) map[string]*hcl.File {
+	files, _ := os.ReadDir(dir) // perhaps that is why
+	names := map[string]*hcl.File{}
+	for _, f := range files {
+		names[filepath.Join(dir, f.Name())] = nil
+	}
+	return names
+}
+
+// absolute is "" for a file that nobody names.
+func absolute(path string) string {
+	if path != "" && !filepath.IsAbs(path) {
+		path, _ = filepath.Abs(path) // which fails if the working directory is gone
+	}
+	return path
+}
+
 // readAgain reads the configuration, and all files that it needs.
 func (s *service) readAgain() (*serve.Setup, error) {
 	door, err := serve.OpenDoor(s.webPath())
@@ -39,7 +111,7 @@ func (s *service) readAgain() (*serve.Setup, error) {
 		return nil, err
 	}
 	var cfg *config.Config
-	if s.prefix != "" {
+	if s.prefix != "" && len(s.configs) == 0 {
 		if cfg, err = s.configOfEnvironment(); err != nil {
 			return nil, err
 		}
@@ -93,9 +165,7 @@ func firstError(diags hcl.Diagnostics) error {
 // which may be secret.
 func sourceOf(cfg *config.Config) view.Source {
 	source := view.Source{Read: time.Now()}
-	if source.Path = cfg.Dir; !filepath.IsAbs(cfg.Dir) {
-		source.Path, _ = filepath.Abs(cfg.Dir) // which fails if the working directory is gone
-	}
+	source.Stack, source.Path = cfg.Stack, absolute(cfg.Dir)
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if strings.HasSuffix(name, ".locktree.hcl") || strings.HasSuffix(name, ".locktree.json") {

@@ -57,14 +57,14 @@ func TestServeKeepsTheConfigurationWhileItsFilesHaveErrors(t *testing.T) {
 	rewrite(t, file, `mutex "ledger" {`, `mutexes "ledger" {`)
 	require.Contains(t, s.until("", "it cannot be read again, so the one of"), "locks.locktree.hcl:")
 	require.Equal(t, good, fingerprint.FindString(s.until("drift", "it cannot be read again:")))
-	s.until("metrics", "locktree_config_last_reload_successful 0\n")
+	s.until("metrics", "locktree_config_last_reload_successful{stack=\"quickstart\"} 0\n")
 	require.Contains(t, s.said(), "The configuration was read again and is not used: ")
 	_, doc := s.get("api/v1/status")
 	require.Contains(t, doc, `"error": "`+file)
 	code, _ := s.get("readyz")
 	require.Equal(t, http.StatusOK, code, "the locks are looked at as before")
 	rewrite(t, file, `mutexes "ledger" {`, `mutex "ledger" {`)
-	s.until("metrics", "locktree_config_last_reload_successful 1\n")
+	s.until("metrics", "locktree_config_last_reload_successful{stack=\"quickstart\"} 1\n")
 	require.Contains(t, s.said(), "The configuration was read again and is active.")
 }
 
@@ -189,4 +189,48 @@ func hashOf(t *testing.T, password string) string {
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	require.NoError(t, err)
 	return string(hash)
+}
+
+// Two stacks and their ensembles of one name are on one page, told apart. One ensemble that does not answer, and a configuration that
+// has errors from the beginning and is mended later, hide nothing of the others.
+func TestServeShowsSeveralStacks(t *testing.T) {
+	srv, other := zktest.Start(t), zktest.Start(t)
+	dir, late, away := t.TempDir(), t.TempDir(), t.TempDir()
+	write := func(dir, stack, servers, more string) {
+		text := strings.NewReplacer("stack = \"shop\"", "stack = \""+stack+"\"", "GOOD", servers).Replace(twoEnsembles)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), []byte(text+more), 0o644))
+	}
+	write(dir, "shop", srv.Addr(), "")
+	write(late, "bank", other.Addr(), "mutexes \"wrong\" {}\n")
+	write(away, "far", "127.0.0.1:2", "")
+	env := []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40"}
+	events := filepath.Join(t.TempDir(), "events.jsonl")
+	s := startServe(t, dir, env, "-config=.", "-config="+late, "-config="+away, "-events="+events)
+
+	require.Contains(t, s.said(), "is not used: ")
+	s.until("", "shop/b is unreachable.")
+	s.until("", "far/z is unreachable.")
+	require.Contains(t, s.until("", "Stack "+late+". Since "), "it cannot be read, so nothing of it is looked at")
+	s.until("metrics", `locktree_up{ensemble="shop/z",stack="shop"} 1`)
+	s.until("metrics", `locktree_up{ensemble="far/z",stack="far"} 0`)
+	s.until("metrics", `locktree_config_last_reload_successful{stack="`+late+`"} 0`)
+	s.until("drift", "The configuration of shop is "+dir)
+
+	write(late, "bank", other.Addr(), "")
+	s.until("metrics", `locktree_up{ensemble="bank/z",stack="bank"} 1`)
+	s.until("metrics", `locktree_config_last_reload_successful{stack="bank"} 1`)
+	_, doc := s.get("api/v1/status")
+	require.Contains(t, doc, `"ensemble": "bank/z"`)
+	require.Contains(t, doc, `"stack": "bank"`)
+
+	// Stacks of one name would be one.
+	write(late, "shop", other.Addr(), "")
+	s.until("", " shop is also declared in "+dir)
+	s.until("metrics", `locktree_up{ensemble="bank/z",stack="bank"} 1`)
+	s.stop()
+	<-s.done
+	s.done <- 0 // for the cleanup
+	lines, err := os.ReadFile(events)
+	require.NoError(t, err)
+	require.Regexp(t, `"event":"outage".*"ensemble":"shop/b".*"stack":"shop"`, string(lines))
 }

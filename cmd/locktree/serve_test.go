@@ -141,9 +141,9 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 		Holders, Waiters []party
 	}
 	var status struct {
-		Timestamp     time.Time
-		Configuration struct{ Path, Fingerprint, Error string }
-		Ensembles     []struct {
+		Timestamp      time.Time
+		Configurations []struct{ Stack, Path, Fingerprint, Error string }
+		Ensembles      []struct {
 			Stack, Compared_with string
 			Changes              struct{ Add, Change, Remove *int }
 			Locks                []statusLock
@@ -152,9 +152,9 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	_, doc := s.get("api/v1/status")
 	require.NoError(t, json.Unmarshal([]byte(doc), &status), doc)
 	require.WithinDuration(t, time.Now(), status.Timestamp, hanging)
-	require.Equal(t, dir, status.Configuration.Path)
+	require.Equal(t, dir, status.Configurations[0].Path)
 	e := status.Ensembles[0]
-	require.Equal(t, status.Configuration.Fingerprint, e.Compared_with)
+	require.Equal(t, status.Configurations[0].Fingerprint, e.Compared_with)
 	i := slices.IndexFunc(e.Locks, func(l statusLock) bool { return l.Address == "namespace.payments.mutex.ledger" })
 	require.Equal(t, []party{{"app-a"}}, e.Locks[i].Holders, doc)
 	require.Equal(t, []party{{"app-b"}}, e.Locks[i].Waiters, doc)
@@ -162,7 +162,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	code, _ := s.get("readyz")
 	require.Equal(t, http.StatusOK, code)
 	_, metrics := s.get("metrics")
-	require.Contains(t, metrics, `locktree_lock_waiters{ensemble="local",lock="namespace.payments.mutex.ledger",kind="mutex"} 1`)
+	require.Contains(t, metrics, `locktree_lock_waiters{ensemble="local",stack="quickstart",lock="namespace.payments.mutex.ledger",kind="mutex"} 1`)
 	require.Contains(t, metrics, "locktree_drift_checked_timestamp_seconds")
 
 	require.NoError(t, l.Unlock(t.Context()))
@@ -208,7 +208,7 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	code, _ = s.get("api/v1/status")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	_, metrics := s.get("metrics")
-	require.Contains(t, metrics, `locktree_drift_checked_timestamp_seconds{ensemble="local"} 0`)
+	require.Contains(t, metrics, `locktree_drift_checked_timestamp_seconds{ensemble="local",stack="quickstart"} 0`)
 	srv.RefuseDials(false)
 	s.until("", "by dump")
 	s.says("Ensemble local answers again, after ")

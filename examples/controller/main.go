@@ -1,6 +1,6 @@
 // A small controller. Every ten seconds it reads a directory of configuration, plans and applies. So it follows changes of the files
 // and takes back what somebody changed by hand. It prints each apply, and each new error, as one JSON object a line. SIGINT and
-// SIGTERM end it.
+// SIGTERM end it. It takes none of the locks, so it uses no generated handles.
 package main
 
 import (

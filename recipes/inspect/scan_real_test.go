@@ -3,6 +3,7 @@
 package inspect_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,10 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		require.GreaterOrEqual(t, at.Connections, 1, at.Name)
 	}
 	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+	found, err := inspect.Check(t.Context(), looker)
+	require.NoError(t, err)
+	lease := slices.IndexFunc(found, func(k inspect.Condition) bool { return k.Name == "lease" })
+	require.Regexp(t, `elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`, found[lease].What)
 	in := snap.Locks[0]
 	require.Len(t, in.Waiters, 2)
 	for _, c := range append(in.Waiters, in.Holders...) {

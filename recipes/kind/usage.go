@@ -110,13 +110,13 @@ func (u *Usage) String() string {
 	return whole + strings.Join(parts, " and ")
 }
 
-// List names everybody: "held by host-a/4121, session 0x1000123".
+// List names everybody, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
 func (u *Usage) List() (out []string) {
 	for _, p := range u.Holders {
-		out = append(out, p.of()+"held by "+p.String())
+		out = append(out, p.of()+"held by "+NewSight(p, time.Time{}).Line())
 	}
 	for _, p := range u.Waiters {
-		out = append(out, p.of()+"waited for by "+p.String())
+		out = append(out, p.of()+"waited for by "+NewSight(p, time.Time{}).Line())
 	}
 	for _, junk := range u.Junk {
 		out = append(out, "foreign child "+junk)

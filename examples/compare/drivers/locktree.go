@@ -124,6 +124,7 @@ func declared(c *recipes.Client, name string) *recipes.Mutex {
 	return c.Mutex("/locktree/"+name, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
 }
 
+// keyed is, as every lock here, at a path that a run of the benchmark makes: no configuration declares it, so there are no generated handles.
 func keyed(c *recipes.Client, name string) *recipes.Mutex { return c.Keyed(family).Mutex(name) }
 
 // retained keeps the lock of a key after its use, until somebody wants it.

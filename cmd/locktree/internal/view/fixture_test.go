@@ -72,7 +72,7 @@ var busy = &kind.Usage{
 	Holders: []kind.Party{{Name: "_c_1-lock-0000000001", ID: "host-a/4121", Session: 0x1000123, Token: 4294967301, Since: time.UnixMilli(now - 90_000)}},
 	Waiters: []kind.Party{
 		{Name: "_c_2-lock-0000000002", ID: "host-b/77", Session: 0x1000124, Token: 4294967302, Since: time.UnixMilli(now - 30_000)},
-		{Name: "_c_3-__READ__0000000003", Session: 0x1000125, Token: 4294967303, Since: time.UnixMilli(now - 1_000), Shared: true},
+		{Path: "/locks/catalog/_c_3-__READ__0000000003", Name: "_c_3-__READ__0000000003", Session: 0x1000125, Token: 4294967303, Since: time.UnixMilli(now - 1_000), Shared: true},
 	},
 }
 

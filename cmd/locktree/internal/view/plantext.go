@@ -221,12 +221,9 @@ func (t planText) usage(c *plan.Change) []string {
 	}
 	switch {
 	case len(u.Holders) > 0:
-		text += "held by " + clean(u.Holders[0].String())
-		if age := kind.NewSight(u.Holders[0], time.UnixMilli(t.nowMs)).For(); age != "" {
-			text += ", for " + age
-		}
+		text += "held by " + kind.NewSight(u.Holders[0], time.UnixMilli(t.nowMs)).Line()
 		if more := len(kind.PerClient(u.Holders)) - 1; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
+			text += fmt.Sprintf("; %d more hold it", more)
 		}
 	case len(u.Waiters) > 0:
 		text += "nobody holds it"

@@ -12,14 +12,15 @@ import (
 
 // statusDoc is the -json of status, and what the page serves to programs.
 type statusDoc struct {
-	FormatVersion string         `json:"format_version"`
-	Timestamp     document.Stamp `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
-	Filter        *filterDoc     `json:"filter,omitempty"`
-	Ensembles     []ensembleDoc  `json:"ensembles"`
-	Configuration *sourceDoc     `json:"configuration,omitempty"`
+	FormatVersion  string         `json:"format_version"`
+	Timestamp      document.Stamp `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
+	Filter         *filterDoc     `json:"filter,omitempty"`
+	Ensembles      []ensembleDoc  `json:"ensembles"`
+	Configurations []sourceDoc    `json:"configurations,omitempty"`
 }
 
 type sourceDoc struct {
+	Stack       string         `json:"stack"`
 	Path        string         `json:"path"`
 	Fingerprint string         `json:"fingerprint"`
 	Read        document.Stamp `json:"read"`
@@ -240,13 +241,15 @@ func (s Status) json(m *machine) {
 
 func (l Locks) json(m *machine) {
 	doc := newStatusDoc(l.NowMs, l.Filter)
-	if c := l.Source; c.Path != "" {
-		doc.Configuration = &sourceDoc{c.Path, c.Fingerprint, document.Stamp{Time: c.Read}, c.Error}
+	for _, c := range l.Sources {
+		if c.Path != "" {
+			doc.Configurations = append(doc.Configurations, sourceDoc{c.Stack, c.Path, c.Fingerprint, document.Stamp{Time: c.Read}, c.Error})
+		}
 	}
 	for _, e := range l.Ensembles {
-		d := ensembleDoc{Ensemble: e.Ensemble, Servers: e.Addresses, Path: e.Path, Error: e.Error}
+		d := ensembleDoc{Ensemble: e.Ensemble, Stack: e.Stack, Servers: e.Addresses, Path: e.Path, Error: e.Error}
 		if c := e.Compared; c != nil {
-			if d.Root, d.Stack = c.Root, c.Stack; c.Drift != nil {
+			if d.Root = c.Root; c.Drift != nil {
 				d.driftDoc = newDriftDoc(c.Drift)
 				d.Compared, d.With = &document.Stamp{Time: c.At}, c.Fingerprint
 			}

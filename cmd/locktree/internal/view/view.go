@@ -157,11 +157,12 @@ type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64
 	Filter    Filter
-	Source    Source // what "locktree serve" compares with
+	Sources   []Source // what "locktree serve" compares with
 }
 
 // Source is a configuration that ensembles are compared with.
 type Source struct {
+	Stack       string // its directory instead, as long as it has never been read
 	Path        string // of its directory; "" without a configuration
 	Files       int
 	Fingerprint string // of its files
@@ -172,7 +173,7 @@ type Source struct {
 
 // Compared says how an ensemble differs from a configuration.
 type Compared struct {
-	Root, Stack string
+	Root        string
 	Drift       *plan.Plan // nil as long as that is not known
 	At          time.Time
 	Fingerprint string // of the configuration
@@ -181,6 +182,7 @@ type Compared struct {
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
 	Ensemble          string
+	Stack             string // by which "locktree serve" looks at it
 	Addresses         string // of its servers, as configured
 	Path              string // at which they stand, and below; "" for those that are declared
 	Key               *KeyOf // whose lock was asked for; nil if it was none

@@ -122,7 +122,7 @@ func TestPages(t *testing.T) {
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), orders())
 	b.Saw("main", next)
-	b.Reread(view.Source{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon})
+	b.Reread([]view.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 

@@ -88,7 +88,7 @@ type shown struct {
 	Now         time.Time
 	Interval    time.Duration // between looks
 	Program     string
-	Source      view.Source
+	Sources     []view.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
@@ -149,10 +149,10 @@ func plain(w http.ResponseWriter, code int, text string) {
 func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 	b.rendering.Lock()
 	b.mu.Lock()
-	doc, version, source, ensembles := b.document, b.version, b.source, slices.Clone(b.ensembles)
+	doc, version, sources, ensembles := b.document, b.version, b.sources, slices.Clone(b.ensembles)
 	b.mu.Unlock()
 	if doc == nil {
-		doc = b.render(source, ensembles)
+		doc = b.render(sources, ensembles)
 		b.mu.Lock()
 		if b.version == version {
 			b.document = doc
@@ -167,14 +167,14 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(doc)
 }
 
-func (b *Board) render(source view.Source, ensembles []Ensemble) []byte {
+func (b *Board) render(sources []view.Source, ensembles []Ensemble) []byte {
 	var out, said bytes.Buffer
-	locks := view.Locks{Source: source}
+	locks := view.Locks{Sources: sources}
 	for i := range ensembles {
 		e := &ensembles[i]
-		of := view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
+		of := view.LocksOf{Ensemble: e.Name, Stack: e.Stack, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
 		if e.Compare {
-			of.Compared = &view.Compared{Root: e.Root, Stack: e.Stack, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
+			of.Compared = &view.Compared{Root: e.Root, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
 		}
 		if e.Snapshot != nil && (locks.NowMs == 0 || e.Snapshot.At.UnixMilli() < locks.NowMs) {
 			locks.NowMs = e.Snapshot.At.UnixMilli()
@@ -228,7 +228,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 // view gathers what a page shows. b.mu is held.
 func (b *Board) view(name string, q url.Values, seen []string) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
-		Program: b.opts.Version, Source: b.source, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
+		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for i := range v.Problems {
 		p := &v.Problems[i]

@@ -67,11 +67,15 @@ func (b *Board) exposition() []byte {
 	}
 	f := &families{byName: map[string]*family{}}
 	f.add("locktree_build_info", "gauge", "Version of the program that serves this; the value is always 1.", 1, "version", b.opts.Version)
-	if s := b.source; !s.Read.IsZero() {
-		f.add("locktree_config_last_reload_successful", "gauge", "1 if the last reload of the configuration succeeded.", number(s.Error == ""))
-		f.add("locktree_config_last_reload_success_timestamp_seconds", "gauge", "Time at which the active configuration was read.", seconds(s.Read))
+	for _, s := range b.sources {
+		of := stackLabel(s.Stack)
+		f.add("locktree_config_last_reload_successful", "gauge", "1 if the last reload of the configuration succeeded.", number(s.Error == ""), of...)
+		if s.Read.IsZero() {
+			continue
+		}
+		f.add("locktree_config_last_reload_success_timestamp_seconds", "gauge", "Time at which the active configuration was read.", seconds(s.Read), of...)
 		if s.Path != "" {
-			f.add("locktree_config_info", "gauge", "Path and fingerprint of the active configuration; the value is always 1.", 1, "path", s.Path, "fingerprint", s.Fingerprint)
+			f.add("locktree_config_info", "gauge", "Path and fingerprint of the active configuration; the value is always 1.", 1, append(of, "path", s.Path, "fingerprint", s.Fingerprint)...)
 		}
 	}
 	for i := range b.ensembles {
@@ -88,8 +92,16 @@ func (b *Board) exposition() []byte {
 	return b.metrics
 }
 
+// stackLabel is none where no stack is looked at.
+func stackLabel(stack string) []string {
+	if stack == "" {
+		return nil
+	}
+	return []string{"stack", stack}
+}
+
 func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
-	en := []string{"ensemble", e.Name}
+	en := append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...)
 	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
 	f.add("locktree_scan_errors_total", "counter", "Scans that failed.", float64(e.failures), en...)
 	if e.Drift != nil {
@@ -179,7 +191,7 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 			continue
 		}
 		_, waiters := view.Parties(in)
-		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
+		l := append(append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...), "lock", labels[i], "kind", in.Kind.Name)
 		if in.Keys != nil {
 			f.keys(in, snap.At, l)
 			f.limits(in, l)

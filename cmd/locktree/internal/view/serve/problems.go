@@ -50,9 +50,18 @@ const (
 
 // problems are those of all ensembles, the worst first.
 func (b *Board) problems(now time.Time) (out []Problem) {
-	if s := b.source; s.Error != "" {
-		out = append(out, Problem{Severity: Now, What: "configuration", Text: fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s",
-			when(s.Failed, now), when(s.Read, now), clip(s.Error)), Command: "locktree validate"})
+	for _, s := range b.sources {
+		if s.Error == "" {
+			continue
+		}
+		text := fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s", when(s.Failed, now), when(s.Read, now), clip(s.Error))
+		if s.Read.IsZero() {
+			text = fmt.Sprintf("Since %s it cannot be read, so nothing of it is looked at: %s", when(s.Failed, now), clip(s.Error))
+		}
+		if len(b.sources) > 1 {
+			text = "Stack " + clip(s.Stack) + ". " + text
+		}
+		out = append(out, Problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
 	}
 	for i := range b.ensembles {
 		e := &b.ensembles[i]

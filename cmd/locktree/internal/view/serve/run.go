@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// Setup is what a configuration says: what to look at, and who may look at the page.
+// Setup is what one configuration says: what to look at, and who may look at the page. One that could not be read has a Source with
+// an Error, and Stamps.
 type Setup struct {
 	Source  view.Source
 	Targets []Target
@@ -32,19 +35,18 @@ type Setup struct {
 // Service looks at ensembles, and serves what it sees.
 type Service struct {
 	Options
-	Hosts         []string               // names under which the page is asked for, see [Guard]
-	DriftInterval time.Duration          // between two comparisons; 0: none
-	Read          func() (*Setup, error) // reads the configuration again
-	Say           func(string)           // to whoever runs it
-	Events        *Journal               // of what looks show; nil if nobody wants it
+	Hosts         []string                 // names under which the page is asked for, see [Guard]
+	DriftInterval time.Duration            // between two comparisons; 0: none
+	Read          []func() (*Setup, error) // reads each configuration again
+	Say           func(string)             // to whoever runs it
+	Events        *Journal                 // of what looks show; nil if nobody wants it
 
 	board *Board
 	door  atomic.Pointer[Door]
 
-	reading sync.Mutex // over reading the configuration again
-	setup   *Setup     // in force
-	stamps  string     // of its files when they were read
-	source  view.Source
+	reading sync.Mutex // over reading configurations again
+	setups  []*Setup   // in force, one for each Read
+	stamps  []string   // of their files when they were read
 
 	mu       sync.Mutex
 	watched  map[string]*watched // by ensemble
@@ -60,22 +62,27 @@ type watched struct {
 }
 
 // Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The
-// configuration is read again when again says so, and when a file has changed.
-func (s *Service) Run(ctx context.Context, l net.Listener, first *Setup, again <-chan os.Signal, serving func(address string)) error {
+// configurations, of which there is at least one, are read again when again says so, and when a file has changed. One that could not be
+// read, now or later, takes nothing from the others.
+func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
-	s.door.Store(first.Door)
+	s.door.Store(first[0].Door)
 	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
 	handler := Server(Guard(s.board.Handler(), s.Hosts, login))
 	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
 	listener, address := Limit(l), "http://"+l.Addr().String()+"/"
-	if first.Door.tls != nil {
+	if first[0].Door.tls != nil {
 		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
 		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	serving(address) // the listener is open
-	s.adopt(ctx, first)
+	s.setups = first
+	for _, setup := range first {
+		s.stamps = append(s.stamps, setup.Stamps())
+	}
+	s.adopt(ctx)
 	s.watching.Go(func() { s.followFiles(ctx, again) })
 	ended := make(chan error, 1)
 	go func() { ended <- handler.Serve(listener) }()
@@ -111,33 +118,54 @@ func (s *Service) end(handler *http.Server) {
 	}
 }
 
-// adopt puts a configuration in force. What an ensemble is looked at with goes on, session and all, unless its key is another now.
-func (s *Service) adopt(ctx context.Context, setup *Setup) {
-	s.setup, s.source, s.stamps = setup, setup.Source, setup.Stamps()
+// adopt puts configurations in force. What an ensemble is looked at with goes on, session and all, unless its key is another now.
+func (s *Service) adopt(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ensembles := make([]Ensemble, len(setup.Targets))
-	for i, t := range setup.Targets {
-		ensembles[i] = t.Ensemble
+	var ensembles []Ensemble
+	for _, setup := range s.setups {
+		for _, t := range setup.Targets {
+			ensembles = append(ensembles, t.Ensemble)
+		}
 	}
-	s.board.Show(s.source, ensembles)
+	s.board.Show(s.sources(), ensembles)
 	old := s.watched
 	s.watched = map[string]*watched{}
-	for _, t := range setup.Targets {
-		name := t.Ensemble.Name
-		w := old[name]
-		if w != nil && w.target.Key == t.Key {
-			delete(old, name)
-			w.target, w.source = t, s.source
-		} else {
-			w = &watched{target: t, source: s.source, news: make(chan struct{}, 1)}
-			s.watch(ctx, name, w)
+	for _, setup := range s.setups {
+		for _, t := range setup.Targets {
+			name := t.Ensemble.Name
+			w := old[name]
+			if w != nil && w.target.Key == t.Key {
+				delete(old, name)
+				w.target, w.source = t, setup.Source
+			} else {
+				w = &watched{target: t, source: setup.Source, news: make(chan struct{}, 1)}
+				s.watch(ctx, name, w)
+			}
+			s.watched[name] = w
 		}
-		s.watched[name] = w
 	}
 	for _, w := range old {
 		w.end()
 	}
+}
+
+// sources are those of the configurations in force.
+func (s *Service) sources() (all []view.Source) {
+	for _, setup := range s.setups {
+		all = append(all, setup.Source)
+	}
+	return all
+}
+
+// Apart returns an error if an ensemble of one has the name of another's: stacks are told apart by their names.
+func Apart(one *Setup, others ...*Setup) error {
+	for _, other := range others {
+		if len(one.Targets) > 0 && len(other.Targets) > 0 && one.Source.Stack == other.Source.Stack {
+			return fmt.Errorf("stack %s is also declared in %s, and one page cannot tell them apart: serve them by two programs", one.Source.Stack, other.Source.Path)
+		}
+	}
+	return nil
 }
 
 func (s *Service) watch(ctx context.Context, name string, w *watched) {
@@ -244,7 +272,7 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 		case <-told:
 		case <-look.C:
 			s.reading.Lock()
-			same := s.stamps == s.setup.Stamps()
+			same := slices.EqualFunc(s.setups, s.stamps, func(setup *Setup, stamps string) bool { return setup.Stamps() == stamps })
 			s.reading.Unlock()
 			if same {
 				continue
@@ -268,38 +296,65 @@ func (s *Service) compareNow() {
 	}
 }
 
-// reread reads the configuration again and puts it in force. One that has errors is not: what there was stays, and the page, the
+// reread reads the configurations again and puts them in force. One that has errors is not: what there was stays, and the page, the
 // metrics and whoever runs it are told so.
 func (s *Service) reread(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	was := s.setup
+	news := false
+	for i := range s.setups {
+		adopted := s.rereadOne(ctx, i)
+		news = news || adopted
+	}
+	switch {
+	case ctx.Err() != nil:
+	case news:
+		s.adopt(ctx)
+	default:
+		s.board.Reread(s.sources())
+	}
+}
+
+// rereadOne reports whether there is something new to put in force.
+func (s *Service) rereadOne(ctx context.Context, i int) bool {
+	was := s.setups[i]
 	before := was.Stamps()
-	setup, err := s.Read()
+	setup, err := s.Read[i]()
 	if err == nil {
-		err = s.door.Load().sameAs(setup.Door)
+		others := slices.Delete(slices.Clone(s.setups), i, i+1)
+		err = cmp.Or(s.door.Load().sameAs(setup.Door), Apart(setup, others...))
 	}
 	changing := before != was.Stamps() // while it was read: it is read once more
 	if ctx.Err() != nil {
-		return
+		return false
+	}
+	which := "The configuration"
+	if len(s.setups) > 1 {
+		which += " of " + was.Source.Stack
 	}
 	if err != nil {
-		said := view.Brief(err)
-		if said != s.source.Error {
-			s.Say(fmt.Sprintf("The configuration was read again and is not used: %s. The one of %s stays active.", said, s.source.Read.UTC().Format(time.RFC3339)))
+		said, now := view.Brief(err), *was // others may be looking at what was
+		if said != was.Source.Error {
+			instead := "Nothing of it is looked at"
+			if !was.Source.Read.IsZero() {
+				instead = "The one of " + was.Source.Read.UTC().Format(time.RFC3339) + " stays active"
+			}
+			s.Say(fmt.Sprintf("%s was read again and is not used: %s. %s.", which, said, instead))
 		}
-		if s.source.Error == "" {
-			s.source.Failed = time.Now()
+		if was.Source.Error == "" {
+			now.Source.Failed = time.Now()
 		}
-		s.source.Error, s.stamps = said, before
-		s.board.Reread(s.source)
-		return
+		now.Source.Error = said
+		s.setups[i], s.stamps[i] = &now, before
+		return false
 	}
-	if s.source.Error != "" {
-		s.Say("The configuration was read again and is active.")
+	if was.Source.Error != "" {
+		s.Say(which + " was read again and is active.")
 	}
 	s.door.Store(setup.Door)
-	if s.adopt(ctx, setup); changing {
-		s.stamps = before
+	s.setups[i], s.stamps[i] = setup, setup.Stamps()
+	if changing {
+		s.stamps[i] = before
 	}
+	return true
 }

@@ -17,7 +17,7 @@ import (
 
 // Ensemble is what is known of one ensemble.
 type Ensemble struct {
-	Name     string
+	Name     string // by which everything tells it from the others: its stack's too, where there are several
 	Servers  string
 	Prefix   string            // below which everything is looked at, "" for declared locks only
 	Snapshot *inspect.Snapshot // the newest; nil before the first
@@ -57,7 +57,7 @@ type Board struct {
 	rendering sync.Mutex // the document, one at a time
 
 	mu        sync.Mutex
-	source    view.Source
+	sources   []view.Source
 	ensembles []Ensemble
 	document  []byte // the document of this version; nil before somebody asks
 	history   history
@@ -96,11 +96,19 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
 		out = append(out, b.history.compare(ensemble, e.Snapshot, snap, e.notices)...)
 		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
 		out = append(out, e.notices.look(e, before)...)
+		e.sign(out)
 		if e.first.IsZero() {
 			e.first = snap.At
 		}
 	})
 	return out
+}
+
+// sign says of which stack the ensemble is, unless a notice is about the apply of one.
+func (e *Ensemble) sign(all []Notice) {
+	for i := range all {
+		all[i].Stack = cmp.Or(all[i].Stack, e.Stack)
+	}
 }
 
 // tellAgain is how soon another reason of the same outage is told.
@@ -119,6 +127,7 @@ func (b *Board) Failed(ensemble string, err error) (out []Notice) {
 			e.told = now
 			out = []Notice{{Event: "outage", Seen: kind.Stamp{Time: now}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble, Text: reason}}
 		}
+		e.sign(out)
 		e.Error = reason
 		e.failures++
 	})
@@ -144,8 +153,8 @@ func (b *Board) news() {
 	b.metrics, b.document = nil, nil
 }
 
-// Show says which ensembles there are, and which configuration they are compared with. What is known of those that stay is kept.
-func (b *Board) Show(source view.Source, ensembles []Ensemble) {
+// Show says which ensembles there are, and which configurations they are compared with. What is known of those that stay is kept.
+func (b *Board) Show(sources []view.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, e := range ensembles {
@@ -156,15 +165,15 @@ func (b *Board) Show(source view.Source, ensembles []Ensemble) {
 			}
 		}
 	}
-	b.source, b.ensembles = source, ensembles
+	b.sources, b.ensembles = sources, ensembles
 	b.news()
 }
 
-// Reread says what came of reading the configuration again, when it is not used.
-func (b *Board) Reread(source view.Source) {
+// Reread says what came of reading the configurations again, when none of what was read is used.
+func (b *Board) Reread(sources []view.Source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.source = source
+	b.sources = sources
 	b.news()
 }
 
