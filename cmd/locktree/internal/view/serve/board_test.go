@@ -329,9 +329,9 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	snap.Locks = append(snap.Locks, &twin)
 	text := get(t, board(t, snap).Handler(), "/metrics").Body.String()
 	checkExposition(t, text)
-	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",lock="/locks/ledger",kind="mutex"} 1`)
-	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",lock="/other/ledger",kind="mutex"} 1`)
-	require.Contains(t, text, `locktree_lock_oldest_hold_seconds{ensemble="main",lock="mutex.stock",kind="mutex"} 90`)
+	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/locks/ledger",kind="mutex"} 1`)
+	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/other/ledger",kind="mutex"} 1`)
+	require.Contains(t, text, `locktree_lock_oldest_hold_seconds{ensemble="main",stack="shop",lock="mutex.stock",kind="mutex"} 90`)
 
 	var many []*inspect.Report
 	for i := range manyLocks + 1 {
@@ -410,8 +410,8 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 	}
 	seen := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)))
 	metrics := get(t, seen.Handler(), "/metrics").Body.String()
-	require.Contains(t, metrics, `locktree_lock_acquisitions_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 2`)
-	require.Contains(t, metrics, `locktree_lock_lost_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 1`)
+	require.Contains(t, metrics, `locktree_lock_acquisitions_total{ensemble="main",stack="shop",lock="mutex.ledger",kind="mutex"} 2`)
+	require.Contains(t, metrics, `locktree_lock_lost_total{ensemble="main",stack="shop",lock="mutex.ledger",kind="mutex"} 1`)
 	seen.Saw("main", &inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
 	var got []string
 	for e := range seen.history.newest {
@@ -516,7 +516,7 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	} {
 		b := board(t, scene())
 		b.Change("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
-		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main"} `+c.want+"\n")
+		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main",stack="shop"} `+c.want+"\n")
 		require.Equal(t, c.want == "1", strings.Contains(get(t, b.Handler(), "/").Body.String(), "apply unfinished"))
 	}
 }
