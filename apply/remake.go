@@ -89,6 +89,7 @@ type idling struct {
 	applied string // by which apply the stack was as it was when the lock was last seen there
 	version int32
 	parts   map[string]int32 // the versions of those that exist
+	record  []byte           // what its users wrote, see plan.Part
 	last    string           // the contender that came last; "" if there is none
 }
 
@@ -144,6 +145,11 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 			continue
 		case err != nil:
 			return nil, readError(at, err)
+		}
+		if name == declared.Kind().Record {
+			if v.record, stat, err = s.Get(ctx, at); err != nil {
+				return nil, readError(at, err)
+			}
 		}
 		if v.parts[name] = stat.Version; declared.Kind().Key == nil {
 			v.contender(at, names)
@@ -228,7 +234,11 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 	}
 	ops = append(ops, plan.Op{Kind: plan.OpCreate, Path: v.node.Path, Data: data, ACL: v.node.ACL})
 	for _, name := range v.node.Payload.Children() {
-		ops = append(ops, plan.Op{Kind: plan.OpCreate, Path: kind.JoinPath(v.node.Path, name), ACL: v.node.ACL})
+		op := plan.Op{Kind: plan.OpCreate, Path: kind.JoinPath(v.node.Path, name), ACL: v.node.Kind().PartACL(name, v.node.ACL)}
+		if name == v.node.Kind().Record {
+			op.Data = v.record
+		}
+		ops = append(ops, op)
 	}
 	h, err := x.lock(ctx, newID(), plan.LockPath(desired.Root, desired.Stack))
 	if err != nil {

@@ -35,6 +35,9 @@ func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Nod
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
 		part, err := r.part(ctx, s, n.Path, name)
+		if err == nil && !part.Absent && name == k.Record {
+			part, err = r.record(ctx, s, n.Path, part)
+		}
 		if err == nil && part.Children > 0 {
 			lists[name], err = childrenOf(ctx, r.s, kind.JoinPath(n.Path, name))
 		}
@@ -88,6 +91,19 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
 		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)), Data: stat.DataLength > 0,
 	}, nil
+}
+
+// record completes the part that users of the lock write: its data, with the version that it has by now.
+func (r *reader) record(ctx context.Context, s *recipes.Session, path string, part plan.Part) (plan.Part, error) {
+	data, stat, err := s.Get(ctx, kind.JoinPath(path, part.Name))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return plan.Part{Name: part.Name, Absent: true}, nil
+	case err != nil:
+		return part, readError(kind.JoinPath(path, part.Name), err)
+	}
+	part.Version, part.Written, part.Record, part.CreatedMs = stat.Version, true, data, stat.Ctime
+	return part, nil
 }
 
 // childrenOf lists a node; one that is gone has no children.

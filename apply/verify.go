@@ -93,6 +93,9 @@ func reachable(pins []plan.Pin) []plan.Pin {
 // created again: it may have any version, and the same data.
 func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 	got := pinOf(want.Path, want.Addr, stat)
+	if want.Written && stat != nil {
+		got.Version, got.Written = want.Version, true
+	}
 	if got == want {
 		return Difference{}, true
 	}

@@ -271,7 +271,7 @@ func (s scope) setField(a *attribute, f kind.Field) {
 		number, _ := v.AsBigFloat().Float64()
 		err = f.Set(number)
 	} else {
-		err = f.Set(v.AsString())
+		err = setText(f, v.AsString())
 	}
 	if err == nil {
 		return
@@ -285,6 +285,22 @@ func (s scope) setField(a *attribute, f kind.Field) {
 		detail += plan.DidYouMean(v.AsString(), f.OneOf)
 	}
 	s.wrong(a, "Invalid value for "+a.name, detail)
+}
+
+// setText sets a parameter that is a text, which may have another form in a configuration than in a node.
+func setText(f kind.Field, text string) (err error) {
+	switch {
+	case text == "":
+	case f.Cron:
+		if text, err = canonicalSchedule(text); err != nil {
+			return err
+		}
+	case f.Zone:
+		if _, err = kind.Zone(text); err != nil {
+			return err
+		}
+	}
+	return f.Set(text)
 }
 
 // reserved is where the tool keeps its own records, below every root.

@@ -33,7 +33,11 @@ func drawBlocks(t *rapid.T, b *strings.Builder, depth int) {
 		}
 		of := rapid.SampledFrom([]string{"mutex", "rwlock", "semaphore"}).Draw(t, "of")
 		for _, f := range k.New().Fields() {
+			due := map[string]string{"schedule": "*/15 3-5 * * MON", "timezone": "Europe/Berlin", "catch_up": "90m"}[f.Name]
 			switch {
+			case due != "": // together, or not at all
+				fmt.Fprintf(b, "%s=%q\n", f.Name, due)
+				continue
 			case f.Derived:
 				continue
 			case k != kind.Keyed:

@@ -60,7 +60,7 @@ type block struct {
 
 var (
 	stepNumber = regexp.MustCompile(`^ *(\d+)\. `)
-	fileName   = regexp.MustCompile(`(\S+\.hcl)(?: already has)?:$`)
+	fileName   = regexp.MustCompile(`(\S+\.(?:hcl|service|timer))(?: already has)?:$`)
 	onServers  = regexp.MustCompile(`(?i)\bon (one|every) server\b`)
 	asksFor    = regexp.MustCompile(`^read -rs (\w+)`)
 )

@@ -44,6 +44,8 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
+	// record is what goes along into a node that continues another one: see [Part].
+	record []byte
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, it was

@@ -93,6 +93,9 @@ func (d *decisions) continued(c *Change) {
 	// version wrote is kept, and the generation does not decrease.
 	c.After.Payload.Carry(from.Payload)
 	c.After.Payload.Made = kind.MadeHere
+	if c.record = from.record(); from.Kind() != c.Kind {
+		c.record = nil
+	}
 	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
@@ -198,8 +201,8 @@ func (c *Change) compare() {
 			c.MissingParts = append(c.MissingParts, part.Name)
 		// Contenders are created in the parts, which have the node's list. If only a part's list
 		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
-		case c.ACL == nil && !part.ACL.Equal(c.After.ACL):
-			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
+		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
+			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
 		}
 	}
 }

@@ -69,7 +69,11 @@ func (c *Change) deletes() []Op {
 	var ops []Op
 	for _, part := range c.Before.Live.Parts {
 		if !part.Absent {
-			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
+			version := part.Version
+			if part.Written && c.Action == Delete && !c.Tombstone {
+				version = -1 // what was written since goes too
+			}
+			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
 		}
 	}
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
@@ -124,9 +128,20 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
 	}
 	for _, name := range parts {
-		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
+		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), Data: c.recordOf(name), ACL: c.Kind.PartACL(name, c.After.ACL)})
 	}
 	return ops, nil
+}
+
+// recordOf is the data of a part that is created.
+func (c *Change) recordOf(part string) []byte {
+	switch {
+	case part != c.Kind.Record:
+		return nil
+	case c.record == nil && c.Before.Kind() == c.Kind:
+		return c.Before.record()
+	}
+	return c.record
 }
 
 // Admit adds to the list of a node that is created those who leave.
@@ -199,8 +214,8 @@ func (p *Plan) ACLSteps() []ACLStep {
 			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Path, Before: c.Before.ACL, ACL: c.After.ACL, Aversion: c.Before.Live.Aversion, Czxid: c.Before.Live.Czxid})
 		}
 		for _, part := range c.Before.Live.Parts {
-			if !part.Absent && !part.ACL.Equal(c.After.ACL) {
-				steps = append(steps, ACLStep{Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Before: part.ACL, ACL: c.After.ACL, Aversion: part.Aversion})
+			if list := c.Kind.PartACL(part.Name, c.After.ACL); !part.Absent && !part.ACL.Equal(list) {
+				steps = append(steps, ACLStep{Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Before: part.ACL, ACL: list, Aversion: part.Aversion})
 			}
 		}
 	}

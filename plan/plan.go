@@ -88,6 +88,8 @@ type Pin struct {
 	Czxid    int64  `json:"czxid"`
 	Version  int32  `json:"data_version"`
 	Aversion int32  `json:"acl_version"`
+	// Written: users of a lock write its data, so that Version is none that was relied on.
+	Written bool `json:"written,omitempty"`
 }
 
 // Stats is the size of the transaction of a plan.

@@ -150,7 +150,13 @@ type Part struct {
 	Aversion int32     `json:"acl_version"`
 	Children int       `json:"children"`
 	ACL      kind.List `json:"-"`
-	Data     bool      `json:"-"` // it holds data, which is nobody's here
+	Data     bool      `json:"-"` // it holds data, which is nobody's here unless Written
+	// Written: its data is the record that users of the lock write, see [kind.Kind]. Record is what it says, which goes along
+	// when the lock is created anew.
+	Written bool   `json:"written,omitempty"`
+	Record  []byte `json:"record,omitempty"`
+	// CreatedMs is when such a part was created, in milliseconds since 1970 by the server's clock.
+	CreatedMs int64 `json:"created_ms,omitempty"`
 }
 
 // Identity is one of our identities on the servers, as in recipes.Client.Identities.
@@ -207,7 +213,20 @@ func (p Part) pin(path string, addr Addr) Pin {
 	if p.Absent {
 		return Pin{Path: path, Addr: addr, Absent: true}
 	}
-	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion}
+	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion, Written: p.Written}
+}
+
+// record is what the users of a lock have written in it; nil for most kinds.
+func (n *Node) record() []byte {
+	if n == nil || n.Live == nil {
+		return nil
+	}
+	for _, part := range n.Live.Parts {
+		if part.Written {
+			return part.Record
+		}
+	}
+	return nil
 }
 
 // Gap is a node of which a read knows only that the stack has it, or should have.

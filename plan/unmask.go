@@ -138,7 +138,7 @@ func (d *sides) proven(n *Node, list kind.List) bool {
 	return len(d.awaited(n)) == 0 && (&Node{Path: n.Path, Payload: n.Payload, ACL: list}).fits(d.p.prior.Key)
 }
 
-// withList returns a copy of the node with another access list, also for those of its parts that had the same.
+// withList returns a copy of the node with another access list, also for those of its parts that had what followed from the former one.
 func withList(n *Node, list kind.List) *Node {
 	c := *n
 	if c.ACL = list; n.Live == nil {
@@ -148,8 +148,8 @@ func withList(n *Node, list kind.List) *Node {
 	c.Live = &live
 	live.Parts = slices.Clone(live.Parts)
 	for i, part := range live.Parts {
-		if slices.Equal(part.ACL, n.ACL) {
-			live.Parts[i].ACL = list
+		if slices.Equal(part.ACL, n.Kind().PartACL(part.Name, n.ACL)) {
+			live.Parts[i].ACL = n.Kind().PartACL(part.Name, list)
 		}
 	}
 	return &c

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -97,6 +98,7 @@ type Client struct {
 	log    *slog.Logger
 	state  clientState // the recipes' own
 	events eventQueue  // for Config.Observer
+	now    func() time.Time
 }
 
 // source hands the session below to package inspect: see session.Source. It is embedded, and not exported.
@@ -108,7 +110,10 @@ type source = session.SourceFunc
 // nothing behind; cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the
 // first use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	c := &Client{cfg: cfg, log: cfg.Logger}
+	c := &Client{cfg: cfg, log: cfg.Logger, now: time.Now}
+	if clock := seam.From(ctx).Now; clock != nil {
+		c.now = clock
+	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

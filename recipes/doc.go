@@ -21,6 +21,7 @@
 //   - [Election]: one leader, and followers that observe who leads.
 //   - [MultiLock]: several of these, but no semaphore, all or none.
 //   - [Keyed]: a lock for each key, of which only the family is declared.
+//   - [Once]: a job that runs once for each slot of its schedule, whichever machine starts it.
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process, share one place in the
 // queue, and queue at the end again after each of them. Contenders have the names of Apache Curator's recipes, so Java programs
@@ -80,6 +81,17 @@
 // The access list of a key's node is the one that the family declares for contenders. If a client finds another one, it refuses the key
 // with [ErrKeyForeign], unless the family is declared with foreign = true. A family whose declaration has no list of its own for
 // contenders accepts any.
+//
+// # Jobs that run once
+//
+// A lock excludes only while a job runs, so a short one that several machines start runs on each of them. [Once] records which slots were
+// started, by a write that only one can make:
+//
+//	err := c.Once("/locks/invoice-run").Run(ctx, func(ctx context.Context, slot time.Time, l *recipes.Lease) error {
+//		return invoices(ctx, slot, l.Token())
+//	})
+//
+// No clock has a part in that decision. The type's documentation says what clocks are for, and docs/once.md what is not guaranteed.
 //
 // # A lock that moves
 //

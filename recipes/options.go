@@ -26,6 +26,7 @@ type options struct {
 	maxWait     time.Duration
 	maxRelease  time.Duration
 	lasting     bool // a deadlock lasts
+	skipped     bool
 }
 
 // WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because
@@ -137,6 +138,9 @@ func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRel
 // held by whoever locks with a context derived from it.
 func WithoutDeadlockDetection() Option { return func(o *options) { o.lasting = true } }
 
+// WithSkipped starts also slots of a [Once] that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
+func WithSkipped() Option { return func(o *options) { o.skipped = true } }
+
 // shorter is the shorter of two bounds, where 0 is none.
 func shorter(d, e time.Duration) time.Duration {
 	if d == 0 || 0 < e && e < d {
@@ -162,6 +166,8 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		return o, fmt.Errorf("WithMaxWait(%v): the time must not be negative", o.maxWait)
 	case o.maxRelease < 0:
 		return o, fmt.Errorf("WithMaxRelease(%v): the time must not be negative", o.maxRelease)
+	case o.skipped && k != kind.Once:
+		return o, errors.New("WithSkipped is for the slots of a Once: leave it out")
 	case o.maxHandoffs < 0:
 		return o, fmt.Errorf("WithLocalHandoff(%d): the number must not be negative", o.maxHandoffs)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -27,6 +28,7 @@ type declaration struct {
 	path    string
 	version int32                        // of the node's data
 	mzxid   int64                        // of the write that made it so
+	written time.Time                    // when that was, by the ensemble's clock
 	payload *kind.Payload                // nil when the node carries none
 	why     error                        // why not
 	w       *session.Watch               // fires when it must be read again
@@ -331,7 +333,7 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
+	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, written: time.UnixMilli(stat.Mtime), w: w, dropped: make(chan struct{}),
 		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {

@@ -92,6 +92,7 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().DurationVar(&x.atLeast, "at-least", 0, "keep the lock at least this `DURATION` after the grant, such as 10m")
 	c.Flags().StringVar(&x.mode, "mode", "write", "the mode of rwlocks: read or write")
 	c.Flags().IntVar(&x.permits, "permits", 1, "how many permits of a semaphore to take")
+	x.slot.register(c)
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for this holder")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")
@@ -113,6 +114,7 @@ type execution struct {
 	atLeast  time.Duration
 	mode     string
 	permits  int
+	slot     slotRun
 	id       string
 	ensemble string
 	session  time.Duration
@@ -164,7 +166,7 @@ func (x *execution) run(c *cobra.Command, locks, command []string) error {
 	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})
 	x.underWay <- struct{}{} // a signal is the command's, and ends this program only after it
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = x.environment(lease, token), x.dir, x.stdin, unchecked(x.stdout), x.stderr
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.dir, x.stdin, unchecked(x.stdout), x.stderr
 	p, err := child.Start(cmd)
 	stopped, kept := "", true
 	if err == nil {
@@ -235,8 +237,8 @@ func (x *execution) checkFlags(c *cobra.Command, locks int) error {
 		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case x.try && x.timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
-	case locks > 1 && (x.key.given || x.given["permits"]):
-		return usage(c, "Flag of one lock", "-key and -permits say something of one lock, and %d are named.", locks)
+	case locks > 1 && (x.key.given || x.slot.once || x.given["permits"]):
+		return usage(c, "Flag of one lock", "-key, -permits and -once say something of one lock, and %d are named.", locks)
 	case x.conflict < 0 || x.conflict > 255:
 		return usage(c, "Bad flag", "-conflict-exit-code=%d: must be from 0 to 255.", x.conflict)
 	}

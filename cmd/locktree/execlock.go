@@ -61,6 +61,9 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, paths [
 	if err := x.fits(in.Kind, path); err != nil {
 		return nil, err
 	}
+	if in.Kind == kind.Once {
+		return x.takeSlot(ctx, client, path)
+	}
 	return client.Take(ctx, in.Kind, path, want)
 }
 
@@ -121,7 +124,7 @@ func (x *execution) fits(k *kind.Kind, path string) error {
 	if err := x.holdable(k, path); err != nil {
 		return err
 	}
-	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
+	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil, "once": k == kind.Once} {
 		if x.given[flag] && !says {
 			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
 		}
@@ -145,6 +148,9 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		was = "were"
 	}
 	var held *recipes.HeldError
+	if said, ok := x.notStarted(err); ok {
+		return said
+	}
 	switch {
 	case errors.As(err, &held):
 		if ctx.Err() == nil && !(x.quiet && x.given[conflictFlag]) {
@@ -229,6 +235,7 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 			if stopped != "" || isLost(lease) {
 				p.Kill() // what it left behind
 			}
+			x.slot.ended(p, stopped)
 			return stopped
 		case s := <-signals:
 			p.Signal(s)
@@ -339,7 +346,7 @@ func (x *execution) linger(ctx context.Context, lease *recipes.Lease, until time
 func (x *execution) release(lease *recipes.Lease, granted time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
 	defer cancel()
-	err := lease.Unlock(ctx)
+	err := x.unlock(ctx, lease)
 	switch {
 	case errors.Is(err, recipes.ErrLost):
 		return err

@@ -23,6 +23,7 @@ const (
 
 	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
 	// them, as with timeout(1) and env(1).
+	exitSlot      = 122             // with -once: somebody else has run the slot, or skipped it
 	exitLost      = 123             // the lock was lost while the command ran, or the command was ended for its sake
 	exitConflict  = 124             // somebody else has the lock; -E sets another one
 	exitOwn       = 125             // anything else that is not the command's

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"syscall"
 	"time"
+	_ "time/tzdata" // for schedules, where the machine has no database of time zones
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 )

@@ -347,6 +347,8 @@ func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) error {
 		_, err = c.Semaphore(path).Acquire(ctx, 1)
 	case kind.Election:
 		_, err = c.Election(path).Campaign(ctx)
+	case kind.Once:
+		_, err = c.Take(ctx, kind.Once, path, recipes.Want{})
 	default:
 		err = fmt.Errorf("a %s cannot be locked", p.Params.Kind())
 	}

@@ -24,6 +24,7 @@ var exitCodes = []struct {
 	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
+	{exitSlot, "exec -once, once run: somebody else has run the slot, or it is skipped"},
 	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
 	{exitConflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
 	{exitOwn, "exec: something else failed outside the command"},
@@ -57,6 +58,7 @@ func topics() []*cobra.Command {
 		{Use: "migrate-ensemble", SuggestFor: []string{"migrate", "move"}, Short: "Runbook: move a stack to another ensemble"},
 		{Use: "take-over-stack", SuggestFor: []string{"takeover", "superuser", "recover"}, Short: "Runbook: take over a stack whose administrator is gone"},
 		{Use: "two-teams", SuggestFor: []string{"teams"}, Short: "Runbook: two teams, each with locks of its own"},
+		{Use: "nightly-job", SuggestFor: []string{"nightly", "cron", "timer"}, Short: "Runbook: a nightly job on three machines that runs once"},
 	}
 	for _, c := range all[1:] {
 		text, err := topicTexts.ReadFile("topics/" + c.Use + ".txt")

@@ -18,7 +18,7 @@ import (
 )
 
 // goTypes are the methods of recipes.Client by kind, which are called as their types. Of other kinds a program gets the path.
-var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election"}
+var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election", kind.Once: "Once"}
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
 type group struct {

@@ -41,7 +41,7 @@ func alerts(t *testing.T) []alert {
 	var file struct{ Groups []struct{ Rules []alert } }
 	read(t, "alerts/locktree.yml", &file)
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 11)
+	require.Len(t, file.Groups[0].Rules, 13)
 	return file.Groups[0].Rules
 }
 

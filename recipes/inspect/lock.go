@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -28,6 +29,8 @@ type Report struct {
 	Family, Key string
 	// Keys are those of a family that a Scanner has looked at, nil for other kinds. Holders and Waiters are then those of no key.
 	Keys *Keys
+	// Job is what is recorded of the slots of a once; nil for other kinds.
+	Job *Job
 
 	kazoo int // the permits of a semaphore of kazoo's; 0 if it is none
 	most  int // contenders to read of each queue, the first ones; 0 for all
@@ -264,5 +267,5 @@ func (in *Report) equal(old *Report) bool {
 		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
 	}
 	return old != nil && in.Keys.idle() && old.Keys.idle() && in.Kind == old.Kind && in.Payload == old.Payload &&
-		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
+		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk) && reflect.DeepEqual(in.Job, old.Job)
 }

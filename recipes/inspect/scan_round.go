@@ -279,6 +279,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
+	e.written = time.UnixMilli(stat.Mtime)
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
@@ -381,6 +382,13 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 		in.junk(in.Path, e.dir(in.Path).names)
 	}
 	in.judge(params, lines)
+	if in.Kind == kind.Once {
+		r.reads.Add(1)
+		var err error
+		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.written); err != nil {
+			return err
+		}
+	}
 	return r.granted(ctx, e, in)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -143,7 +144,12 @@ func (n *node) recognise(ctx context.Context, s *session.Session) error {
 		n.junk(n.Path, n.children)
 		return nil
 	}
-	return n.read(ctx, s, params, n.children)
+	if err := n.read(ctx, s, params, n.children); err != nil {
+		return err
+	}
+	var err error
+	n.Job, err = readJob(ctx, s, n.Path, n.Kind, time.UnixMilli(n.stat.Mtime))
+	return err
 }
 
 // together calls f for 0 to n-1, up to most calls at a time, and returns when all have returned.

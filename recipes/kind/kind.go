@@ -3,7 +3,7 @@ package kind
 import "slices"
 
 // Kind describes one recipe type. Values are the package-level variables
-// [Namespace], [Mutex], [RWLock], [Semaphore], [Election] and [Keyed]; compare them
+// [Namespace], [Mutex], [RWLock], [Semaphore], [Election], [Keyed] and [Once]; compare them
 // by pointer.
 type Kind struct {
 	// Name is the block type in the configuration and "type" in the payload.
@@ -15,6 +15,8 @@ type Kind struct {
 	// Children are the persistent child nodes that the wire format needs. They are
 	// created and deleted in the same transaction as the node itself.
 	Children []string
+	// Record is the one of Children whose data the lock's users write, "" if there is none; see [Kind.PartACL].
+	Record string
 	// Kept is true for a kind whose locks should have a holder at all times.
 	Kept bool
 	// Queues are the queues of contenders; the first one decides who holds.
@@ -29,6 +31,21 @@ type Kind struct {
 	// Yields reports whether a shared contender waits, before it queues, until no
 	// exclusive one is queued; nil if it never does.
 	Yields func(p Params) bool
+}
+
+// PartACL is the access list of one of Children, where that of the lock node is list. Who may queue, which is to create, may write
+// the record instead, and create and delete nothing below it. Who administers it, or only reads, has the same rights as on the lock.
+func (k *Kind) PartACL(name string, list List) List {
+	if k == nil || name == "" || name != k.Record {
+		return list
+	}
+	out := slices.Clone(list)
+	for i, a := range out {
+		if a.Perms&PermAdmin == 0 && a.Perms&PermCreate != 0 {
+			out[i].Perms = a.Perms&^(PermCreate|PermDelete) | PermWrite
+		}
+	}
+	return out
 }
 
 // Queue is one directory of contenders of a kind.

@@ -48,6 +48,11 @@ type parameter struct {
 	refused map[string]string // strings that somebody will try, and why they are not allowed
 
 	rule func(string) error // the rule for a string; nil: none
+
+	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([ScheduleText]).
+	Cron bool
+	// Zone: it names a time zone, which the configuration checks. Whether a machine knows it is for that machine to say.
+	Zone bool
 }
 
 // ParamError says which parameter is wrong, why, and what would be right.
@@ -93,6 +98,15 @@ func (f parameter) inherits(rule func(string) error) parameter {
 	f.Inherit, f.rule = true, rule
 	return f
 }
+
+func (f parameter) ruled(rule func(string) error) parameter { f.rule = rule; return f }
+
+func (f parameter) cron() parameter {
+	f.Cron, f.rule = true, func(s string) error { _, err := parseScheduleText(s); return err }
+	return f
+}
+
+func (f parameter) zone() parameter { f.Zone, f.rule = true, checkPrintable; return f }
 
 // Get returns the value as string or int; for an empty string the default.
 func (f Field) Get() any {

@@ -9,6 +9,7 @@ import (
 
 // Seams are the replacements; what is nil is not replaced.
 type Seams struct {
+	Now     func() time.Time                                         // the machine's clock, by which a slot is due
 	Slept   func() time.Duration                                     // how long the machine has been suspended
 	Resolve func(ctx context.Context, host string) ([]string, error) // looks names of servers up, also for a Dialer that is given
 	// Services looks up SRV records.

@@ -38,7 +38,7 @@ type opened struct {
 }
 
 // kinds are the methods of Client that open a lock.
-var kinds = map[string]string{"Mutex": "mutex", "RWMutex": "rwlock", "Semaphore": "semaphore", "Election": "election", "Keyed": "keyed"}
+var kinds = map[string]string{"Mutex": "mutex", "RWMutex": "rwlock", "Semaphore": "semaphore", "Election": "election", "Keyed": "keyed", "Once": "once"}
 
 func (p *pkg) opens(call *ast.CallExpr) (o opened, ok bool) {
 	f, args := p.callee(call), call.Args

@@ -113,6 +113,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
+	writeSlots(w, indent, in, s.at)
 	s.writeLimits(w, indent, in)
 }
 
@@ -166,6 +167,7 @@ func (s Status) reports(i int) (out []*inspect.Report) {
 		if n.Live != nil && n.Live.Usage != nil {
 			in.Holders, in.Waiters, in.Junk = n.Live.Usage.Holders, n.Live.Usage.Waiters, n.Live.Usage.Junk
 		}
+		in.Job = jobOf(n)
 		out = append(out, in)
 	}
 	return out

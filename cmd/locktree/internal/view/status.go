@@ -95,15 +95,15 @@ func (b branch) children(t *twig, indent string) {
 			tee, bar = "└── ", "    "
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
-		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub))
-		if sub.node != nil && inUse(sub.node) {
+		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), b.describe(sub))
+		if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
 			b.writeQueue(b.w, indent+bar+"    ", sub.node)
 		}
 		b.children(sub, indent+bar)
 	}
 }
 
-func describe(t *twig) string {
+func (b branch) describe(t *twig) string {
 	n := t.node
 	switch {
 	case t.gap != nil:
@@ -113,7 +113,7 @@ func describe(t *twig) string {
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name
 	}
-	text := "\t" + typeOf(n) + "\t" + Use(n)
+	text := "\t" + typeOf(n) + "\t" + Use(n) + SlotsUse(n, b.at)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}

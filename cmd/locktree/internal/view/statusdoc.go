@@ -128,6 +128,7 @@ type lockDoc struct {
 	Owner    string   `json:"owner,omitempty"`
 	Runbook  string   `json:"runbook,omitempty"`
 	Exceeded []string `json:"exceeded,omitzero"` // where a limit is declared
+	Once     *onceDoc `json:"once,omitempty"`
 }
 
 func (s seen) lockDoc(in *inspect.Report) lockDoc {
@@ -136,6 +137,7 @@ func (s seen) lockDoc(in *inspect.Report) lockDoc {
 		d.Key, d.Family = &in.Key, in.Family
 	}
 	d.Keys = s.keysDoc(in.Keys)
+	d.Once = newOnceDoc(in, s.at)
 	if in.Payload == nil {
 		return d
 	}

@@ -199,7 +199,7 @@ func shortened(name string, room int) string {
 func (t Top) rows() (rows []topRow) {
 	for _, e := range t.known() {
 		for _, in := range e.Locks {
-			if in.Busy() {
+			if in.Busy() || SlotsUse(in, e.At) != "" {
 				rows = append(rows, topRow{e.Ensemble, seen{e.Snapshot, e.At}, in, queueOf(in)})
 			}
 		}
@@ -233,6 +233,7 @@ func (r topRow) names(room int) string {
 	case n > 1:
 		text = fmt.Sprintf("%s and %d more", short(r.holders[0]), n-1)
 	}
+	text += SlotsUse(r.Report, r.at)
 	if r.semaphore && len(r.waiters) > 0 && r.waiters[0].Permits > 0 {
 		text += "; " + short(r.waiters[0]) + wish(r.waiters[0])
 	}

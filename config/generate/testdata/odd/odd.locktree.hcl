@@ -25,6 +25,10 @@ namespace "type" {
   ensemble = ensemble.west
 
   mutex "a-b" {}
+  once "nightly" {
+    schedule = "0 3 * * MON-FRI"
+    timezone = "Europe/Berlin"
+  }
   mutex "a_b" {}
   mutex "ab" {}
   mutex "AB" {

@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 		}
 		golden(t, name+".html", page)
 	}
-	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), orders())
+	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), hourly(), orders())
 	b.Saw("main", next)
 	b.Reread([]view.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
@@ -135,6 +135,48 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got, "run the test with -update when that is meant, and read the difference")
+}
+
+// hourly is a job of which two slots were missed, and one has failed.
+func hourly() *inspect.Report {
+	in := declared("/locks/hourly", kind.Once, nil, nil)
+	p := in.Payload.Params.(*kind.OnceParams)
+	p.Schedule, p.CatchUp = "30 * * * *", "30m"
+	r := &kind.Record{}
+	r = r.Put(kind.SlotRun{Slot: kind.SlotAt(noon.Add(-90 * time.Minute)), State: kind.SlotFailed, By: "<app-a>", Token: 7, Tries: 1,
+		Started: noon.Add(-90 * time.Minute).UnixMilli(), Took: 61_000, Result: "no ink"}, 30)
+	in.Job = inspect.NewJob(r.Encode(), noon.Add(-4*time.Hour), noon.Add(-4*time.Hour))
+	return in
+}
+
+func TestAJobsSlotsAreShown(t *testing.T) {
+	snap := &inspect.Snapshot{At: noon, Locks: []*inspect.Report{hourly()}, Waits: inspect.WaitsFor(), Sessions: map[int64]*inspect.Session{}}
+	b := board(t, snap, snap)
+	page := func(target string) string {
+		w := get(t, b.Handler(), target)
+		require.Equal(t, http.StatusOK, w.Code)
+		return w.Body.String()
+	}
+	require.Contains(t, page("/locks"), "idle, last run failed, 2 missed")
+	lock := page("/lock?ensemble=main&path=/locks/hourly")
+	last := kind.SlotAt(noon.Add(-90 * time.Minute))
+	require.Contains(t, lock, "<dt>last</dt><dd>"+last+" failed after 1m1s, by &lt;app-a&gt;, token 7: no ink</dd>")
+	require.Contains(t, lock, "<dt>due</dt><dd>"+kind.SlotAt(noon.Add(-30*time.Minute))+"</dd>")
+	require.Contains(t, lock, "<dt>missed</dt><dd>"+kind.SlotAt(noon.Add(-210*time.Minute))+", "+kind.SlotAt(noon.Add(-150*time.Minute))+"</dd>")
+	problems := page("/")
+	require.Contains(t, problems, "2 slots were not run, and no program starts them any more; the last one is "+kind.SlotAt(noon.Add(-150*time.Minute)))
+	require.Contains(t, problems, "has failed: no ink")
+
+	lost := hourly()
+	lost.Job.Record.Slots[0].State, lost.Payload.Params.(*kind.OnceParams).Timezone = kind.SlotRunning, "Nowhere/AtAll"
+	snap.Locks = []*inspect.Report{lost}
+	b.Saw("main", snap)
+	require.Contains(t, page("/"), "unknown time zone")
+	lost = hourly()
+	lost.Job.Record.Slots[0].State = kind.SlotRunning
+	snap.Locks = []*inspect.Report{lost}
+	b.Saw("main", snap)
+	require.Contains(t, page("/"), "runs "+last+" no more, and has recorded no result")
 }
 
 // orders is a family, of which three keys were looked at.

@@ -208,6 +208,7 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)
 		}
+		f.slots(in, snap.At, l)
 		f.limits(in, l)
 		if in.Kind.Kept {
 			f.add("locktree_lock_kept", "gauge", "1 for locks that should always be held.", 1, l...)
@@ -232,6 +233,37 @@ func (f *families) keys(in *inspect.Report, at time.Time, l []string) {
 	f.add("locktree_family_keys_empty", "gauge", "Nodes of keys in which nobody was when they were read.", float64(k.Empty), l...)
 	f.ages(in, at, l)
 	f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
+}
+
+// slots are the series of a job that runs once for each slot.
+func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
+	if in.Job == nil {
+		return
+	}
+	slots, err := in.Slots(at)
+	f.add("locktree_once_known", "gauge", "1 if it is known which slots of the job were run.", number(err == nil), l...)
+	if err != nil {
+		return
+	}
+	due := 0.0
+	if len(slots.Due) > 0 {
+		due = at.Sub(slots.Due[0]).Seconds()
+	}
+	f.add("locktree_once_due_seconds", "gauge", "Time since the instant of the oldest slot that is to be started and is not; 0 if there is none.", due, l...)
+	f.add("locktree_once_missed_slots", "gauge", "Slots that were not run, and that no program starts any more; at most as many as the record can have.", float64(len(slots.Missed)), l...)
+	if !slots.Next.IsZero() {
+		f.add("locktree_once_next_slot_timestamp_seconds", "gauge", "Instant of the next slot.", seconds(slots.Next), l...)
+	}
+	run := slots.Last
+	if run == nil {
+		return
+	}
+	state := view.RunState(run, in)
+	f.add("locktree_once_last_run_failed", "gauge", "1 if the last run that was started has failed, or was lost with its holder.", number(state == "lost" || state == string(kind.SlotFailed)), l...)
+	f.add("locktree_once_last_start_timestamp_seconds", "gauge", "When the last run was started, by the clock of who runs it.", seconds(run.Begun()), l...)
+	if state != string(kind.SlotRunning) && state != "lost" {
+		f.add("locktree_once_last_run_seconds", "gauge", "How long the last run took.", run.Duration().Seconds(), l...)
+	}
 }
 
 func (f *families) limits(in *inspect.Report, l []string) {

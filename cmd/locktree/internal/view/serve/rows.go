@@ -35,7 +35,8 @@ type row struct {
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
 	IsFamily                                 bool
-	Keys                                     []keyRow // of a family, those that stand out
+	Keys                                     []keyRow    // of a family, those that stand out
+	Slots                                    [][2]string // of a job that runs once for each slot
 }
 
 // keyRow is a key of a family that stands out.
@@ -114,7 +115,7 @@ func (b *Board) locks(q url.Values) list {
 			continue
 		}
 		for _, in := range e.Snapshot.Locks {
-			if l.Show == "used" && !in.Busy() || !matches(e, in, words) {
+			if l.Show == "used" && !in.Busy() && view.SlotsUse(in, e.Snapshot.At) == "" || !matches(e, in, words) {
 				continue
 			}
 			r := entry{e: e, in: in, waiters: len(in.Waiters)}
@@ -253,7 +254,8 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 	r.HeldOver, r.LongestOver = exceeded(in, e.Snapshot.At)
 	r.Holders, r.More = e.people(holders, most, r.Limits.Hold())
 	r.Waiters, r.MoreWaiting = e.people(waiters, most, r.Limits.Wait())
-	r.Use, r.Look = view.Use(in), e.look(in.Path)
+	r.Use, r.Look = view.Use(in)+view.SlotsUse(in, e.Snapshot.At), e.look(in.Path)
+	r.Slots = view.SlotLines(in, e.Snapshot.At)
 	return r
 }
 

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestASchedulesCanonicalForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 3 * * *":             "0 3 * * *",
+		"@daily":                "0 0 * * *",
+		"*/20 9-11 * * MON-FRI": "0,20,40 9,10,11 * * 1,2,3,4,5",
+		"0 0 1-31 * 0-6":        "0 0 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31 * 0,1,2,3,4,5,6",
+		"0-59 0-23 ? 1-12 *":    "* * * * *",
+		"0 0 29 2 *":            "0 0 29 2 *",
+	} {
+		got, err := canonicalSchedule(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, why := range map[string]string{
+		"0 3 * *":                      "expected exactly 5 fields",
+		"0 3 * * 7":                    "above maximum",
+		"@every 5m":                    "counts from when a program begins",
+		"CRON_TZ=Asia/Tokyo 0 3 * * *": "set timezone instead",
+		"0 0 30 2 *":                   "never due",
+	} {
+		_, err := canonicalSchedule(text)
+		require.ErrorContains(t, err, why, text)
+	}
+}
+
+// zones are those of which robfig/cron says the same as the definition: the instants whose wall clock is in the sets.
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Tokyo", "America/St_Johns"}
+
+func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
+	field := func(lo, hi int) *rapid.Generator[string] {
+		n := rapid.IntRange(lo, hi)
+		return rapid.Custom(func(t *rapid.T) string {
+			switch rapid.IntRange(0, 4).Draw(t, "form") {
+			case 0, 1:
+				return "*"
+			case 2:
+				return fmt.Sprintf("*/%d", rapid.IntRange(1, hi).Draw(t, "step"))
+			case 3:
+				a, b := n.Draw(t, "a"), n.Draw(t, "b")
+				return fmt.Sprintf("%d-%d", min(a, b), max(a, b))
+			}
+			return strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(n, 1, 4).Draw(t, "list")), " ", ","), "[]")
+		})
+	}
+	fields := []*rapid.Generator[string]{field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)}
+	rapid.Check(t, func(t *rapid.T) {
+		var parts []string
+		for _, f := range fields {
+			parts = append(parts, f.Draw(t, "field"))
+		}
+		text := strings.Join(parts, " ")
+		zone := rapid.SampledFrom(zones).Draw(t, "zone")
+		canonical, err := canonicalSchedule(text)
+		if err != nil {
+			t.Skip(err)
+		}
+		ours, err := kind.ParseSchedule(canonical, zone)
+		require.NoError(t, err)
+		at, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		theirs, err := cronParser.Parse(text)
+		require.NoError(t, err)
+		theirs.(*cron.SpecSchedule).Location = at
+
+		// Half of the walks begin near a change of the clock: on one of its nights.
+		from := time.Unix(rapid.Int64Range(1.7e9, 2e9).Draw(t, "from"), 0).UTC()
+		if rapid.Bool().Draw(t, "near") {
+			from = change(at, from).Add(time.Duration(rapid.IntRange(-26*60, 26*60).Draw(t, "minutes")) * time.Minute)
+		}
+		for range 20 {
+			next := theirs.Next(from).UTC()
+			if next.Sub(from) > 4*366*24*time.Hour || next.Before(from) {
+				break // it looks five years ahead
+			}
+			require.Equal(t, next, ours.Next(from), "%s in %s after %s", canonical, zone, from)
+			require.Equal(t, next, ours.Prev(next.Add(time.Duration(rapid.IntRange(0, 59).Draw(t, "s"))*time.Second)))
+			require.True(t, ours.Has(next))
+			if next.Sub(from) > time.Minute {
+				require.True(t, ours.Prev(next.Add(-time.Minute)).Before(next))
+				require.False(t, ours.Prev(next.Add(-time.Minute)).After(from))
+			}
+			from = next
+		}
+	})
+}
+
+// change is when the clock of a zone is put next, to the hour; t where it never is.
+func change(zone *time.Location, t time.Time) time.Time {
+	_, before := t.In(zone).Zone()
+	for h := range 366 * 24 {
+		if _, after := t.Add(time.Duration(h) * time.Hour).In(zone).Zone(); after != before {
+			return t.Add(time.Duration(h) * time.Hour)
+		}
+	}
+	return t
+}

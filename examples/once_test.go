@@ -1,0 +1,96 @@
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
+)
+
+// The timers of three machines fire at the same moment, with the command line of the unit and the identity of the machines: the job
+// runs on one of them. That the record says so since yesterday stands for a job that was declared then.
+func TestRunbookNightlyJob(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	t.Parallel()
+	onBoth(t, func(t *testing.T, start func() string) {
+		const jobs = "jobs-7e1f"
+		addr := start()
+		r := newRunbook(t, "nightly-job", addr, "", "ZOOKEEPER_USERNAME=ops", "ZOOKEEPER_PASSWORD="+oldPlatform)
+		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
+		units := filepath.Join(r.dir, "etc/systemd/system")
+		require.NoError(t, os.MkdirAll(units, 0o755))
+		r.hushed(map[string]string{"JOBS_PASSWORD": jobs, "ops": oldPlatform})
+		r.digest("ops", oldPlatform)
+
+		times, err := kind.ParseSchedule("0 3 * * *", "Europe/Berlin")
+		require.NoError(t, err)
+		newest := times.Prev(time.Now())
+		missed := times.Prev(newest.Add(-time.Hour))
+		skipped := times.Prev(missed.Add(-time.Hour))
+		resumed := times.Next(times.Next(time.Now()))
+		r.edit = strings.NewReplacer(`catch_up = "6h"`, `catch_up = "26h"`, "-- invoices", "-- true",
+			"MISSED", kind.SlotAt(missed), "SKIPPED", kind.SlotAt(skipped), "RESUMED", kind.SlotAt(resumed)).Replace
+		ops, err := program(t, addr, "ops", digestAuth("ops", oldPlatform)).Session(t.Context())
+		require.NoError(t, err)
+		declared := func(at time.Time) {
+			const node = "/locks/invoice-run/once-record"
+			data, _, err := ops.Get(t.Context(), node)
+			require.NoError(t, err)
+			record, err := kind.ParseRecord(data)
+			require.NoError(t, err)
+			record.Calendar, record.Since = "0 3 * * * Europe/Berlin", at.UnixMilli()
+			_, err = ops.Set(t.Context(), node, record.Encode(), -1)
+			require.NoError(t, err)
+		}
+		r.between = func(step int) {
+			switch step {
+			case 3:
+				declared(newest.Add(-time.Hour))
+				require.FileExists(t, filepath.Join(units, "invoice-run.timer"))
+				nightOf(t, filepath.Join(units, "invoice-run.service"), "ZOOKEEPER_SERVERS="+addr, "ZOOKEEPER_USERNAME=jobs", "ZOOKEEPER_PASSWORD="+jobs)
+			case 4:
+				declared(skipped.Add(-time.Hour))
+				require.Contains(t, r.must("locktree status"), "invoice-run  once  idle, 2 missed\n")
+			}
+		}
+		r.play()
+		require.NotContains(t, r.must("locktree status"), "missed")
+	})
+}
+
+// nightOf runs the command of a unit on three machines.
+func nightOf(t *testing.T, unit string, env ...string) {
+	text, err := os.ReadFile(unit)
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*) /usr/local/bin/invoices$`).FindStringSubmatch(string(text))
+	require.NotNil(t, line)
+	programs, err := binary()
+	require.NoError(t, err)
+	ran := filepath.Join(t.TempDir(), "ran")
+	var all sync.WaitGroup
+	codes := make([]int, 3)
+	for i := range codes {
+		all.Go(func() {
+			args := append(strings.Fields(line[1]), "sh", "-c", "echo $LOCKTREE_SLOT >> "+ran)
+			c := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), args...)
+			c.Dir, c.Env = filepath.Dir(ran), append(environ(""), env...)
+			out, _ := c.CombinedOutput()
+			codes[i] = c.ProcessState.ExitCode()
+			t.Logf("machine %d: %d\n%s", i, codes[i], out)
+		})
+	}
+	all.Wait()
+	require.ElementsMatch(t, []int{0, 122, 122}, codes)
+	slots, err := os.ReadFile(ran)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(slots), "\n"))
+}

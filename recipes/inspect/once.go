@@ -1,0 +1,60 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Job is what is known of a job that runs once for each slot, beside who holds its lock.
+type Job struct {
+	Record   *kind.Record // which slots were started; nil if it could not be read
+	Declared time.Time    // from when a schedule counts that is new to the record, by the ensemble's clock
+	Why      error        // why there is no record
+}
+
+// NewJob reads the data of a job's record node. declared is when the job's declaration was last written; created, when the record node was.
+func NewJob(data []byte, declared, created time.Time) *Job {
+	j := &Job{Declared: declared}
+	if created.After(declared) {
+		j.Declared = created
+	}
+	j.Record, j.Why = kind.ParseRecord(data)
+	return j
+}
+
+// readJob reads the record of the job at path, which was declared at a time; nil for other kinds.
+func readJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, declared time.Time) (*Job, error) {
+	if k != kind.Once {
+		return nil, nil
+	}
+	data, stat, err := s.Get(ctx, kind.JoinPath(path, k.Record))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return &Job{Why: err}, nil
+	case err != nil:
+		return nil, err
+	}
+	return NewJob(data, declared, time.UnixMilli(stat.Ctime)), nil
+}
+
+// Slots says what of a job's slots was run, is due, and was missed at a time, which is that of whoever asks: the ensemble tells its time
+// only to clients that write. The error says why that is not known: the record cannot be read, or this machine does not know the job's time zone.
+func (in *Report) Slots(now time.Time) (kind.Slots, error) {
+	switch {
+	case in.Job == nil || in.Payload == nil:
+		return kind.Slots{}, nil
+	case in.Job.Record == nil:
+		return kind.Slots{}, in.Job.Why
+	}
+	holder := uint64(0)
+	if len(in.Holders) > 0 {
+		holder = in.Holders[0].Token
+	}
+	return in.Job.Record.Look(in.Payload.Params.(*kind.OnceParams), in.Job.Declared, now, holder)
+}

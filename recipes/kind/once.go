@@ -1,0 +1,131 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Once is the kind of a job that runs once for each slot: an instant of a schedule, or a name that a program gives. Its queue is
+// that of a mutex, whose holder runs. Which slots were run is in the data of its child "once-record", see [Record].
+var Once = &Kind{
+	Name:     "once",
+	Doc:      "A job that runs once for each slot: an instant of its schedule, or a name that programs give.",
+	Children: []string{onceRecord},
+	Record:   onceRecord,
+	Queues: []Queue{{
+		Admit: firstHolds, Marked: true,
+		Exclusive: map[string]string{WireCurator: "lock-"},
+	}},
+	New: func() Params { return applyDefaults(&OnceParams{Keep: 30}) },
+}
+
+func init() { register(Once) }
+
+const onceRecord = "once-record"
+
+// What of a run counts, see OnceParams.Success.
+const (
+	SuccessStart = "start"
+	SuccessEnd   = "end"
+)
+
+// OnceParams are the parameters of a job that runs once.
+type OnceParams struct {
+	Common
+	// Schedule is the canonical form of a schedule ([ScheduleText]); "" if programs name the slots.
+	Schedule string
+	// Timezone is the zone of the schedule's clock, by its name in the IANA database; "" is UTC.
+	Timezone string
+	// CatchUp is how long after its instant a slot may still be started, such as "6h"; "" means an hour.
+	CatchUp string
+	// Keep is how many slots the record has, one by one.
+	Keep int
+	// Success is [SuccessStart]: a slot is started at most once; or [SuccessEnd]: it is started until one run has succeeded.
+	Success string
+}
+
+// Kind implements [Params].
+func (*OnceParams) Kind() *Kind { return Once }
+
+// Fields implements [Params].
+func (p *OnceParams) Fields() []Field { return bind(onceTable, p) }
+
+var onceTable = append(commonTable(WireCurator),
+	stringField("schedule", func(p *OnceParams) *string { return &p.Schedule }, "",
+		`When the job is due, as in cron: "0 3 * * *" is at three each night. If it is left out, programs name the slots.`).cron(),
+	stringField("timezone", func(p *OnceParams) *string { return &p.Timezone }, "",
+		`The zone of the schedule's clock, such as "Europe/Berlin"; UTC if it is left out.`).zone(),
+	stringField("catch_up", func(p *OnceParams) *string { return &p.CatchUp }, "",
+		`How long after its instant a slot may still be started, such as "6h"; an hour if it is left out.`).ruled(checkDuration),
+	intField("keep", func(p *OnceParams) *int { return &p.Keep }, 30, 1, 500,
+		"How many slots are recorded, one by one. A slot that sorts before them is refused."),
+	stringField("success", func(p *OnceParams) *string { return &p.Success }, SuccessStart,
+		"What counts: start, so that a slot is started at most once; or end, so that a run that fails or dies is tried again.", SuccessStart, SuccessEnd),
+)
+
+// check finds what no parameter can say alone.
+func (p *OnceParams) check() error {
+	for name, v := range map[string]string{"timezone": p.Timezone, "catch_up": p.CatchUp} {
+		if p.Schedule == "" && v != "" {
+			return &ParamError{name, errors.New("is about a schedule: declare one, or remove it")}
+		}
+	}
+	return nil
+}
+
+// Late is CatchUp as a duration.
+func (p *OnceParams) Late() time.Duration {
+	if d := stated(p.CatchUp); d > 0 {
+		return d
+	}
+	return time.Hour
+}
+
+// Times is the schedule; nil if programs name the slots. The error matches [ErrUnknownZone] where this machine lacks the zone.
+func (p *OnceParams) Times() (*Schedule, error) {
+	if p.Schedule == "" {
+		return nil, nil
+	}
+	return ParseSchedule(p.Schedule, p.Timezone)
+}
+
+// calendar says which instants are slots.
+func (p *OnceParams) calendar() string { return p.Schedule + " " + p.Timezone }
+
+// slotLayout makes names of instants sort by time.
+const slotLayout = "2006-01-02T15:04:05Z"
+
+// SlotAt is the name of the slot of a schedule at an instant, such as "2026-11-26T02:00:00Z".
+func SlotAt(t time.Time) string { return t.UTC().Format(slotLayout) }
+
+// SlotTime is the inverse of [SlotAt]. It reports false for a slot that is not the name of an instant.
+func SlotTime(slot string) (time.Time, bool) {
+	t, err := time.Parse(slotLayout, slot)
+	return t, err == nil && SlotAt(t) == slot
+}
+
+// MaxSlot bounds the name of a slot, in bytes.
+const MaxSlot = 128
+
+// CheckSlot says why a job has no such slot; nil if it may have.
+func (p *OnceParams) CheckSlot(slot string) error {
+	times, err := p.Times()
+	switch {
+	case err != nil:
+		return err
+	case times == nil && (slot == "" || len(slot) > MaxSlot || !utf8.ValidString(slot)):
+		return fmt.Errorf("a slot has a name of 1 to %d bytes of UTF-8", MaxSlot)
+	case times == nil:
+		return checkPrintable(slot)
+	}
+	at, ok := SlotTime(slot)
+	if !ok {
+		return fmt.Errorf("%q is no instant in UTC, such as %s", slot, SlotAt(times.Next(time.Unix(0, 0))))
+	}
+	if !times.Has(at) {
+		return fmt.Errorf("%s is not in the schedule %q (%s): it has %s before that and %s after it", slot, p.Schedule, times.zone, SlotAt(times.Prev(at)), SlotAt(times.Next(at)))
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package kind
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// 02:30 in Berlin: the clock is put on from 02:00 to 03:00 on the last Sunday of March, and back from 03:00 to 02:00 on that of October.
+func TestHalfPastTwoOnBothNightsOfTheYear(t *testing.T) {
+	s, err := ParseSchedule("30 2 * * *", "Europe/Berlin")
+	require.NoError(t, err)
+	next := func(after string) string {
+		at, ok := SlotTime(after)
+		require.True(t, ok)
+		return SlotAt(s.Next(at))
+	}
+	require.Equal(t, "2026-03-28T01:30:00Z", next("2026-03-28T00:00:00Z"))
+	require.Equal(t, "2026-03-30T00:30:00Z", next("2026-03-28T01:30:00Z"), "there is no 02:30 on 29 March")
+	require.Equal(t, "2026-10-25T00:30:00Z", next("2026-10-24T00:30:00Z"), "by summer time")
+	require.Equal(t, "2026-10-25T01:30:00Z", next("2026-10-25T00:30:00Z"), "and again by winter time: two slots")
+	require.Equal(t, "2026-10-26T01:30:00Z", next("2026-10-25T01:30:00Z"))
+}
+
+func TestZones(t *testing.T) {
+	for _, zone := range []string{"Local", "Europe/Berlim", "../etc/passwd"} {
+		_, err := ParseSchedule("0 3 * * *", zone)
+		require.ErrorIs(t, err, ErrUnknownZone, zone)
+	}
+	p := Once.New().(*OnceParams)
+	p.Schedule, p.Timezone = "0 3 * * *", "Nowhere/AtAll"
+	require.NoError(t, Validate(p), "another machine may know it: a tool that only reads must be able to")
+	_, err := p.Times()
+	require.ErrorIs(t, err, ErrUnknownZone)
+	require.ErrorIs(t, p.CheckSlot("2026-01-01T03:00:00Z"), ErrUnknownZone)
+}
+
+func TestOnlyTheCanonicalFormIsRead(t *testing.T) {
+	for _, text := range []string{"", "0 3 * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "0,0 * * * *", "5,3 * * * *", "1-3 * * * *", "* * * * 7", "03 * * * *", "* *  * *", "* * 1,2, * *"} {
+		_, err := ParseSchedule(text, "")
+		require.Error(t, err, text)
+	}
+	p := Once.New().(*OnceParams)
+	require.Error(t, p.Fields()[7].Set("*/5 * * * *"))
+	p.CatchUp = "1h"
+	require.ErrorContains(t, Validate(p), "is about a schedule")
+}
+
+func TestSlotsOfASchedule(t *testing.T) {
+	p := &OnceParams{Schedule: "0 3 * * *", Timezone: "Europe/Berlin", Keep: 3}
+	require.NoError(t, p.CheckSlot("2026-11-26T02:00:00Z"))
+	require.ErrorContains(t, p.CheckSlot("2026-11-26T03:00:00Z"), "it has 2026-11-26T02:00:00Z before that and 2026-11-27T02:00:00Z after it")
+	require.ErrorContains(t, p.CheckSlot("2026-11-26T03:00:00+01:00"), "no instant in UTC")
+	p = &OnceParams{Keep: 3}
+	require.NoError(t, p.CheckSlot("batch-00017"))
+	for _, bad := range []string{"", strings.Repeat("x", 129), "a\nb", "\xff"} {
+		require.Error(t, p.CheckSlot(bad))
+	}
+}
+
+func TestARecordForgetsTheLeastSlotsAndRefusesThem(t *testing.T) {
+	p := &OnceParams{Keep: 3, Success: SuccessStart}
+	r := &Record{}
+	for _, slot := range []string{"d", "b", "f"} {
+		require.Equal(t, SlotOpen, r.Judge(slot, p))
+		r = r.Put(SlotRun{Slot: slot, State: SlotRunning}, p.Keep)
+		require.Equal(t, SlotTaken, r.Judge(slot, p))
+	}
+	require.Equal(t, SlotForgotten, r.Judge("a", p), "it would be forgotten at once")
+	require.Equal(t, SlotOpen, r.Judge("c", p))
+	r = r.Put(SlotRun{Slot: "e"}, p.Keep)
+	require.Equal(t, "b", r.Forgotten)
+	require.Equal(t, SlotForgotten, r.Judge("b", p))
+	r = r.Put(SlotRun{Slot: "g"}, 2)
+	require.Equal(t, "e", r.Forgotten, "keep was lowered")
+	require.Equal(t, SlotForgotten, r.Judge("e", p))
+	require.Equal(t, SlotForgotten, r.Judge("c", p))
+	again, err := ParseRecord(r.Encode())
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+}
+
+func TestWhatCountsAsTaken(t *testing.T) {
+	for _, c := range []struct {
+		state   SlotState
+		success string
+		want    SlotVerdict
+	}{
+		{SlotRunning, SuccessStart, SlotTaken}, {SlotRunning, SuccessEnd, SlotOpen},
+		{SlotFailed, SuccessStart, SlotTaken}, {SlotFailed, SuccessEnd, SlotOpen},
+		{SlotSucceeded, SuccessStart, SlotTaken}, {SlotSucceeded, SuccessEnd, SlotTaken},
+		{SlotSkipped, SuccessStart, SlotSkip}, {SlotSkipped, SuccessEnd, SlotSkip},
+	} {
+		r := (&Record{}).Put(SlotRun{Slot: "s", State: c.state}, 5)
+		require.Equal(t, c.want, r.Judge("s", &OnceParams{Keep: 5, Success: c.success}), "%v", c)
+	}
+	r := &Record{Resume: "m"}
+	require.Equal(t, SlotSkip, r.Judge("l", &OnceParams{Keep: 5}))
+	require.Equal(t, SlotOpen, r.Judge("m", &OnceParams{Keep: 5}))
+}
+
+func TestTheLargestRecordFitsIntoANode(t *testing.T) {
+	r := &Record{}
+	for i := range 501 {
+		r = r.Put(SlotRun{Slot: fmt.Sprintf("%0128d", i), State: SlotSucceeded, By: strings.Repeat("\x01", 200), Token: 1<<64 - 1, Tries: 1e9,
+			Started: 1 << 53, Took: 1 << 53, Result: strings.Repeat("\u2028", 300)}, 500)
+	}
+	require.Len(t, r.Slots, 500)
+	require.Less(t, len(r.Encode()), 1<<20-8<<10)
+	again, err := ParseRecord(r.Encode())
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+	for _, damaged := range []string{"x", `{"slots":[{"slot":"b"},{"slot":"a"}]}`, `[]`} {
+		_, err := ParseRecord([]byte(damaged))
+		require.Error(t, err)
+	}
+}
+
+func TestDueAndMissed(t *testing.T) {
+	p := &OnceParams{Schedule: "0 * * * *", CatchUp: "2h", Keep: 10, Success: SuccessEnd}
+	at := func(clock string) time.Time {
+		v, err := time.Parse("15:04", clock)
+		require.NoError(t, err)
+		return v.AddDate(2026, 0, 0)
+	}
+	names := func(all []time.Time) (out []string) {
+		for _, t := range all {
+			out = append(out, t.Format("15"))
+		}
+		return out
+	}
+	r := &Record{}
+	look := func(now string, holder uint64) Slots {
+		s, err := r.Look(p, at("01:30"), at(now), holder)
+		require.NoError(t, err)
+		return s
+	}
+	require.Empty(t, look("01:59", 0).Due, "none is from before the declaration")
+	s := look("05:10", 0)
+	require.Equal(t, []string{"04", "05"}, names(s.Due))
+	require.Equal(t, []string{"02", "03"}, names(s.Missed))
+	require.Equal(t, at("06:00"), s.Next)
+	require.Nil(t, s.Last)
+
+	r = r.Counts(p, at("01:30"))
+	r = r.Put(SlotRun{Slot: SlotAt(at("03:00")), State: SlotSkipped}, 10)
+	r = r.Put(SlotRun{Slot: SlotAt(at("04:00")), State: SlotFailed, Token: 7}, 10)
+	r = r.Put(SlotRun{Slot: SlotAt(at("05:00")), State: SlotRunning, Token: 9}, 10)
+	s = look("05:10", 9)
+	require.Equal(t, []string{"04"}, names(s.Due), "somebody runs 05; that of 04 has failed")
+	require.Equal(t, []string{"02"}, names(s.Missed))
+	require.Equal(t, uint64(9), s.Last.Token)
+	require.Equal(t, []string{"04", "05"}, names(look("05:10", 0).Due), "its holder has died")
+
+	r.Resume = SlotAt(at("05:00"))
+	require.Equal(t, []string{"04", "05"}, names(look("05:10", 0).Due), "a pause is about what nobody has started")
+	require.Empty(t, look("05:10", 0).Missed)
+
+	q := *p
+	q.Schedule = "30 * * * *"
+	s, err := r.Look(&q, at("05:00"), at("06:10"), 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"05"}, names(s.Due), "another schedule counts from its declaration on")
+	require.Empty(t, s.Missed)
+}
+
+func TestTheRecordsAccessList(t *testing.T) {
+	list := List{{Scheme: "x", ID: "app", Perms: PermCreate | PermRead | PermDelete}, {Scheme: "x", ID: "eye", Perms: PermRead}, {Scheme: "x", ID: "ops", Perms: PermAll}}
+	require.Equal(t, list, Once.PartACL("other", list))
+	require.Equal(t, List{{Scheme: "x", ID: "app", Perms: PermRead | PermWrite}, list[1], list[2]}, Once.PartACL("once-record", list))
+	require.Equal(t, list, Semaphore.PartACL("leases", list))
+}

@@ -1,0 +1,212 @@
+package kind
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Record is what the data of a job's record node says: which of the last slots were started, and what came of that. It is written as
+// a whole, guarded by the version of the node, so of all who start a slot one succeeds.
+type Record struct {
+	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
+	Forgotten string `json:"forgotten,omitempty"`
+	// Resume is the first slot after a pause: those before it that nobody has started are skipped. "" if there was no pause.
+	Resume string `json:"resume,omitempty"`
+	// Calendar is the schedule, and its zone, of the last start, and Since the time from which its slots count, in milliseconds
+	// since 1970.
+	Calendar string `json:"calendar,omitempty"`
+	Since    int64  `json:"since,omitempty"`
+	// Slots are recorded slots, sorted.
+	Slots []SlotRun `json:"slots,omitempty"`
+}
+
+// SlotState is what came of a slot.
+type SlotState string
+
+// The states of a recorded slot.
+const (
+	SlotRunning   SlotState = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
+	SlotSucceeded SlotState = "succeeded" // its run ended without an error
+	SlotFailed    SlotState = "failed"    // its run ended with an error
+	SlotSkipped   SlotState = "skipped"   // a person does not want it
+)
+
+// SlotRun is a recorded slot, with its last start.
+type SlotRun struct {
+	Slot  string    `json:"slot"`
+	State SlotState `json:"state"`
+	By    string    `json:"by,omitempty"`           // who started it, or skipped it
+	Token uint64    `json:"token,omitempty,string"` // the fencing token of the start
+	Tries int       `json:"tries,omitempty"`        // how often it was started
+	// Started is when, by the clock of who started it, in milliseconds since 1970.
+	Started int64 `json:"started,omitempty"`
+	// Took is how long the run took, in milliseconds.
+	Took int64 `json:"took,omitempty"`
+	// Result is the error of a run that failed, shortened.
+	Result string `json:"result,omitempty"`
+}
+
+// The longest texts of a record, in bytes: 500 slots must fit into a node.
+const (
+	maxSlotBy     = 128
+	maxSlotResult = 256
+)
+
+// Begun is Started as a time.
+func (r SlotRun) Begun() time.Time { return time.UnixMilli(r.Started).UTC() }
+
+// Duration is Took as a duration.
+func (r SlotRun) Duration() time.Duration { return time.Duration(r.Took) * time.Millisecond }
+
+// ParseRecord reads the data of a record node. No data is an empty record.
+func ParseRecord(data []byte) (*Record, error) {
+	r := &Record{}
+	if len(data) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("the record of slots is damaged: %w", err)
+	}
+	if !slices.IsSortedFunc(r.Slots, compareSlots) {
+		return nil, fmt.Errorf("the record of slots is damaged: its slots are not sorted")
+	}
+	return r, nil
+}
+
+// Encode is the inverse of [ParseRecord].
+func (r *Record) Encode() []byte {
+	data, _ := json.Marshal(r) // strings and numbers: it cannot fail
+	return data
+}
+
+func compareSlots(a, b SlotRun) int { return strings.Compare(a.Slot, b.Slot) }
+
+func (r *Record) search(slot string) (int, bool) {
+	return slices.BinarySearchFunc(r.Slots, SlotRun{Slot: slot}, compareSlots)
+}
+
+// Run is the recorded slot; nil if it is not recorded.
+func (r *Record) Run(slot string) *SlotRun {
+	if i, ok := r.search(slot); ok {
+		return &r.Slots[i]
+	}
+	return nil
+}
+
+// SlotVerdict is what a record says about the start of a slot.
+type SlotVerdict int
+
+// The verdicts.
+const (
+	SlotOpen      SlotVerdict = iota // whoever holds the job's lock may start it
+	SlotTaken                        // it was started, with success = "start"; or it has succeeded; or it runs
+	SlotSkip                         // a person skipped it, or it is before the end of a pause
+	SlotForgotten                    // it sorts before what is recorded, so whether it was started is not known
+)
+
+// Judge says whether a slot may be started by the one who holds the job's lock.
+func (r *Record) Judge(slot string, p *OnceParams) SlotVerdict {
+	run := r.Run(slot)
+	switch {
+	case run != nil && run.State == SlotSkipped:
+		return SlotSkip
+	case run != nil && (run.State == SlotSucceeded || p.Success != SuccessEnd):
+		return SlotTaken
+	case run != nil:
+		return SlotOpen
+	case slot <= r.Forgotten && r.Forgotten != "", len(r.Slots) >= p.Keep && slot < r.Slots[0].Slot:
+		return SlotForgotten
+	case slot < r.Resume:
+		return SlotSkip
+	}
+	return SlotOpen
+}
+
+// Put is the record with a slot recorded, of which at most keep remain: the least are forgotten.
+func (r *Record) Put(run SlotRun, keep int) *Record {
+	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
+	next := *r
+	next.Slots = slices.Clone(r.Slots)
+	if i, ok := next.search(run.Slot); ok {
+		next.Slots[i] = run
+	} else {
+		next.Slots = slices.Insert(next.Slots, i, run)
+	}
+	if over := len(next.Slots) - keep; over > 0 {
+		next.Forgotten = max(next.Forgotten, next.Slots[over-1].Slot)
+		next.Slots = slices.Delete(next.Slots, 0, over)
+	}
+	return &next
+}
+
+func shortened(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-3], "") + "..."
+}
+
+// Counts is the record with the schedule in it. declared is when the declaration was last written or, if that was later, the record's
+// node created: slots of a schedule that is new to the record count from then on.
+func (r *Record) Counts(p *OnceParams, declared time.Time) *Record {
+	next := *r
+	next.Calendar, next.Since = p.calendar(), r.From(p, declared).UnixMilli()
+	return &next
+}
+
+// From is the time after which slots count; see [Record.Counts].
+func (r *Record) From(p *OnceParams, declared time.Time) time.Time {
+	if r.Calendar == p.calendar() {
+		return time.UnixMilli(r.Since)
+	}
+	return declared
+}
+
+// Slots is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
+type Slots struct {
+	Last   *SlotRun    // the greatest slot that was started; nil if none is recorded
+	Next   time.Time   // the next instant of the schedule; zero if it has none
+	Due    []time.Time // to be started, in order: not started, or failed where that counts
+	Missed []time.Time // were due, and no program starts them any more, in order
+}
+
+// Look is what a record says at a time. declared is as for [Record.Counts]; both are times of the ensemble. holder
+// is the token of the one who holds the job's lock, 0 if nobody does: what that one runs is not due.
+func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Slots, error) {
+	s := Slots{}
+	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
+		if r.Slots[i].State != SlotSkipped {
+			s.Last = &r.Slots[i]
+		}
+	}
+	times, err := p.Times()
+	if times == nil || err != nil {
+		return s, err
+	}
+	s.Next = times.Next(now)
+	from := r.From(p, declared)
+	at := times.Prev(now)
+	for n := 0; n < p.Keep && at.After(from); n++ {
+		slot := SlotAt(at)
+		verdict := r.Judge(slot, p)
+		if verdict == SlotForgotten {
+			break
+		}
+		run := r.Run(slot)
+		switch {
+		case verdict != SlotOpen, run != nil && holder != 0 && run.Token == holder:
+		case now.Sub(at) <= p.Late():
+			s.Due = append(s.Due, at)
+		default:
+			s.Missed = append(s.Missed, at)
+		}
+		at = times.Prev(at.Add(-time.Minute))
+	}
+	slices.Reverse(s.Due)
+	slices.Reverse(s.Missed)
+	return s, nil
+}

@@ -1,0 +1,282 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// job declares a job at /job: in the laboratory it is midnight on 1 January 2000, UTC.
+func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
+	full := kind.Once.New().(*kind.OnceParams)
+	if p.Schedule != "" {
+		full.Schedule, full.CatchUp, full.Timezone = p.Schedule, p.CatchUp, p.Timezone
+	}
+	if p.Success != "" {
+		full.Success = p.Success
+	}
+	if p.Keep > 0 {
+		full.Keep = p.Keep
+	}
+	require.NoError(l.t, kind.Validate(full))
+	l.declare("/job", full)
+	return full
+}
+
+// record is what is recorded.
+func (l *lab) record() *kind.Record {
+	l.t.Helper()
+	n, ok := l.srv.Get("/job/once-record")
+	require.True(l.t, ok)
+	r, err := kind.ParseRecord(n.Data)
+	require.NoError(l.t, err)
+	return r
+}
+
+// skewed makes a client whose clock differs.
+func (l *lab) skewed(id string, by time.Duration) *recipes.Client {
+	l.seams = seam.Seams{Now: func() time.Time { return time.Now().Add(by) }}
+	defer func() { l.seams = seam.Seams{} }()
+	return l.client(id)
+}
+
+func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
+	return func(context.Context, *recipes.Lease) error { *n++; return err }
+}
+
+func TestASlotIsStartedOnce(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{})
+		a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+		n := 0
+		require.NoError(t, a.Do(t.Context(), "one", ran(&n, nil)))
+		for _, o := range []*recipes.Once{a, b} {
+			err := o.Do(t.Context(), "one", ran(&n, nil))
+			var taken *recipes.SlotError
+			require.ErrorAs(t, err, &taken)
+			require.ErrorIs(t, err, recipes.ErrSlotTaken)
+			require.Equal(t, "recipes: slot taken: one of /job is succeeded, by a", err.Error())
+			require.False(t, recipes.Retryable(err))
+		}
+		bad := errors.New("no ink")
+		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
+		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), recipes.ErrSlotTaken, "at most one start")
+		require.Equal(t, 2, n)
+		r := l.record()
+		require.Equal(t, kind.SlotSucceeded, r.Run("one").State)
+		two := r.Run("two")
+		require.Equal(t, kind.SlotFailed, two.State)
+		require.Equal(t, "no ink", two.Result)
+		require.Equal(t, "b", two.By)
+		require.Greater(t, two.Token, r.Run("one").Token)
+		require.Empty(t, l.children("/job/once-record"))
+	})
+}
+
+func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Success: kind.SuccessEnd})
+		a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+		n, tokens := 0, []uint64{}
+		fails := func(_ context.Context, l *recipes.Lease) error {
+			tokens = append(tokens, l.Token())
+			return errors.New("no ink")
+		}
+		require.Error(t, a.Do(t.Context(), "one", fails))
+		require.Error(t, a.Do(t.Context(), "one", fails))
+		require.NoError(t, b.Do(t.Context(), "one", ran(&n, nil)))
+		require.ErrorIs(t, a.Do(t.Context(), "one", fails), recipes.ErrSlotTaken)
+		one := l.record().Run("one")
+		require.Equal(t, 3, one.Tries)
+		require.Equal(t, kind.SlotSucceeded, one.State)
+		require.Greater(t, tokens[1], tokens[0])
+		require.Greater(t, one.Token, tokens[1])
+	})
+}
+
+// Whoever waits while another one runs is told as soon as the record decides: with success = "start" when that one has begun.
+func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
+	for success, decided := range map[string]time.Duration{kind.SuccessStart: 0, kind.SuccessEnd: time.Minute} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Success: success})
+			a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+			began := time.Now()
+			both := async(func() (int, error) {
+				return 0, a.Do(t.Context(), "one", func(context.Context, *recipes.Lease) error { time.Sleep(time.Minute); return nil })
+			})
+			l.settle()
+			n := 0
+			waiter := async(func() (int, error) { return 0, b.Do(t.Context(), "one", ran(&n, nil)) })
+			w, x := <-waiter, <-both
+			require.NoError(t, x.err)
+			require.Zero(t, n)
+			require.ErrorIs(t, w.err, recipes.ErrSlotTaken)
+			require.InDelta(t, decided.Seconds(), w.at.Sub(began).Seconds(), 1)
+		})
+	}
+}
+
+func TestSlotsThatCannotBeStarted(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Keep: 2})
+		o := l.client("a").Once("/job")
+		n := 0
+		for _, slot := range []string{"b", "c", "d"} {
+			require.NoError(t, o.Do(t.Context(), slot, ran(&n, nil)))
+		}
+		for _, slot := range []string{"b", "a", "bb"} {
+			require.ErrorIs(t, o.Do(t.Context(), slot, ran(&n, nil)), recipes.ErrSlotTooOld, slot)
+		}
+		require.ErrorIs(t, o.Do(t.Context(), "", ran(&n, nil)), recipes.ErrNoSlot)
+		require.ErrorIs(t, o.Run(t.Context(), nil), recipes.ErrNoSlot)
+		require.Equal(t, 3, n)
+
+		held, err := o.Start(t.Context(), "e")
+		require.NoError(t, err)
+		_, err = l.client("b").Once("/job").TryStart(t.Context(), "f")
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		require.NoError(t, held.End(t.Context(), nil))
+
+		c := l.client("c")
+		for _, opt := range []recipes.Option{recipes.WithReentrancy(), recipes.WithLocalHandoff(3), recipes.WithRetention(time.Second)} {
+			require.ErrorContains(t, c.Once("/job", opt).Do(t.Context(), "x", nil), "leave")
+		}
+		require.ErrorContains(t, c.Mutex("/job", recipes.WithSkipped()).Do(t.Context(), nil), "leave it out")
+		require.ErrorIs(t, c.Mutex("/job").Do(t.Context(), nil), recipes.ErrKindMismatch)
+		require.NoError(t, l.srv.Set("/job/once-record", []byte("x")))
+		require.ErrorContains(t, o.Do(t.Context(), "g", ran(&n, nil)), "the record of slots is damaged")
+		require.NoError(t, l.srv.Delete("/job/once-record"))
+		require.ErrorIs(t, o.Do(t.Context(), "g", ran(&n, nil)), recipes.ErrNotProvisioned)
+		require.Empty(t, l.children("/job"))
+	})
+}
+
+// Nobody starts more than 30 s early by the ensemble's clock, or later than catch_up.
+func TestClocksSayWhenToTry(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "5m"})
+		begin := time.Now()
+		time.Sleep(51 * time.Minute)
+		fast := l.skewed("fast", 10*time.Minute).Once("/job")
+		var at time.Time
+		require.NoError(t, fast.Do(t.Context(), "", func(context.Context, *recipes.Lease) error { at = time.Now(); return nil }))
+		require.InDelta(t, (time.Hour - 30*time.Second).Seconds(), at.Sub(begin).Seconds(), 1)
+		require.Equal(t, "2000-01-01T01:00:00Z", l.record().Slots[0].Slot)
+
+		slow := l.skewed("slow", -10*time.Minute).Once("/job")
+		time.Sleep(begin.Add(2*time.Hour + 4*time.Minute).Sub(time.Now()))
+		n := 0
+		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), recipes.ErrSlotTaken, "by its clock it is before two")
+		time.Sleep(6 * time.Minute)
+		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), recipes.ErrSlotTooOld)
+		require.NoError(t, slow.Do(t.Context(), "2000-01-01T02:00:00Z", ran(&n, nil)), "whoever names a slot wants it")
+		require.ErrorIs(t, slow.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), recipes.ErrSlotTooOld, "nothing was declared then")
+		require.Equal(t, 1, n)
+	})
+}
+
+func TestRunWaitsForEachSlot(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd, CatchUp: "90m"})
+		ctx, stop := context.WithCancel(t.Context())
+		var slots []string
+		done := map[string]<-chan result[int]{}
+		for _, c := range []struct {
+			id    string
+			by    time.Duration
+			fails bool
+		}{{"a", 0, true}, {"b", 7 * time.Minute, false}, {"c", -9 * time.Minute, false}} {
+			o := l.skewed(c.id, c.by).Once("/job")
+			done[c.id] = async(func() (int, error) {
+				return 0, o.Run(ctx, func(ctx context.Context, at time.Time, lease *recipes.Lease) error {
+					time.Sleep(time.Second)
+					if c.fails {
+						return errors.New("no ink")
+					}
+					slots = append(slots, kind.SlotAt(at))
+					return nil
+				})
+			})
+		}
+		time.Sleep(3*time.Hour + 30*time.Minute)
+		stop()
+		for _, d := range done {
+			require.ErrorIs(t, (<-d).err, context.Canceled)
+		}
+		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, slots)
+	})
+}
+
+func TestRunCatchesUp(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "150m"})
+		o := l.client("ops").Once("/job")
+		require.NoError(t, o.Skip(t.Context(), "2000-01-01T03:00:00Z"))
+		time.Sleep(4*time.Hour + 10*time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		var slots []int
+		require.ErrorIs(t, o.Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
+			slots = append(slots, at.Hour())
+			return nil
+		}), context.DeadlineExceeded)
+		require.Equal(t, []int{2, 4}, slots)
+	})
+}
+
+func TestPeopleSkipAndPause(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		ops, o := l.client("ops").Once("/job"), l.client("a").Once("/job")
+		hand := l.client("b").Once("/job", recipes.WithSkipped())
+		n := 0
+		time.Sleep(time.Hour + time.Minute)
+		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
+		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
+		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "is skipped, by ops")
+		require.NoError(t, hand.Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)))
+		require.ErrorIs(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"), recipes.ErrSlotTaken)
+
+		require.NoError(t, ops.Pause(t.Context(), "2000-01-01T04:00:00Z"))
+		time.Sleep(time.Hour)
+		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "before the end of a pause")
+		require.NoError(t, hand.Do(t.Context(), "2000-01-01T02:00:00Z", ran(&n, nil)))
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		require.Equal(t, 3, n)
+
+		s, err := o.Start(t.Context(), "2000-01-01T03:00:00Z")
+		require.ErrorIs(t, err, recipes.ErrSlotTaken)
+		require.Nil(t, s)
+		require.ErrorIs(t, ops.Pause(t.Context(), "noon"), recipes.ErrNoSlot)
+	})
+}
+
+// Somebody pauses the job between the look at its record and the write that starts a slot: neither is lost.
+func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{})
+		o, ops := l.client("a").Once("/job"), l.client("ops").Once("/job")
+		require.NoError(t, o.Do(t.Context(), "a", func(context.Context, *recipes.Lease) error { return nil }))
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
+		n := 0
+		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
+		<-held.Hit()
+		require.NoError(t, ops.Pause(t.Context(), "h"))
+		held.Release()
+		require.NoError(t, (<-done).err)
+		r := l.record()
+		require.Equal(t, "h", r.Resume)
+		require.Equal(t, kind.SlotSucceeded, r.Run("m").State)
+		require.Equal(t, 1, n)
+	})
+}

@@ -1,0 +1,233 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
+)
+
+// Clients with clocks up to ten minutes off run a job for each minute, while their connections are cut behind any byte, they are stopped,
+// cut off and killed, and their sessions expire. No slot is started twice, or has two successes; and none is missed, because one of them
+// lives whose clock is less than catch_up behind.
+
+func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
+	for seed := range uint64(2) {
+		simulateOnce(t, seed, effort.Of(45*time.Minute, 25*time.Minute), effort.Of(6, 4))
+	}
+}
+
+func TestTenThousandSlotsAreStartedOnceWhateverHappens(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	for seed := range uint64(9) { // the more clients, the rarer are runs that nobody else waits for
+		simulateOnce(t, 100+seed, 20*time.Hour, []int{50, 9, 3}[seed%3])
+	}
+}
+
+const (
+	onceSkew    = 10 * time.Minute
+	onceCatchUp = 20 * time.Minute
+)
+
+// onceWorld is a job and its clients.
+type onceWorld struct {
+	*lab
+	rand    *rand.Rand
+	success string
+	begun   time.Time
+
+	mu     sync.Mutex
+	starts map[string][]uint64 // the tokens of each slot, in order
+	done   map[string]uint64   // whose success is recorded
+	faults int
+}
+
+func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int) {
+	harness.Bubble(t, func(t *testing.T) {
+		w := &onceWorld{lab: &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}, rand: rand.New(rand.NewPCG(seed, 7)),
+			success: []string{kind.SuccessStart, kind.SuccessEnd}[seed%2], starts: map[string][]uint64{}, done: map[string]uint64{}}
+		w.job(&kind.OnceParams{Schedule: "* * * * *", CatchUp: onceCatchUp.String(), Success: w.success, Keep: 100})
+		w.begun = time.Now()
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() { w.live(ctx, i, rand.New(rand.NewPCG(seed, uint64(i+100)))) })
+		}
+		for end := time.Now().Add(lasts); time.Now().Before(end); {
+			time.Sleep(10 * time.Second)
+			w.inspect(seed)
+		}
+		stop()
+		all.Wait()
+		w.inspect(seed)
+		require.Greater(t, w.faults, clients)
+		t.Logf("seed %d, success = %q: %d slots, %d faults", seed, w.success, len(w.starts), w.faults)
+	})
+}
+
+// live is the life of a machine: its clients come and go, except that of the first, which only suffers what ends again.
+func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
+	for ctx.Err() == nil {
+		cable := &harness.Cutter{Next: w.srv.DialContext}
+		skew := time.Duration(r.Int64N(int64(2*onceSkew))) - onceSkew
+		c, err := recipes.Dial(seam.With(ctx, seam.Seams{Now: func() time.Time { return time.Now().Add(skew) }}),
+			recipes.Config{Servers: []string{"zk"}, Dialer: cable.Dial, SessionTimeout: 40 * time.Second, ID: fmt.Sprint(number)})
+		if err != nil {
+			continue
+		}
+		works := rand.New(rand.NewPCG(r.Uint64(), 0))
+		lives, kill := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() {
+			err := c.Once("/job").Run(lives, w.work(works))
+			if lives.Err() == nil {
+				w.t.Errorf("Run of client %d has ended: %v", number, err)
+			}
+		})
+		for again := true; again && lives.Err() == nil; {
+			again = w.suffer(lives, c, cable, r, number > 0)
+		}
+		cable.SetRefuse(true) // nothing that it does from here on is heard
+		cable.HangUp()
+		kill()
+		running.Wait()
+		_ = c.Close()
+		_ = harness.Pause(ctx, time.Duration(r.Int64N(int64(3*time.Minute))))
+	}
+}
+
+// suffer is one fault. It reports false for a client that is to die.
+func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harness.Cutter, r *rand.Rand, mortal bool) bool {
+	if harness.Pause(ctx, time.Duration(r.Int64N(int64(4*time.Minute)))) != nil {
+		return true
+	}
+	w.mu.Lock()
+	w.faults++
+	w.mu.Unlock()
+	asking, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	s, err := c.Session(asking)
+	if err != nil {
+		return true
+	}
+	lasts := time.Duration(r.Int64N(int64(70 * time.Second)))
+	switch r.IntN(6) {
+	case 0:
+		return !mortal
+	case 1: // stopped, or cut off
+		w.srv.Partition(s.ID(), []zktest.Direction{zktest.Both, zktest.ToServer, zktest.ToClient}[r.IntN(3)])
+		_ = harness.Pause(ctx, lasts)
+		w.srv.Heal(s.ID())
+	case 2:
+		w.srv.Expire(s.ID())
+	case 3:
+		cable.SetRefuse(true)
+		cable.HangUp()
+		_ = harness.Pause(ctx, lasts)
+		cable.SetRefuse(false)
+	default:
+		cable.Arm(harness.Cut{Dir: harness.Direction(r.IntN(2)), After: r.IntN(2000)}, harness.Cut{Dir: harness.Direction(r.IntN(2)), After: r.IntN(300)})
+	}
+	return true
+}
+
+// work is what is run. It may outlast its lease, and fail.
+func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes.Lease) error {
+	return func(ctx context.Context, at time.Time, l *recipes.Lease) error {
+		slot, token := kind.SlotAt(at), l.Token()
+		w.mu.Lock()
+		if now := time.Now(); at.Sub(now) > 31*time.Second || now.Sub(at) > onceCatchUp+40*time.Second {
+			w.t.Errorf("%s was started at %s", slot, now)
+		}
+		before := w.starts[slot]
+		if len(before) > 0 && (w.success == kind.SuccessStart || before[len(before)-1] >= token) {
+			w.t.Errorf("%s was started with token %d after %v", slot, token, before)
+		}
+		w.starts[slot] = append(before, token)
+		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != kind.SlotRunning) {
+			w.t.Errorf("%s runs with token %d, and recorded is %v", slot, token, run)
+		}
+		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0
+		w.mu.Unlock()
+		time.Sleep(lasts)
+		if fails {
+			return errors.New("no ink")
+		}
+		return nil
+	}
+}
+
+// inspect looks at the record.
+func (w *onceWorld) inspect(seed uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.record()
+	for _, run := range r.Slots {
+		if was, ok := w.done[run.Slot]; ok && (run.State != kind.SlotSucceeded || run.Token != was) {
+			w.t.Errorf("seed %d: %s had succeeded with token %d, and now %v is recorded", seed, run.Slot, was, run)
+		}
+		if run.State == kind.SlotSucceeded {
+			w.done[run.Slot] = run.Token
+		}
+	}
+	// Between the instant of a slot and now there was time for the slowest clock, and for everything that can happen on the way.
+	for at := time.Now().Add(-onceCatchUp - time.Minute).Truncate(time.Minute); at.After(w.begun); at = at.Add(-time.Minute) {
+		slot := kind.SlotAt(at)
+		if r.Forgotten != "" && slot <= r.Forgotten {
+			break
+		}
+		run := r.Run(slot)
+		if run == nil || w.success == kind.SuccessEnd && run.State != kind.SlotSucceeded {
+			w.t.Errorf("seed %d: %s was missed: %v", seed, slot, run)
+		}
+	}
+}
+
+// A cut behind any byte of what a client says and hears while it starts a slot, and records its end, leaves one start and one success.
+func TestACutAtAnyByteOfAStartLeavesOneStart(t *testing.T) {
+	cutStarts(t, 29)
+}
+
+func TestACutAtEveryByteOfAStartLeavesOneStart(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	cutStarts(t, 1)
+}
+
+func cutStarts(t *testing.T, stride int) {
+	for _, dir := range []harness.Direction{harness.ToServer, harness.ToClient} {
+		for after, struck := 0, true; struck; after += stride {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.job(&kind.OnceParams{Success: kind.SuccessEnd})
+				cable := &harness.Cutter{Next: l.srv.DialContext}
+				c := l.client("a", func(cfg *recipes.Config) { cfg.Dialer = cable.Dial })
+				rival := l.client("b").Once("/job")
+				n := 0
+				require.NoError(t, c.Once("/job").Do(t.Context(), "0", ran(&n, nil)))
+				cable.Arm(harness.Cut{Dir: dir, After: after})
+				var token uint64
+				err := c.Once("/job").Do(t.Context(), "1", func(_ context.Context, x *recipes.Lease) error { n++; token = x.Token(); return nil })
+				struck = cable.Disarm() > 0
+				require.NoError(t, err, "%s after %d bytes", dir, after)
+				require.Equal(t, 2, n)
+				run := l.record().Run("1")
+				require.Equal(t, kind.SlotSucceeded, run.State)
+				require.Equal(t, token, run.Token)
+				require.Equal(t, 1, run.Tries)
+				require.ErrorIs(t, rival.Do(t.Context(), "1", ran(&n, nil)), recipes.ErrSlotTaken)
+				require.NoError(t, rival.Do(t.Context(), "2", ran(&n, nil)))
+			})
+		}
+	}
+}
