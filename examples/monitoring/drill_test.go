@@ -427,7 +427,7 @@ func (i *incident) seen(path string) (lock seen) {
 		var doc struct{ Ensembles []struct{ Locks []seen } }
 		require.NoError(i.t, json.Unmarshal([]byte(i.must("status", "-json", path)), &doc))
 		lock = doc.Ensembles[0].Locks[0]
-		if slices.ContainsFunc(lock.Holders, func(s kind.Sight) bool { return s.Connection == kind.NotAsked }) {
+		if slices.ContainsFunc(lock.Holders, func(s kind.Sight) bool { return s.Connection == kind.NotAsked || s.Connection == kind.Unseen }) {
 			return "a server is slow to answer"
 		}
 		return ""
