@@ -256,7 +256,7 @@ func (x *Applier) none(set *plan.Access, of, root string) error {
 	admins := plan.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(x.client), ", "), of, strings.Join(admins, ", "))
 	if namesake(x.client, admins) {
-		why += "; " + wrongPassword
+		why = fmt.Sprintf("%s; %s", why, wrongPassword)
 	}
 	return &NodeError{
 		Path: root, Op: "apply to", Why: why,
