@@ -26,9 +26,6 @@ const maxDeclarations = 4096
 // a fired watch makes the next use read again, and who waits in a queue waits for the watch too.
 type declaration struct {
 	path    string
-	version int32                        // of the node's data
-	mzxid   int64                        // of the write that made it so
-	written time.Time                    // when that was, by the ensemble's clock
 	payload *kind.Payload                // nil when the node carries none
 	why     error                        // why not
 	w       *session.Watch               // fires when it must be read again
@@ -42,7 +39,15 @@ type declaration struct {
 	wire    string
 	waiters int // max_waiters
 
+	revision
 	familiar
+}
+
+// revision is the write that made the node's data what they are.
+type revision struct {
+	version int32
+	mzxid   int64
+	written time.Time // by the ensemble's clock
 }
 
 // familiar is what a declaration has to do with families of locks.
@@ -333,7 +338,7 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{path: path, version: stat.Version, mzxid: stat.Mzxid, written: time.UnixMilli(stat.Mtime), w: w, dropped: make(chan struct{}),
+	d := &declaration{path: path, revision: revision{stat.Version, stat.Mzxid, time.UnixMilli(stat.Mtime)}, w: w, dropped: make(chan struct{}),
 		crowd: newCrowd(), brought: new(atomic.Pointer[declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
