@@ -67,7 +67,7 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		zone := rapid.SampledFrom(zones).Draw(t, "zone")
 		canonical, err := canonicalSchedule(text)
 		if err != nil {
-			t.Skip(err)
+			return // it never comes, as on 30 February
 		}
 		ours, err := kind.ParseSchedule(canonical, zone)
 		require.NoError(t, err)
