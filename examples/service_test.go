@@ -79,7 +79,7 @@ func TestTheUnitServesThePage(t *testing.T) {
 	require.Contains(t, string(unit), "\nExecReload=/bin/kill -HUP $MAINPID\n")
 	_, before := get(t, address+"metrics", "demo")
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // which ended it
-	for read := regexp.MustCompile(`(?m)^locktree_config_last_reload_success_timestamp_seconds .*`); ; {
+	for read := regexp.MustCompile(`(?m)^locktree_config_last_reload_success_timestamp_seconds\b.*`); ; {
 		if _, after := get(t, address+"metrics", "demo"); read.FindString(after) != read.FindString(before) {
 			break
 		}
