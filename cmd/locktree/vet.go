@@ -182,7 +182,7 @@ func (v *vetting) diagnostic(name string, f vetFinding, files map[string]*hcl.Fi
 	return d
 }
 
-// declaredIn are the kinds of what the configurations in some directories declare, by path.
+// declaredIn is what the configurations in some directories declare.
 func declaredIn(dirs []string) (vet.Declared, error) {
 	all := vet.Declared{}
 	for _, dir := range dirs {
@@ -196,7 +196,7 @@ func declaredIn(dirs []string) (vet.Declared, error) {
 		for _, e := range cfg.Ensembles {
 			for _, n := range e.Tree.Nodes {
 				if n.Payload != nil {
-					all[n.Path] = append(all[n.Path], n.Payload.Params.Kind().Name)
+					all[n.Path] = append(all[n.Path], vet.Declaration{Stack: e.Tree.Stack, Addr: n.Addr, Params: n.Payload.Params})
 				}
 			}
 		}

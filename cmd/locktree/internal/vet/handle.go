@@ -23,8 +23,9 @@ type handle struct {
 	// id is equal for two handles of one lock; "" if nothing is known. Those of global handles mean the same in all functions.
 	id     string
 	global bool
-	client string // which client made it, or which field it is in; "" if that is not known
-	single bool   // the lock has one holder, readers apart, so that whoever holds it waits for itself
+	client string      // which client made it, or which field it is in; "" if that is not known
+	by     *types.Func // the function of another package that returned it; nil for one that the library did
+	single bool        // the lock has one holder, readers apart, so that whoever holds it waits for itself
 
 	reentrant, bounded known // it was made with WithReentrancy, and with WithMaxWait
 }
@@ -151,7 +152,7 @@ func (p *pkg) made(h *handle, call *ast.CallExpr) {
 		}
 		id += " " + v.ExactString()
 	}
-	h.id, h.global = id, true
+	h.id, h.global, h.by = id, true, f
 }
 
 // taking is a call of the library that takes a lock.
@@ -192,6 +193,9 @@ func (p *pkg) take(call *ast.CallExpr, in *function) *taking {
 func (t *taking) waits() bool {
 	return slices.Contains([]string{"Lock", "RLock", "Acquire", "Campaign", "Do", "RDo", "Lead"}, t.method)
 }
+
+// tries reports whether the call gives up at once if there are other holders.
+func (t *taking) tries() bool { return strings.HasPrefix(t.method, "Try") }
 
 func (t *taking) shared() bool {
 	return slices.Contains([]string{"RLock", "RDo", "TryRLock"}, t.method)

@@ -55,6 +55,9 @@ var mutations = map[string]mutation{
 				return client.Mutex("/locks/payments/ledger").Do(ctx, compact)
 			})
 		}`},
+	"wrongorder": {run: `return client.RWMutex("/locks/shop/stock").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+			return client.Mutex("/locks/shop/account").Do(ctx, compact)
+		})`},
 	"errequal": {run: `lease, err := ledger.TryLock(ctx)
 		if err == recipes.ErrHeld { return nil }
 		if err != nil { return err }

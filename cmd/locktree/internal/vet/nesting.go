@@ -9,13 +9,13 @@ import (
 // nesting is a lock that is taken while another one is held.
 type nesting struct{ outer, inner *taking }
 
-// nestings are those in the functions of a package whose locks are known and whose inner call waits.
+// nestings are those in the functions of a package whose locks are known.
 func (p *pkg) nestings() (all []nesting) {
 	seen := map[nesting]bool{}
 	look := func(outer *taking, n ast.Node) {
 		for _, inner := range p.nested(n) {
 			n := nesting{outer, inner}
-			if outer.id != "" && inner.id != "" && inner.waits() && outer != inner && !seen[n] {
+			if outer.id != "" && inner.id != "" && outer != inner && !seen[n] {
 				seen[n] = true
 				all = append(all, n)
 			}
@@ -37,14 +37,14 @@ func (p *pkg) nestings() (all []nesting) {
 func relock(p *pkg) {
 	for _, n := range p.nestings() {
 		same := n.outer.id == n.inner.id && n.outer.client == n.inner.client && (n.outer.client != "" || !n.outer.global)
-		if same && n.outer.reentrant == no && n.inner.reentrant == no && n.inner.single {
+		if same && n.inner.waits() && n.outer.reentrant == no && n.inner.reentrant == no && n.inner.single {
 			p.report(n.inner.call, "%s is held here since line %d, and is not reentrant: this fails, or waits for itself", n.inner.text(), p.line(n.outer.call))
 		}
 	}
 }
 
 func lockorder(p *pkg) {
-	all := p.nestings()
+	all := slices.DeleteFunc(p.nestings(), func(n nesting) bool { return !n.inner.waits() })
 	reversed := func(a, b nesting) bool {
 		readers := a.outer.shared() && a.inner.shared() && b.outer.shared() && b.inner.shared()
 		return a.outer.id == b.inner.id && a.inner.id == b.outer.id && a.orders() && b.orders() && !readers

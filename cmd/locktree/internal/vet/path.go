@@ -4,25 +4,31 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declared are the locks that configurations declare: kinds by path.
-type Declared map[string][]string
+// Declared are the locks that configurations declare, by path.
+type Declared map[string][]Declaration
+
+// Declaration is a lock in the configuration of a stack.
+type Declaration struct {
+	Stack string
+	Addr  plan.Addr
+	kind.Params
+}
 
 // declare says what is declared; nil if no configuration was given: then nothing is said about paths.
 var declare func() (Declared, error)
 
-// Declare sets where the analyzers undeclared and wrongkind learn what is declared, once a package opens a lock.
+// Declare sets where the analyzers undeclared, wrongkind and wrongorder learn what is declared, once a package opens a lock.
 func Declare(by func() (Declared, error)) { declare = by }
 
 func undeclared(p *pkg) {
 	p.paths(func(declared Declared, o opened, at string) {
-		family := func(at string) bool { return slices.Contains(declared[at], "keyed") }
-		if len(declared[at]) == 0 && !family(path.Dir(at)) && !family(path.Dir(path.Dir(at))) {
+		if len(declared.at(at)) == 0 {
 			p.report(o.path, "no configuration declares %q.%s", at, plan.DidYouMean(at, slices.Sorted(maps.Keys(declared))))
 		}
 	})
@@ -31,16 +37,16 @@ func undeclared(p *pkg) {
 func wrongkind(p *pkg) {
 	p.paths(func(declared Declared, o opened, at string) {
 		is := declared[at]
-		if o.kind == "" || len(is) == 0 || slices.Contains(is, o.kind) {
+		if o.kind == "" || len(is) == 0 || declared.has(at, o.kind) {
 			return
 		}
 		use := ""
 		for method, kind := range kinds {
-			if kind == is[0] {
+			if kind == is[0].Kind().Name {
 				use = fmt.Sprintf(": use Client.%s", method)
 			}
 		}
-		p.report(o.call, "%q is declared as %s, and opened as %s%s", at, is[0], o.kind, use)
+		p.report(o.call, "%q is declared as %s, and opened as %s%s", at, is[0].Kind().Name, o.kind, use)
 	})
 }
 

@@ -47,6 +47,7 @@ var Analyzers = analyzers(
 	finding{name: "unwatched", look: unwatched},
 	finding{name: "relock", look: relock},
 	finding{name: "lockorder", look: lockorder},
+	finding{name: "wrongorder", look: wrongorder},
 	finding{name: "errequal", look: errequal},
 	finding{name: "retryall", look: retryall},
 	finding{name: "dial", look: dial},

@@ -24,18 +24,31 @@ import (
 	"golang.org/x/tools/go/analysis"
 
 	"github.com/locktree/locktree/docs"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 const root = "../../../.."
 
 // payments is what the fixtures and examples stand on.
 var payments = Declared{
-	"/locks":                 {"namespace"},
-	"/locks/payments":        {"namespace"},
-	"/locks/payments/ledger": {"mutex"},
-	"/locks/payments/audit":  {"mutex"},
-	"/locks/payments/pool":   {"semaphore"},
-	"/locks/orders":          {"keyed"},
+	"/locks":                 {{Params: &kind.NamespaceParams{}}},
+	"/locks/payments":        {{Params: &kind.NamespaceParams{}}},
+	"/locks/payments/ledger": {{Params: &kind.MutexParams{}}},
+	"/locks/payments/audit":  {{Params: &kind.MutexParams{}}},
+	"/locks/payments/pool":   {{Params: &kind.SemaphoreParams{}}},
+	"/locks/orders":          {{Params: &kind.KeyedParams{}}},
+	"/locks/shop/account":    {{Params: &kind.MutexParams{Common: kind.Common{Order: "1 /locks/shop"}}}},
+	"/locks/shop/item":       {{Params: &kind.KeyedParams{Common: kind.Common{Order: "2 /locks/shop"}}}},
+	"/locks/shop/stock":      {{Params: &kind.RWLockParams{Common: kind.Common{Order: "3 /locks/shop"}}}},
+	"/locks/hall/stock":      {{Params: &kind.MutexParams{Common: kind.Common{Order: "2 /locks/hall"}}}},
+	// The locks of examples/recipes, if its namespace declared an order.
+	"/recipes/prices":        {{"recipes", "namespace.recipes.rwlock.prices", &kind.RWLockParams{Common: kind.Common{Order: "1 /recipes"}}}},
+	"/recipes/account-alice": {{"recipes", `namespace.recipes.mutex.account["alice"]`, &kind.MutexParams{Common: kind.Common{Order: "2 /recipes"}}}},
+	"/recipes/account-bob":   {{"recipes", `namespace.recipes.mutex.account["bob"]`, &kind.MutexParams{Common: kind.Common{Order: "2 /recipes"}}}},
+	"/other/account":         {{"other", "namespace.recipes.mutex.account", &kind.MutexParams{}}},
+	// Of turns there is one in each of two namespaces: a program's is one of them.
+	"/east/turns": {{"recipes", "namespace.recipes.mutex.turns", &kind.MutexParams{Common: kind.Common{Order: "1 /east"}}}},
+	"/west/turns": {{"recipes", "namespace.recipes.mutex.turns", &kind.MutexParams{Common: kind.Common{Order: "1 /west"}}}},
 }
 
 type found struct {

@@ -4,13 +4,14 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log"
 
 	"github.com/locktree/locktree/recipes"
 )
 
 func main() {
-	if err := run(context.Background(), nil, nil); err != nil {
+	if err := errors.Join(run(context.Background(), nil, nil), review(context.Background(), nil)); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -33,3 +34,9 @@ func run(ctx context.Context, client *recipes.Client, db *sql.DB) error {
 }
 
 func book(context.Context, *sql.DB) error { return nil }
+
+func review(ctx context.Context, client *recipes.Client) error {
+	return client.Semaphore("/shop/pay/pool").Do(ctx, 1, func(ctx context.Context, _ *recipes.Lease) error {
+		return client.Mutex("/shop/pay/ledger").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error { return ctx.Err() })
+	})
+}
