@@ -7,9 +7,7 @@
 //		return store.Write(ctx, l.Token(), row) // ctx ends if the lock is lost
 //	})
 //
-// # How a lock gets there
-//
-// Declare it in a *.locktree.hcl file and run "locktree apply". A test declares it with zktest's Server.Provision. A program may
+// Declare a lock in a *.locktree.hcl file and run "locktree apply"; a test declares it with zktest's Server.Provision. A program may
 // bring the parameters itself, with [WithParams], and create the node with [WithCreate]. A lock that is not there is
 // [ErrNotProvisioned], one of another kind [ErrKindMismatch].
 //
@@ -20,8 +18,8 @@
 //   - [Semaphore]: a declared number of permits.
 //   - [Election]: one leader, and followers that observe who leads.
 //   - [MultiLock]: several of these, but no semaphore, all or none.
-//   - [Keyed]: a lock for each key, of which only the family is declared.
-//   - [Once]: a job that runs once for each slot of its schedule, whichever machine starts it.
+//   - [Keyed]: a lock for each key, of which only the family is declared (docs/keyed.md).
+//   - [Once]: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process, share one place in the
 // queue, and queue at the end again after each of them. Contenders have the names of Apache Curator's recipes, so Java programs
@@ -43,21 +41,16 @@
 // sent, by this process's clock, and that is final. No two processes hold a valid lease at once if the session timeout is at least
 // four ticks of the servers, and if this process's clock runs at the right rate, within a sixteenth, while it is scheduled.
 //
-// On a ClickHouse Keeper a session is lost with its connection, and a server that is stopped in good order ends the sessions of its
-// clients before these can know. In that time, up to a sixth of the session timeout if the network works, two processes may hold
-// leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
+// A ClickHouse Keeper ends a session with its connection, and one that is stopped in good order ends sessions before their clients
+// can know. Then two processes may hold leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
 //
-// # Several locks
+// # More than one lock
 //
-// [MultiLock] takes locks together and cannot deadlock. If programs take them one by one, in different orders, they wait in a circle.
-// What a call's context comes from, its caller holds; so, when the youngest wait of a circle has lasted for a second, it ends with
-// [ErrDeadlock], which names everybody. See [WithoutDeadlockDetection], and docs/library.md for its limits.
-//
-// # Streams of locks
-//
-// A program that takes one lock after another gives each back with [Lease.Release], which ends the lease and waits for no answer. The
-// next Lock goes out behind the delete: one round trip for each lock. [Mutex.LockFrom] does both in one transaction, which is one commit
-// instead of two. It is not for holding one lock while the next one is taken: there is no moment at which both are held.
+// [MultiLock] takes locks together and cannot deadlock. Programs that take them one by one, in different orders, wait in a circle: what
+// a call's context comes from, its caller holds, so when the youngest wait of a circle has lasted for a second, it ends with
+// [ErrDeadlock], which names everybody. See [WithoutDeadlockDetection]. A program that holds one lock at a time gives each back with
+// [Lease.Release], which waits for no answer, or goes to the next with [Mutex.LockFrom], in one transaction: it never holds both.
+// docs/library.md says more, also of the limits, and how handles follow a lock that the configuration moves to another path.
 //
 // # Options
 //
@@ -66,44 +59,6 @@
 // happens: [LogEvents] logs it, packages prom and otel make metrics and traces of it, and [Observers] is several. [Detach] lets work
 // outlive the lease that it was started under. [Client.Session] is for operations of your own.
 //
-// # Keyed locks
-//
-// A program that locks orders by their ids, say, declares one family of locks and takes the lock of a key:
-//
-//	orders := c.Keyed("/locks/orders")
-//	err = orders.Do(ctx, charge, "4711") // or several keys, all or none
-//
-// The node of a key exists while somebody uses the key: it is created with the first contender and deleted with the last. A key
-// that is free costs one round trip, as a declared lock does; one that others use costs one more. A lock of a key is like any other
-// lock of its kind, and [Keyed.Mutex], [Keyed.RWMutex] and [Keyed.Semaphore] return its handle. What a crash leaves is an empty
-// container node, which ZooKeeper deletes within a minute or so.
-//
-// The access list of a key's node is the one that the family declares for contenders. If a client finds another one, it refuses the key
-// with [ErrKeyForeign], unless the family is declared with foreign = true. A family whose declaration has no list of its own for
-// contenders accepts any.
-//
-// # Jobs that run once
-//
-// A lock excludes only while a job runs, so a short one that several machines start runs on each of them. [Once] records which slots were
-// started, by a write that only one can make:
-//
-//	err := c.Once("/locks/invoice-run").Run(ctx, func(ctx context.Context, slot time.Time, l *recipes.Lease) error {
-//		return invoices(ctx, slot, l.Token())
-//	})
-//
-// No clock has a part in that decision. The type's documentation says what clocks are for, and docs/once.md what is not guaranteed.
-//
-// # A lock that moves
-//
-// If the configuration gives a lock another path, handles on the old path follow it there: Path of the lease, and the events of
-// the call, name the new one. Both paths are one lock, also within a client. The move is one transaction, which ZooKeeper refuses
-// while anybody is in the queue. While "locktree apply -drain" waits for that, those who wait here leave the queue, and queue at the
-// new path when the lock is there; a Try gets ErrDraining.
-//
-// A handle follows only to the lock that has moved: of the same stack, address and kind. ErrMoved says which mark it does not
-// follow, and why. A mark goes with its moved block, or with a later apply; then the old path is ErrNotProvisioned. Curator and kazoo
-// do not follow: stop their programs before the move, and start them with the new path.
-//
 // # What is not guaranteed
 //
 //   - That a process stops acting in time. It may be paused for any time between checking the Context and acting. Use the token,
@@ -111,9 +66,7 @@
 //   - One believer, if somebody else closes the client's session, which takes its id and password. A rival may be granted the lock
 //     before the owner learns of that. The owner's leases end at their deadline at the latest; tokens and Multi still protect.
 //   - That a lost session's nodes are gone at once. After a crash they stay until the servers expire the session: the next waiter
-//     is granted within the session timeout and two ticks, if a majority of the servers can be reached. A client that lives on ends
-//     its lost session with the first request of the next one, except what may still be in use: the place of a lost lease stays
-//     until Unlock was called and the function of Do or Lead has returned, or until the servers expire it.
+//     is granted within the session timeout and two ticks, if a majority of the servers can be reached.
 //   - Two processes, if one was restored from a snapshot of the other's memory and both run: they have the same session.
 //   - Order between clients if one of them uses WithLocalHandoff, and separate tokens for those who share a hand-off or retention.
 //   - Anything, if programs delete nodes that are not theirs. The client notices that after the fact, in the first 100 ms of a lease
