@@ -158,6 +158,8 @@ func (r *recorder) run(command string) string {
 func steadyRun(addr, out string) string {
 	out = steadyAt(addr, out)
 	out = regexp.MustCompile(`\S+/\d+ \S+:\d+ +since \S+ \(\S+\) +`).ReplaceAllString(out, "host-a/4121 10.0.0.7:40822  since 2026-11-02T08:00:00Z (0s)  ")
+	out = regexp.MustCompile(`\S+/\d+, since [^\s,]+`).ReplaceAllString(out, "host-a/4121, since 2026-11-02T08:00:00Z")
+	out = regexp.MustCompile(`(since 2026-11-02T08:00:00Z) \(\w+\)`).ReplaceAllString(out, "$1 (0s)")
 	out = regexp.MustCompile(`(session 0x[0-9a-f]+) +(connected)`).ReplaceAllString(out, "$1  $2")
 	out = regexp.MustCompile(`0x[0-9a-f]{6,}`).ReplaceAllString(out, "0x100002a5c340000")
 	out = regexp.MustCompile(`([Tt]oken,?(?: was)?) \d+`).ReplaceAllString(out, "$1 12")
