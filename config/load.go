@@ -81,7 +81,8 @@ func (l *loading) load(fsys fs.FS, open func(string) (fs.FS, error)) *Config {
 func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
 	reader := &reader{report: l.report, opts: l.opts, code: l.code, open: open, known: map[string]*declarations{}}
 	files := &sources{fsys: fsys, dir: c.Dir, files: c.Sources, report: l.report}
-	if all := reader.directory(files, ".", nil); all != nil {
+	// What is refused for the number of its modules is not evaluated: those below the refused calls may be called any number of times.
+	if all := reader.directory(files, ".", nil); all != nil && !reader.refused {
 		l.root = newEvaluation(all, l, nil, "")
 		if l.code == nil {
 			l.root.readInputs()
