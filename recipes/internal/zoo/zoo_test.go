@@ -205,6 +205,8 @@ func howItFailed(out string) string {
 		return "deadlock"
 	case strings.Contains(out, "panic: ") || strings.Contains(out, "fatal error: "):
 		return "crash"
+	case strings.Contains(out, "--- FAIL: "): // by testing.T.Error
+		return "assertion"
 	default:
 		return "unknown"
 	}
