@@ -173,7 +173,7 @@ func TestClocksSayWhenToTry(t *testing.T) {
 		require.Equal(t, "2000-01-01T01:00:00Z", l.record().Slots[0].Slot)
 
 		slow := l.skewed("slow", -10*time.Minute).Once("/job")
-		time.Sleep(begin.Add(2*time.Hour + 4*time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(begin.Add(2*time.Hour + 4*time.Minute)))
 		n := 0
 		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), recipes.ErrSlotTaken, "by its clock it is before two")
 		time.Sleep(6 * time.Minute)
