@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,10 +140,11 @@ func (r *Role) cross() {
 		server.Check(l.Lock(ctx))
 	}
 	r.say("crossed")
+	host, _ := os.Hostname() // by which clients go that have no other name
 	for i, l := range second {
 		go func() {
 			if err := l.Lock(ctx); err != nil {
-				r.say("refused %.400q", err.Error())
+				r.say("refused %.400q", strings.ReplaceAll(err.Error(), host, "host"))
 				_ = first[i].Unlock(ctx) // as a program does that is told
 				return
 			}
