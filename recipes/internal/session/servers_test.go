@@ -298,6 +298,7 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 			require.NoError(t, err)
 			defer release()
 			time.Sleep(time.Minute + timeout*time.Duration(step)/6/48) // anywhere between two heartbeats
+			synctest.Wait()                                            // for the one that may be due now
 			due := s.Deadline().Add(timeout/6 - timeout/2)
 			srv.Disconnect(s.ID())
 			synctest.Wait()
