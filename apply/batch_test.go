@@ -117,7 +117,7 @@ func TestCrashAtEveryWriteOfARichApplyInBatches(t *testing.T) {
 	effort.Proof(t)
 	const least = 8 // lock, two transactions, access lists, journal, unlock
 	i := 0
-	atEveryWrite(t, "batches", &i, least, effort.Of(1, 9), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+	atEveryWrite(t, "batches", &i, least, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
 		synctest.Test(t, func(t *testing.T) { struck = richCrash(t, k, fault, dies) })
 		return struck
 	})

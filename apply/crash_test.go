@@ -65,7 +65,7 @@ func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
 	effort.Proof(t)
 	i := 0
 	for name, c := range scenes {
-		atEveryWrite(t, name, &i, c.writes, effort.Of(1, 9), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+		atEveryWrite(t, name, &i, c.writes, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
 			synctest.Test(t, func(t *testing.T) {
 				s := inMemory(t)
 				if c.reads > 0 {

@@ -92,7 +92,7 @@ func TestCrashAtEveryWriteOfARotation(t *testing.T) {
 	const least = 20 // lock, transaction, the lists of sixteen nodes at least, journal, unlock
 	i := 0
 	for name, r := range rotations {
-		atEveryWrite(t, name, &i, least, effort.Of(1, 9), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+		atEveryWrite(t, name, &i, least, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
 			for _, survivor := range r.survivors {
 				synctest.Test(t, func(t *testing.T) {
 					struck = inMemory(t).strikeRotation(r.before, r.after, r.by, survivor, k, fault, dies)
@@ -153,7 +153,7 @@ func TestAnotherStackAppliesWhereverTheSetIsHalfReplaced(t *testing.T) {
 	const least = 20
 	i := 0
 	for name, r := range rotations {
-		atEveryWrite(t, name, &i, least, effort.Of(1, 9), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+		atEveryWrite(t, name, &i, least, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
 			synctest.Test(t, func(t *testing.T) { struck = inMemory(t).strikeBeside(r.before, r.after, r.by, k, fault, dies) })
 			return struck
 		})

@@ -123,8 +123,9 @@ func TestDrill(t *testing.T) {
 		require.NoError(t, os.WriteFile(drillPage, []byte(block.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(table, "$", "$$")+"${3}")), 0o644))
 		return
 	}
-	measured := regexp.MustCompile(`\|[^|]*\|\n`) // the last column, once
-	require.Equal(t, measured.ReplaceAllString(block.FindStringSubmatch(string(text))[2], "|\n"), measured.ReplaceAllString(table, "|\n"), "go test -run TestDrill -update")
+	// What a row says of servers and times differs from run to run, and play has judged it. Which cause the page names does not.
+	causes := regexp.MustCompile(`(?m)^\| \*\*[^*]+\*\* \| \*[^*]+\*`)
+	require.Equal(t, causes.FindAllString(string(text), -1), causes.FindAllString(table, -1), "go test -run TestDrill -update")
 }
 
 // ofTheDrill is the configuration. limited are locks with an owner, which nobody may hold, or wait for, for longer than two seconds.
