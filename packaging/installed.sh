@@ -47,7 +47,7 @@ step "the .deb: program, man pages, completion"
 in_root dpkg -i "/tmp/release/${deb[0]##*/}"
 in_root locktree demo | expect "Destroy complete!"
 in_root man -P cat locktree | expect "usual order is"
-in_root man -P cat locktree-exec | expect "connect and wait for the lock"
+in_root man -P cat locktree-exec | expect "-conflict-exit-code"
 in_root man -P cat 7 locktree-exit-codes | expect "the lock was not acquired"
 for page in "$root"/usr/share/man/man[17]/locktree*.gz; do
   said=$(zcat "$page" | groff -Kutf8 -man -ww -z -Tutf8 2>&1)
