@@ -19,7 +19,7 @@ import (
 // are excused, and only until their client has seen its connection end.
 func TestSimulationOfKeeper(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(800, 60), newKeeper)
+	total := playSeeds(t, effort.Of(300, 60), newKeeper)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
 		require.Greater(t, total.losses, total.seeds, "hardly a session was lost")

@@ -20,7 +20,7 @@ import (
 // holders. At the end, when the servers' collector has had its time, nothing is left in a family but what a stock library made.
 func TestSimulationOfKeys(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(1200, 60), newKeyed)
+	total := playSeeds(t, effort.Of(400, 60), newKeyed)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
 		for habit, n := range total.rivals {

@@ -19,7 +19,7 @@ import (
 // are in one world, with sets, several permits, exchanges, hand-offs and kept places. Callers give up at every moment.
 func TestSimulationOfLateRequests(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(1500, 20), newLate)
+	total := playSeeds(t, effort.Of(500, 20), newLate)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
 		require.Greater(t, total.late, total.seeds/2, "hardly a request was executed late")

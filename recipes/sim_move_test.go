@@ -21,7 +21,7 @@ import (
 // does that has crashed, until the next one goes on with the move or takes it back.
 func TestSimulationOfMoves(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(800, 40), newMoving)
+	total := playSeeds(t, effort.Of(300, 40), newMoving)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
 		require.Greater(t, total.moved, total.seeds, "hardly a lock was moved")

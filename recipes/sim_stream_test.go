@@ -20,7 +20,7 @@ import (
 // are of all kinds, and sets of them are taken beside.
 func TestSimulationOfStreams(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(600, 40), newStream)
+	total := playSeeds(t, effort.Of(250, 40), newStream)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
 		require.Greater(t, total.faults, total.seeds*3)

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	simSeeds    = flag.Int("sim.seeds", envInt("SIM_SEEDS", 0), "how many seeds to simulate; 0: 1,600, or 120 under the race detector")
+	simSeeds    = flag.Int("sim.seeds", envInt("SIM_SEEDS", 0), "how many seeds to simulate; 0: 700, or 120 under the race detector")
 	simSeed     = flag.Int("sim.seed", envInt("SIM_SEED", -1), "the one seed to replay, with its schedule printed")
 	simFrom     = flag.Int("sim.from", envInt("SIM_FROM", 0), "the first seed")
 	simFailures = flag.Int("sim.failures", envInt("SIM_FAILURES", 3), "how many failing seeds to show before giving up")
@@ -41,7 +41,7 @@ func envInt(name string, otherwise int) int {
 // found with SIM_TRACE=1, which names the seed of every request.
 func TestSimulation(t *testing.T) {
 	effort.Proof(t)
-	total := playSeeds(t, effort.Of(1600, 120), newSchedule) // 1,600 are a little more than 1,000 virtual hours
+	total := playSeeds(t, effort.Of(700, 120), newSchedule) // SIM_SEEDS=1600 are a little more than 1,000 virtual hours
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
 		require.Greater(t, total.faults, total.seeds*5)
