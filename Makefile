@@ -19,7 +19,7 @@ demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in on
 test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
 	@GO='$(GO)' .ci/tests everyday
 
-prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the runbooks, the page in a browser, other lock services, the suites of other clients
+prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the runbooks, the drill, the page in a browser, an installed release, other lock services, the suites of other clients
 	@$(MAKE) --no-print-directory check MODULES='$(SERVICES)'
 	@$(MAKE) --no-print-directory lint MODULES='$(MODULES) $(SERVICES)'
 	@GO='$(GO)' .ci/tests proofs
@@ -27,7 +27,7 @@ prove: services ## the long ones: sweeps of every byte, seed and crash point, th
 setup: ## ZooKeeper, its clients and a Kerberos center from Debian when missing (root), or what to install
 	@.ci/setup
 
-services: ## what setup does, Prometheus, a browser, and the other lock services of examples/compare
+services: ## what setup does, Prometheus, a browser, rpm, and the other lock services of examples/compare
 	@.ci/setup services
 
 check: ## formatting, vet, module files
