@@ -43,7 +43,7 @@ build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
 
 release: ## VERSION=v0.1.0: bin/release with archives for each platform, .deb, .rpm, an OCI image, bills of materials and checksums; packaging/README.md
-	@git diff --quiet HEAD || { echo "A release is built of a commit. Commit or stash the changes first."; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "A release is built of a commit. Commit, stash or ignore these first:"; git status --short; exit 1; }
 	@rm -rf $(RELEASE)
 	@cd packaging && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run . -version=$(VERSION) -commit=$$(git rev-parse HEAD) -out=../$(RELEASE)
 
