@@ -172,10 +172,14 @@ func (r *runner) uses(command string) (outputs map[string]string, said string, e
 // saved, and a plan that is out of date is refused.
 func TestActionPlansAndApplies(t *testing.T) {
 	r := newRunner(t)
+	r.write("more.locktree.hcl", "output \"lines\" {\n  value = \"one\\n::warning::of a value\\n\"\n}\n")
 	outputs, said, err := r.uses("plan")
 	require.NoError(t, err, said)
 	require.Equal(t, map[string]string{"plan": "./locks.ltplan", "summary": "./locks.md", "changes": "true"}, outputs)
 	require.Contains(t, said, "::notice file=locks.locktree.hcl,")
+	stopped := regexp.MustCompile(`(?s)::stop-commands::(\d+)\n.*\n *::warning::of a value\n.*\n::(\d+)::\n`).FindStringSubmatch(said)
+	require.NotNil(t, stopped, said)
+	require.Equal(t, stopped[1], stopped[2], "what stopped commands lets them again")
 	require.Contains(t, r.read(filepath.Join(r.temp, "summary")), "Plan: 2 to add")
 	require.Contains(t, r.read(filepath.Join(r.temp, "path")), "locktree-bin")
 	_, said, err = r.uses("apply")

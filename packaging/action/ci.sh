@@ -25,7 +25,15 @@ fail() {
 lt() { locktree -chdir="$directory" "$@"; }
 output() { [ -z "${GITHUB_OUTPUT-}" ] || echo "$1=$2" >>"$GITHUB_OUTPUT"; }
 absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
-show() { [ -z "${GITHUB_STEP_SUMMARY-}" ] || cat "$1" >>"$GITHUB_STEP_SUMMARY"; }
+
+# show puts the summary where GitHub shows it, and into the log. GitHub obeys lines of a log, and a value may have such a line.
+show() {
+  local token=$RANDOM$RANDOM$RANDOM$RANDOM
+  [ -z "${GITHUB_STEP_SUMMARY-}" ] || cat "$summary" >>"$GITHUB_STEP_SUMMARY"
+  [ -z "${GITHUB_ACTIONS-}" ] || echo "::stop-commands::$token"
+  cat "$summary"
+  [ -z "${GITHUB_ACTIONS-}" ] || echo "::$token::"
+}
 
 install_it() {
   local version=${LOCKTREE_VERSION:?the release to install, as in v0.1.0} system arch archive from work
@@ -65,8 +73,7 @@ check() {
 planned() {
   code=0
   lt plan -input=false -detailed-exitcode "${annotations[@]}" -summary=markdown -out="$(absolute "$plan")" >"$summary" || code=$?
-  show "$summary"
-  cat "$summary"
+  show
   [ "$code" = 0 ] || [ "$code" = 2 ] || exit "$code"
 }
 
@@ -81,8 +88,7 @@ make_plan() {
 apply() {
   local code=0
   lt apply -input=false "${annotations[@]}" -summary=markdown "$(absolute "$plan")" >"$summary" || code=$?
-  show "$summary"
-  cat "$summary"
+  show
   exit "$code"
 }
 
