@@ -60,13 +60,13 @@ func build(from, to, umask string, env ...string) error {
 	return said(err, out)
 }
 
-// A release is a function of its sources: built from a copy elsewhere, in another time zone and for another user's umask, it has the
+// A release is a function of its sources: built from a newer copy elsewhere, in another time zone and for another user's umask, it has the
 // same bytes. What the compiler makes of one package may come from the cache; all that is put together here is put together twice.
 func TestTwoBuildsAreEqual(t *testing.T) {
 	one, err := released()
 	require.NoError(t, err)
 	elsewhere := t.TempDir()
-	out, err := exec.Command("sh", "-c", `cd .. && git ls-files -z --cached --others --exclude-standard | tar --null -T - --ignore-failed-read -c | tar -x -C "$1"`, "sh", elsewhere).CombinedOutput()
+	out, err := exec.Command("sh", "-c", `cd .. && git ls-files -z --cached --others --exclude-standard | tar --null -T - --ignore-failed-read -c | tar -x -m -C "$1"`, "sh", elsewhere).CombinedOutput()
 	require.NoError(t, err, string(out))
 	other := filepath.Join(elsewhere, "out")
 	require.NoError(t, build(filepath.Join(elsewhere, "packaging"), other, "077", "TZ=Pacific/Apia", "LANG=tr_TR.UTF-8", "HOSTNAME=elsewhere"))
