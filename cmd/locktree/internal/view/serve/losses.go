@@ -26,7 +26,7 @@ func (p *problemsOf) lost() {
 	}
 	at := map[party]int{}
 	for e := range p.b.history.newest {
-		if p.now.Sub(e.At) > lostFor || len(at) == mostListed {
+		if p.now.Sub(e.At) > lostFor {
 			return
 		}
 		if e.What != "lost" || e.Ensemble != p.e.Name {
@@ -35,6 +35,9 @@ func (p *problemsOf) lost() {
 		key := party{e.Session, e.Who}
 		i, ok := at[key]
 		if !ok {
+			if len(at) == mostListed {
+				continue // those that are told may have lost more
+			}
 			i = len(p.found)
 			at[key] = i
 			p.add(true, "lost", "", "", p.e.look(e.Lock))

@@ -216,7 +216,7 @@ func (p *problemsOf) silent() {
 				i, ok := at[c.Session]
 				if !ok {
 					if len(at) == mostListed {
-						return
+						continue // those that are told may hold more
 					}
 					i = len(p.found)
 					at[c.Session] = i
