@@ -119,6 +119,12 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	e := Ensemble{Name: "main", Servers: "zk1:2181,zk2:2181"}
 	require.Equal(t, "locktree status '/a b' -servers=zk1:2181,zk2:2181", e.look("/a b"))
 	require.Equal(t, "locktree break /a -servers=zk1:2181,zk2:2181 -holder=0x7", e.evict("break", "/a", inspect.Contender{ID: "\x1b[31m", Session: 7}))
+	b := NewBoard(Options{Now: time.Now}, e)
+	for _, look := range []string{"nothing was seen yet", "the lock is not there"} {
+		require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/gone").Body.String(), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
+		b.Saw("main", looked())
+	}
+	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=other&path=/gone").Body.String(), "<code>locktree status /gone</code>")
 	e.Stack = "shop"
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }
