@@ -75,7 +75,8 @@ type incident struct {
 }
 
 // Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each of them the commands of its
-// runbook are typed, and what they, the page and the alerts say is compared with what is true.
+// runbook are typed, and what they, the page and the alerts say is compared with what is true. Of the table in docs/drill.md only
+// the incidents and the causes that the page names first are compared: -update writes the rest, as one run has it.
 func TestDrill(t *testing.T) {
 	d := startDrill(t)
 	incidents := []struct {
@@ -123,7 +124,7 @@ func TestDrill(t *testing.T) {
 		require.NoError(t, os.WriteFile(drillPage, []byte(block.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(table, "$", "$$")+"${3}")), 0o644))
 		return
 	}
-	// What a row says of servers and times differs from run to run, and play has judged it. Which cause the page names does not.
+	// What else a row says differs from run to run with what servers answer and when, and play has judged it.
 	causes := regexp.MustCompile(`(?m)^\| \*\*[^*]+\*\* \| \*[^*]+\*`)
 	require.Equal(t, causes.FindAllString(string(text), -1), causes.FindAllString(table, -1), "go test -run TestDrill -update")
 }
@@ -470,7 +471,7 @@ func (i *incident) behind(id, path string, before int) <-chan *recipes.Lease {
 	return granted
 }
 
-// within waits for what must come.
+// within waits for what must come, or for a channel to be closed.
 func within[T any](t *testing.T, c <-chan T) (got T) {
 	t.Helper()
 	select {

@@ -8,19 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -77,7 +73,7 @@ func startPeer(t *testing.T, id string, cmd *exec.Cmd) *peer {
 	require.NoError(t, err)
 	p.in, err = cmd.StdinPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start(), "Debian's packages default-jdk-headless and python3-kazoo have what it needs")
+	start(t, cmd, "Debian's packages default-jdk-headless and python3-kazoo have what it needs")
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			number, rest, _ := strings.Cut(lines.Text(), " ")
@@ -89,10 +85,6 @@ func startPeer(t *testing.T, id string, cmd *exec.Cmd) *peer {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // also one that is stopped
-		_ = cmd.Wait()         // killed
-	})
 	return p
 }
 
@@ -215,19 +207,7 @@ func (w *wire) Close() error {
 
 // goProgram is one that Prometheus scrapes at the address that is returned with it.
 func goProgram(t *testing.T, c recipes.Config) (client *recipes.Client, addr string) {
-	locks, reg := prom.New(), prometheus.NewRegistry()
-	reg.MustRegister(locks)
-	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	t.Cleanup(web.Close)
+	locks := prom.New()
 	c.Observer = locks.Observe
-	return member(t, c), strings.TrimPrefix(web.URL, "http://")
-}
-
-// member is a Go program that exports nothing.
-func member(t *testing.T, c recipes.Config) *recipes.Client {
-	c.ConnectTimeout, c.Servers = hanging, slices.Clone(c.Servers)
-	client, err := recipes.Dial(t.Context(), c)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return member(t, c), exporting(t, locks)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,11 +86,7 @@ func scraping(t *testing.T, programs map[string]string) *server {
 	cmd := exec.Command("prometheus", "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address=127.0.0.1:0")
 	out, err := cmd.StderrPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start(), "Debian's package prometheus has it")
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-	})
+	start(t, cmd, "Debian's package prometheus has it")
 	var log strings.Builder
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		log.WriteString(lines.Text() + "\n")
@@ -98,6 +97,17 @@ func scraping(t *testing.T, programs map[string]string) *server {
 	}
 	require.Fail(t, "prometheus ended", log.String())
 	return nil
+}
+
+// start starts a process that ends with the test, also when the test itself is killed. The error says where the program is from.
+func start(t *testing.T, cmd *exec.Cmd, from string) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, cmd.Start(), from)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // also one that is stopped
+		_ = cmd.Wait()         // killed
+	})
 }
 
 // query asks for an expression's value now.
@@ -157,21 +167,30 @@ type program struct {
 }
 
 func startProgram(t *testing.T, zookeeper string, opts ...prom.Option) *program {
-	p := &program{locks: prom.New(opts...)}
+	locks := prom.New(opts...)
+	return &program{locks, dial(t, zookeeper, locks.Observe), exporting(t, locks)}
+}
+
+// exporting serves metrics, and returns where.
+func exporting(t *testing.T, locks *prom.Observer) string {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(p.locks)
+	reg.MustRegister(locks)
 	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	t.Cleanup(web.Close)
-	p.addr = strings.TrimPrefix(web.URL, "http://")
-	p.client = dial(t, zookeeper, p.locks.Observe)
-	return p
+	return strings.TrimPrefix(web.URL, "http://")
 }
 
 func dial(t *testing.T, zookeeper string, observer func(recipes.Event)) *recipes.Client {
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{zookeeper}, Observer: observer, SessionTimeout: 40 * time.Second, ConnectTimeout: hanging})
+	return member(t, recipes.Config{Servers: []string{zookeeper}, Observer: observer, SessionTimeout: 40 * time.Second})
+}
+
+// member is a Go program's client.
+func member(t *testing.T, c recipes.Config) *recipes.Client {
+	c.ConnectTimeout, c.Servers = hanging, slices.Clone(c.Servers)
+	client, err := recipes.Dial(t.Context(), c)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func declare(t *testing.T, srv *zktest.Server, path string, params kind.Params, state kind.State) {
@@ -347,11 +366,7 @@ func serving(t *testing.T, locktree string, env []string, args ...string) string
 	cmd.Env = env
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-	})
+	start(t, cmd, "buildLocktree makes it")
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	return strings.Trim(strings.TrimPrefix(line, "http://"), "/\n")

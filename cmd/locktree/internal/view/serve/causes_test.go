@@ -88,10 +88,43 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 	}
 }
 
+// Not every cause is a row where there are many, but each row has all that comes of its cause.
+func TestOfManyCausesEachIsToldWhole(t *testing.T) {
+	held := looked()
+	for i := range mostListed + 2 {
+		session := int64(i%(mostListed+1) + 1) // the first one also holds the last lock
+		path := fmt.Sprintf("/locks/%03d", i)
+		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
+		held.Sessions[session] = &inspect.Session{ID: session, Away: true}
+	}
+	gone := looked()
+	for _, in := range held.Locks {
+		gone.Locks = append(gone.Locks, declared(in.Path, kind.Mutex, nil, nil))
+	}
+	for what, b := range map[string]*Board{"silent holder": board(t, held), "lost": board(t, held, gone, gone)} {
+		problems, both := b.problems(noon), 0
+		require.Len(t, problems, mostListed, what)
+		for _, p := range problems {
+			require.Equal(t, what, p.What)
+			if len(p.Locks) > 1 {
+				both++
+				require.ElementsMatch(t, []string{"/locks/000", fmt.Sprintf("/locks/%03d", mostListed+1)}, p.Locks)
+			}
+		}
+		require.Equal(t, 1, both, what)
+	}
+}
+
 func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	e := Ensemble{Name: "main", Servers: "zk1:2181,zk2:2181"}
 	require.Equal(t, "locktree status '/a b' -servers=zk1:2181,zk2:2181", e.look("/a b"))
 	require.Equal(t, "locktree break /a -servers=zk1:2181,zk2:2181 -holder=0x7", e.evict("break", "/a", inspect.Contender{ID: "\x1b[31m", Session: 7}))
+	b := NewBoard(Options{Now: time.Now}, e)
+	for _, look := range []string{"nothing was seen yet", "the lock is not there"} {
+		require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/gone").Body.String(), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
+		b.Saw("main", looked())
+	}
+	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=other&path=/gone").Body.String(), "<code>locktree status /gone</code>")
 	e.Stack = "shop"
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }

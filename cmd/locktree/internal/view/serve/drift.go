@@ -1,12 +1,16 @@
 package serve
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // planLine is a line of a plan, with the class of the colour that its symbol has in a terminal.
@@ -77,4 +81,40 @@ func (e *Ensemble) adopt(history []apply.Entry, err error) {
 			e.Applied = append(e.Applied, one)
 		}
 	}
+}
+
+func (p *problemsOf) drift() {
+	if p.e.Trouble != "" {
+		p.add(false, "not checked", "", "Drift and conditions: "+p.e.Trouble, "locktree doctor")
+	}
+	d := p.e.Drift
+	if d == nil {
+		return
+	}
+	if unfinished(d) {
+		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+	}
+	c := d.Summary()
+	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
+		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
+		return
+	}
+	if c != (plan.Counts{}) || !d.Applyable() {
+		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
+			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
+	}
+}
+
+// onlyMissing reports whether a plan only creates locks that are known to be missing, and what they stand in.
+func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
+	return c == plan.Counts{Add: c.Add} && !slices.ContainsFunc(d.Changes, func(one plan.Change) bool {
+		return one.Action == plan.Create && !p.missing[one.Path] && !slices.ContainsFunc(slices.Collect(maps.Keys(p.missing)), func(path string) bool { return strings.HasPrefix(path, one.Path+"/") })
+	})
+}
+
+// unfinished reports whether the tree shows an apply that has not come to its end.
+func unfinished(p *plan.Plan) bool {
+	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
+		return c.Before != nil && c.Before.Payload != nil && c.Before.Payload.State == kind.StateDraining
+	})
 }

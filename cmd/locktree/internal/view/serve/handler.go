@@ -24,7 +24,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "session": document.Session, "link": lockLink, "look": new(Ensemble).look, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "session": document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
@@ -97,6 +97,7 @@ type shown struct {
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
+	Look        string // the command that shows that
 	Timeline    *timeline
 	Waits       []waitLine
 	Circles     [][]party
@@ -279,7 +280,7 @@ const maxQueue = 500
 func (v *shown) lock(b *Board, ensemble, path string) {
 	e, in := b.find(ensemble, path)
 	if in == nil {
-		v.Gone = path
+		v.Gone, v.Look = path, e.look(path)
 		return
 	}
 	r := e.row(in, maxQueue)

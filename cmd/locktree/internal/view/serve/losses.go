@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/plan/document"
 )
 
 // Somebody who has looked after a loss says so, and it no longer counts as a problem in that browser: the cookie that says so is all
@@ -15,6 +17,41 @@ const (
 	acknowledgePath = "/acknowledge"
 	seenCookie      = "locktree-losses-seen"
 )
+
+// lost finds what was lost, of each session at once: it has one cause.
+func (p *problemsOf) lost() {
+	type party struct {
+		session int64
+		who     string
+	}
+	at := map[party]int{}
+	for e := range p.b.history.newest {
+		if p.now.Sub(e.At) > lostFor {
+			return
+		}
+		if e.What != "lost" || e.Ensemble != p.e.Name {
+			continue
+		}
+		key := party{e.Session, e.Who}
+		i, ok := at[key]
+		if !ok {
+			if len(at) == mostListed {
+				continue // those that are told may have lost more
+			}
+			i = len(p.found)
+			at[key] = i
+			p.add(true, "lost", "", "", p.e.look(e.Lock))
+		}
+		found := &p.found[i]
+		found.Locks = append(found.Locks, e.Lock)
+		what := "it"
+		if len(found.Locks) > 1 {
+			what = fmt.Sprintf("these %d locks", len(found.Locks))
+		}
+		found.Text = fmt.Sprintf("%s lost %s with its session %s at %s. What it was doing may be half done.", e.Who, what, document.Session(e.Session), clock(e.At))
+		found.Loss = lossOf(p.e.Name, e.Session, e.Who, len(found.Locks))
+	}
+}
 
 // lossOf names what a session lost, in 16 hexadecimal digits. When more of it shows, the name is another.
 func lossOf(ensemble string, session int64, who string, locks int) string {

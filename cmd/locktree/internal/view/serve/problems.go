@@ -3,14 +3,11 @@ package serve
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -167,35 +164,6 @@ func with(all []string, text string) []string {
 	return append(all, text)
 }
 
-// look is the command that shows a lock.
-func (e *Ensemble) look(path string) string { return e.command("status", path) }
-
-// command is a command about a lock. Where there is no configuration, it says on which servers.
-func (e *Ensemble) command(verb, path string) string {
-	text := "locktree " + verb + " " + shellWord(path)
-	if e.Stack == "" && e.Servers != "" {
-		text += " -servers=" + shellWord(e.Servers)
-	}
-	return text
-}
-
-// evict asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing to type.
-func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
-	whom := c.ID
-	if whom == "" || clip(whom) != whom || len(whom) > 60 {
-		whom = document.Session(c.Session)
-	}
-	return e.command(verb, path) + " -holder=" + shellWord(whom)
-}
-
-// shellWord quotes what a shell would take apart.
-func shellWord(s string) string {
-	if s = inspect.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 func (p *problemsOf) connection() {
 	switch {
 	case p.e.Snapshot == nil && p.e.Error != "":
@@ -235,38 +203,6 @@ func (p *problemsOf) deadlocks() {
 	}
 }
 
-// lost finds what was lost, of each session at once: it has one cause.
-func (p *problemsOf) lost() {
-	type party struct {
-		session int64
-		who     string
-	}
-	at := map[party]int{}
-	for e := range p.b.history.newest {
-		if p.now.Sub(e.At) > lostFor || len(at) == mostListed {
-			return
-		}
-		if e.What != "lost" || e.Ensemble != p.e.Name {
-			continue
-		}
-		key := party{e.Session, e.Who}
-		i, ok := at[key]
-		if !ok {
-			i = len(p.found)
-			at[key] = i
-			p.add(true, "lost", "", "", p.e.look(e.Lock))
-		}
-		found := &p.found[i]
-		found.Locks = append(found.Locks, e.Lock)
-		what := "it"
-		if len(found.Locks) > 1 {
-			what = fmt.Sprintf("these %d locks", len(found.Locks))
-		}
-		found.Text = fmt.Sprintf("%s lost %s with its session %s at %s. What it was doing may be half done.", e.Who, what, document.Session(e.Session), clock(e.At))
-		found.Loss = lossOf(p.e.Name, e.Session, e.Who, len(found.Locks))
-	}
-}
-
 // silent finds holders that are not connected, each with all that it holds.
 func (p *problemsOf) silent() {
 	at := map[int64]int{}
@@ -280,7 +216,7 @@ func (p *problemsOf) silent() {
 				i, ok := at[c.Session]
 				if !ok {
 					if len(at) == mostListed {
-						return
+						continue // those that are told may hold more
 					}
 					i = len(p.found)
 					at[c.Session] = i
@@ -386,65 +322,6 @@ func (p *problemsOf) slots(in *inspect.Report) {
 	}
 }
 
-// limits finds who is beyond what was declared of the lock. Where that has a cause that is told already, it is told there.
-func (p *problemsOf) limits(in *inspect.Report) {
-	own := -1
-	for _, x := range view.Exceeded(in, p.e.Snapshot.At) {
-		lock, of := in, ""
-		if x.Key != nil {
-			lock, of = x.Key, " (key "+view.KeyName(x.Key.Key)+")"
-		}
-		if x.Keys > 1 {
-			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", view.KeyName(x.Key.Key), x.Keys)
-		}
-		s, does := p.e.sight(x.Who), "has held it"
-		if x.Limit == "max_wait" {
-			does = "has waited"
-		}
-		text := fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared)
-		at, known := p.cause(lock, x)
-		switch {
-		case known:
-		case x.Limit == "max_wait" && own >= 0 && slices.Contains(p.found[own].Locks, lock.Path): // held for too long
-			at, known = own, true
-		}
-		if known {
-			text = fmt.Sprintf("%s %s for %s%s at %s; %s is %s.", s.Who(), strings.Replace(does, " it", "", 1), x.Age, of, clip(lock.Path), x.Limit, x.Declared)
-			p.found[at].Also = append(p.found[at].Also, text)
-		} else {
-			what, command := "longer than declared", p.e.evict("revoke", lock.Path, x.Who)
-			if x.Limit == "max_wait" {
-				what, command = "waits longer than declared", p.e.look(lock.Path)
-			}
-			at = len(p.found)
-			p.add(true, what, lock.Path, text, command)
-			own = at
-		}
-		found := &p.found[at]
-		if over := x.Times; over > found.Over {
-			found.Over, found.Limit = over, x.Limit
-		}
-		if found.Over >= urgentOver {
-			found.Severity = Urgent
-		}
-	}
-}
-
-// cause is the problem that explains why a limit is exceeded: a deadlock, or a holder that is not connected.
-func (p *problemsOf) cause(in *inspect.Report, x view.Excess) (at int, known bool) {
-	if x.Limit == "max_hold" {
-		at, known = p.causes[x.Who.Session]
-		return at, known
-	}
-	for _, c := range in.Holders {
-		if at, known = p.causes[c.Session]; known {
-			return at, true
-		}
-	}
-	at, known = p.causes[x.Who.Session]
-	return at, known && p.found[at].What == "deadlock" && slices.Contains(p.found[at].Locks, in.Path)
-}
-
 // unread finds what should be there and is not, and what cannot be read: one problem for each reason.
 func (p *problemsOf) unread() {
 	at := map[string]int{}
@@ -499,81 +376,6 @@ func (p *problemsOf) certificates() {
 	if k := inspect.CheckCertificates(p.e.Snapshot.Certificates, p.now); k.Verdict != inspect.VerdictHolds {
 		p.add(k.Verdict == inspect.VerdictFails, "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
-}
-
-func (p *problemsOf) drift() {
-	if p.e.Trouble != "" {
-		p.add(false, "not checked", "", "Drift and conditions: "+p.e.Trouble, "locktree doctor")
-	}
-	d := p.e.Drift
-	if d == nil {
-		return
-	}
-	if unfinished(d) {
-		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
-	}
-	c := d.Summary()
-	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
-		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
-		return
-	}
-	if c != (plan.Counts{}) || !d.Applyable() {
-		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
-			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
-	}
-}
-
-// onlyMissing reports whether a plan only creates locks that are known to be missing, and what they stand in.
-func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
-	return c == plan.Counts{Add: c.Add} && !slices.ContainsFunc(d.Changes, func(one plan.Change) bool {
-		return one.Action == plan.Create && !p.missing[one.Path] && !slices.ContainsFunc(slices.Collect(maps.Keys(p.missing)), func(path string) bool { return strings.HasPrefix(path, one.Path+"/") })
-	})
-}
-
-// unfinished reports whether the tree shows an apply that has not come to its end.
-func unfinished(p *plan.Plan) bool {
-	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
-		return c.Before != nil && c.Before.Payload != nil && c.Before.Payload.State == kind.StateDraining
-	})
-}
-
-func (p *problemsOf) conditions() {
-	if p.e.Checkup == nil {
-		return
-	}
-	n := 0
-	for _, k := range together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
-		return k.Verdict != inspect.VerdictFails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
-	})) {
-		if n++; n <= mostListed {
-			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
-		}
-	}
-	if n > mostListed {
-		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n-mostListed), "locktree doctor")
-	}
-}
-
-// together makes one finding of those that say the same of several servers or nodes.
-func together(all []view.Finding) (out []view.Finding) {
-	type same struct {
-		verdict    inspect.Verdict
-		what, next string
-	}
-	at, where, names := map[same]int{}, [][]string{}, [][]string{}
-	for _, k := range all {
-		key := same{k.Verdict, k.What, k.Next}
-		i, ok := at[key]
-		if !ok {
-			i = len(out)
-			at[key], out, where, names = i, append(out, k), append(where, nil), append(names, nil)
-		}
-		where[i], names[i] = with(where[i], k.Where), with(names[i], k.Name)
-	}
-	for i := range out {
-		out[i].Where, out[i].Name = view.FirstFew(where[i]), view.FirstFew(names[i])
-	}
-	return out
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }

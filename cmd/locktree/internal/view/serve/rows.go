@@ -185,16 +185,18 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 }
 
-// find is a lock of the newest snapshot.
+// find is an ensemble, which is empty if there is none of that name, and a lock of its newest snapshot; nil if it has none there.
 func (b *Board) find(ensemble, path string) (*Ensemble, *inspect.Report) {
 	for i := range b.ensembles {
-		if e := &b.ensembles[i]; e.Name == ensemble && e.Snapshot != nil {
-			if in := e.find(path); in != nil {
-				return e, in
-			}
+		switch e := &b.ensembles[i]; {
+		case e.Name != ensemble:
+		case e.Snapshot == nil:
+			return e, nil
+		default:
+			return e, e.find(path)
 		}
 	}
-	return nil, nil
+	return &Ensemble{}, nil
 }
 
 // find is a lock of the newest snapshot, or a key that was looked at; nil if it has none there.
