@@ -49,7 +49,7 @@ type nested struct {
 
 	mu      sync.Mutex
 	counted bool        // it has lasted for so long
-	lives   bool        // it is said of a contender that may outlast the wait
+	lives   bool        // it may be said of a contender that outlasts the wait
 	timer   *time.Timer // nil until it has to wait
 	places  map[string]standing
 }
@@ -101,6 +101,7 @@ func (a *acquisition) nest(ctx context.Context) {
 func (n *nested) finish() {
 	n.end(nil)
 	n.mu.Lock()
+	clear(n.places)
 	watched, lives := n.timer != nil && !n.timer.Stop(), n.lives
 	n.mu.Unlock()
 	if watched && lives { // what is said would be said of nobody, or of another's wait
@@ -248,6 +249,9 @@ func (p *program) all() []*nested {
 func (n *nested) waits() (all []kind.Wait) {
 	n.mu.Lock()
 	places := slices.Collect(maps.Values(n.places))
+	for _, at := range places {
+		n.lives = n.lives || at.behind
+	}
 	n.mu.Unlock()
 	for _, at := range places {
 		if at.node == "" {
@@ -305,29 +309,27 @@ type claim struct {
 	c *Client
 }
 
-// tell says in the nodes of the leases for what those wait who hold them.
+// tell says in the nodes of the leases for what those wait who hold them. What fails is said at the next look.
 func (n *nested) tell() {
-	n.mu.Lock()
-	for _, at := range n.places {
-		n.lives = n.lives || at.behind
-	}
-	n.mu.Unlock()
 	for _, l := range n.leases {
-		l.h.tell(n.ctx)
+		_ = l.h.tell(n.ctx)
 	}
 }
 
 // untell takes back what would be true no more: that somebody waits for a contender that is another's. A place of the call's own goes with
-// the call, or was granted.
+// the call, or was granted. It does not wait long for servers that do not answer.
 func (n *nested) untell() {
 	n.mu.Lock()
 	lives := n.lives
 	n.mu.Unlock()
 	for _, l := range n.leases {
 		if lives {
-			ctx, done := context.WithTimeout(context.WithoutCancel(n.ctx), l.h.e.s.Timeout()/6)
-			l.h.tell(ctx)
-			done()
+			timer := time.NewTimer(l.h.e.s.Timeout() / 6)
+			select {
+			case <-l.h.retell():
+			case <-timer.C:
+			}
+			timer.Stop()
 		}
 	}
 }
@@ -342,7 +344,19 @@ func (h *holding) speakers() []*contender {
 
 // tell writes what is said into the nodes, unless that is said already. Candidates' nodes, and those with kazoo's names, say nothing:
 // their form is other libraries'.
-func (h *holding) tell(ctx context.Context) {
+func (h *holding) tell(ctx context.Context) error {
+	h.mu.Lock()
+	if h.telling == nil {
+		h.telling = make(chan struct{}, 1)
+	}
+	telling := h.telling
+	h.mu.Unlock()
+	select {
+	case telling <- struct{}{}: // else what one has found out earlier could be written later
+		defer func() { <-telling }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	var says []kind.Wait
 	for _, c := range h.q.c.state.program().told()[h.ks[0].path] {
 		says = append(says, c.Wait)
@@ -354,19 +368,38 @@ func (h *holding) tell(ctx context.Context) {
 	h.told = h.told || speaks
 	h.mu.Unlock()
 	if !speaks {
-		return
+		return nil
 	}
-	said := true
+	var err error
 	for i, k := range h.speakers() {
 		if strings.HasPrefix(k.prefix, "_c_") && !h.locks()[i].decides().Plain {
-			said = k.tell(ctx, says) == nil && said
+			err = cmp.Or(k.tell(ctx, says), err)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.says = says; !said {
-		h.says = unknown // the next look tells again
+	if h.says = says; err != nil {
+		h.says = unknown // the next one tells again
 	}
+	return err
+}
+
+// retell says anew for what those wait who hold it, when somebody waits no more or has given a lease back, however long the servers
+// do not answer. The channel is closed when it is said, or does not matter any more.
+func (h *holding) retell() <-chan struct{} {
+	done := make(chan struct{})
+	h.mu.Lock()
+	begun := h.telling != nil
+	h.mu.Unlock()
+	if !begun { // whoever tells later finds out later
+		close(done)
+		return done
+	}
+	h.q.c.state.spawn(func() {
+		defer close(done)
+		_ = retry(context.Background(), h.e.s, unwritten, func() error { return h.tell(context.Background()) }) // it fails if the node has gone
+	})
+	return done
 }
 
 // tell writes it into the node, guarded by its version: a grant's mark, and a request to step back, are not overwritten.

@@ -425,8 +425,7 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 		}
 		record.Resume = resume
 		_, err = s.Set(ctx, recordOf(q.path), record.Encode(), stat.Version)
-		again := func(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
-		if try.over(ctx, s, again, &err) {
+		if try.over(ctx, s, unwritten, &err) {
 			return err
 		}
 	}

@@ -137,8 +137,7 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 			return afterGrant(err)
 		}
 		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		again := func(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
-		if err == nil || try.over(ctx, sn, again, &err) {
+		if err == nil || try.over(ctx, sn, unwritten, &err) {
 			return afterGrant(s.failed(err))
 		}
 	}
