@@ -27,8 +27,9 @@ import (
 //
 // A circle that is seen twice like that is one. All that is in it existed at both looks and was not written to, so its waits lasted from
 // the first look to the second, and whoever holds something there said at the first look that it waited. A wait ends only by a grant, for
-// which somebody ahead must go, or by its caller, which deletes the place (or another goroutine of the client inherits it: see
-// nested.tell). What is said of a lease means nothing any more once the place has gone or was granted, so it need not be taken back.
+// which somebody ahead must go, or by its caller, which deletes the place: no other goroutine inherits it (see acquisition.giveUp). What is
+// said of a lease means nothing any more once the place has gone or was granted, so it need not be taken back, except where the place is
+// another's (see nested.untell).
 
 const (
 	// patience is how long a nested wait lasts before it counts.
@@ -429,15 +430,15 @@ type DeadlockError struct {
 // Error names who is in the circle, what each holds and waits for, and since when.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
-	b.WriteString(ErrDeadlock.Error())
-	for i, s := range e.Circle {
+	b.WriteString(ErrDeadlock.Error() + ": ")
+	for _, s := range e.Circle {
 		verb := "holds"
 		if s.Ahead {
 			verb = "is ahead in"
 		}
-		fmt.Fprintf(&b, "%s%s %s %s%s and waits for %s%s", map[bool]string{true: ": ", false: "; "}[i == 0], s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
+		fmt.Fprintf(&b, "%s %s %s%s and waits for %s%s; ", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
 	}
-	b.WriteString("; the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
+	b.WriteString("the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
 	return b.String()
 }
 
