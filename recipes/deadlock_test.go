@@ -320,6 +320,32 @@ func TestWhatIsSaidOfAnothersPlaceIsTakenBack(t *testing.T) {
 	})
 }
 
+// While the servers are away for longer than the call waits, it is taken back when they are there again.
+func TestWhatIsSaidOfAnothersPlaceIsTakenBackBehindAnOutage(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(2)
+		a := l.client("A")
+		xb, err := a.Mutex(paths[1]).Lock(t.Context())
+		require.NoError(t, err)
+		xa, err := a.Mutex(paths[0]).Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(xa.Context(), 3*time.Second)
+		defer cancel()
+		wa := async(func() (*recipes.Lease, error) { return a.Mutex(paths[1]).Lock(ctx) })
+		time.Sleep(2 * time.Second)
+		l.goes()
+		require.Len(t, l.said(xa), 1)
+		require.ErrorIs(t, (<-wa).err, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		require.Len(t, l.said(xa), 1)
+		l.srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Empty(t, l.said(xa))
+		l.unlock(xa)
+		l.unlock(xb)
+	})
+}
+
 // said is what the node of a lease says of waits.
 func (l *lab) said(x *recipes.Lease) []kind.Wait {
 	l.t.Helper()

@@ -60,11 +60,12 @@ type life struct {
 // use is who uses a holding.
 type use struct {
 	leases  int
-	tenures []*tenure   // that have begun and not ended
-	passed  int         // holders so far that handed it on
-	writes  int         // of Lease.Multi that may still be applied
-	told    bool        // the node says, has said, or is about to say, for what its holders wait
-	says    []kind.Wait // that, if it is known
+	tenures []*tenure     // that have begun and not ended
+	passed  int           // holders so far that handed it on
+	writes  int           // of Lease.Multi that may still be applied
+	told    bool          // the node says, has said, or is about to say, for what its holders wait
+	says    []kind.Wait   // that, if it is known
+	telling chan struct{} // of capacity 1: one tells at a time; nil while nobody has begun to
 }
 
 // ending is how it ends.
@@ -411,20 +412,6 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*Leas
 		return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
 	}
 	return h.leaseOf(ctx, outer.g), nil
-}
-
-// retell says anew for what those wait who hold it: it was said of a lease also that has ended.
-func (h *holding) retell() {
-	h.mu.Lock()
-	told := h.told
-	h.mu.Unlock()
-	if told {
-		h.q.c.state.spawn(func() {
-			ctx, done := detached(context.Background(), h.e.s)
-			defer done()
-			h.tell(ctx)
-		})
-	}
 }
 
 // locks are the handles on what is held.

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/internal/session"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A wait is nested if its caller holds something meanwhile: if its context comes from leases. Only such waits can close a circle, in
@@ -28,8 +25,9 @@ import (
 //
 // A circle that is seen twice like that is one. All that is in it existed at both looks and was not written to, so its waits lasted from
 // the first look to the second, and whoever holds something there said at the first look that it waited. A wait ends only by a grant, for
-// which somebody ahead must go, or by its caller, which deletes the place (or another goroutine of the client inherits it: see
-// nested.tell). What is said of a lease means nothing any more once the place has gone or was granted, so it need not be taken back.
+// which somebody ahead must go, or by its caller, which deletes the place: no other goroutine inherits it (see acquisition.giveUp). What is
+// said of a lease means nothing any more once the place has gone or was granted, so it need not be taken back, except where the place is
+// another's (see nested.untell).
 
 const (
 	// patience is how long a nested wait lasts before it counts.
@@ -50,7 +48,7 @@ type nested struct {
 
 	mu      sync.Mutex
 	counted bool        // it has lasted for so long
-	lives   bool        // it is said of a contender that may outlast the wait
+	lives   bool        // it may be said of a contender that outlasts the wait
 	timer   *time.Timer // nil until it has to wait
 	places  map[string]standing
 }
@@ -62,18 +60,6 @@ type standing struct {
 	token  int64  // its czxid; 0 if it is not known
 	behind bool   // it is another's
 }
-
-// program are the nested waits of one program that count. Its clients know of each other's without a request, of those also that
-// cannot be told in a node.
-type program struct {
-	mu    sync.Mutex
-	waits map[*nested]struct{}
-}
-
-var thisProgram = &program{waits: map[*nested]struct{}{}}
-
-// program is the one that the client is of.
-func (st *clientState) program() *program { return cmp.Or(st.other, thisProgram) }
 
 // nest makes the call's wait a nested one, if its caller holds something.
 func (a *acquisition) nest(ctx context.Context) {
@@ -102,6 +88,7 @@ func (a *acquisition) nest(ctx context.Context) {
 func (n *nested) finish() {
 	n.end(nil)
 	n.mu.Lock()
+	clear(n.places)
 	watched, lives := n.timer != nil && !n.timer.Stop(), n.lives
 	n.mu.Unlock()
 	if watched && lives { // what is said would be said of nobody, or of another's wait
@@ -239,280 +226,6 @@ func (n *nested) pass(circle *inspect.Circle) {
 	}
 }
 
-func (p *program) all() []*nested {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Keys(p.waits))
-}
-
-// waits is what is said of the wait.
-func (n *nested) waits() (all []kind.Wait) {
-	n.mu.Lock()
-	places := slices.Collect(maps.Values(n.places))
-	n.mu.Unlock()
-	for _, at := range places {
-		if at.node == "" {
-			at.node, at.token = at.q.standsFor()
-		}
-		if at.node != "" {
-			all = append(all, kind.Wait{Lock: at.q.path, Node: at.node, Token: uint64(at.token), Behind: at.behind})
-		}
-	}
-	return all
-}
-
-// standsFor is the contender that this client has in the queue; "" if there is none.
-func (q *queue) standsFor() (path string, czxid int64) {
-	st := &q.c.state
-	st.mu.Lock()
-	e := st.epoch
-	st.mu.Unlock()
-	if e == nil {
-		return "", 0
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for k, path := range e.nodes {
-		of, _ := kind.ParseContender(k.name)
-		if path != "" && of.Shared == q.shared && (k.dir == q.entrance().Dir(q.path) || k.dir == q.dir()) {
-			return path, k.czxid
-		}
-	}
-	return "", 0
-}
-
-// told are the waits, by the contender that those hold who wait.
-func (p *program) told() map[string][]claim {
-	all := map[string][]claim{}
-	for _, n := range p.all() {
-		waits := n.waits()
-		for _, l := range n.leases {
-			if l.ended() != nil {
-				continue
-			}
-			for _, k := range l.h.speakers() {
-				for _, w := range waits {
-					all[k.path] = append(all[k.path], claim{w, n.c})
-				}
-			}
-		}
-	}
-	return all
-}
-
-// claim is a wait, and the client that waits.
-type claim struct {
-	kind.Wait
-	c *Client
-}
-
-// tell says in the nodes of the leases for what those wait who hold them.
-func (n *nested) tell() {
-	n.mu.Lock()
-	for _, at := range n.places {
-		n.lives = n.lives || at.behind
-	}
-	n.mu.Unlock()
-	for _, l := range n.leases {
-		l.h.tell(n.ctx)
-	}
-}
-
-// untell takes back what would be true no more: that somebody waits for a contender that is another's. A place of the call's own goes with
-// the call, or was granted.
-func (n *nested) untell() {
-	n.mu.Lock()
-	lives := n.lives
-	n.mu.Unlock()
-	for _, l := range n.leases {
-		if lives {
-			ctx, done := context.WithTimeout(context.WithoutCancel(n.ctx), l.h.e.s.Timeout()/6)
-			l.h.tell(ctx)
-			done()
-		}
-	}
-}
-
-// speakers are the contenders that tell: of a set that of each lock, of permits the first.
-func (h *holding) speakers() []*contender {
-	if h.members != nil {
-		return h.ks
-	}
-	return h.ks[:1]
-}
-
-// tell writes what is said into the nodes, unless that is said already. Candidates' nodes, and those with kazoo's names, say nothing:
-// their form is other libraries'.
-func (h *holding) tell(ctx context.Context) {
-	var says []kind.Wait
-	for _, c := range h.q.c.state.program().told()[h.ks[0].path] {
-		says = append(says, c.Wait)
-	}
-	slices.SortFunc(says, func(a, b kind.Wait) int { return cmp.Compare(a.Node, b.Node) })
-	says = says[:min(len(says), kind.MaxWaits)]
-	h.mu.Lock()
-	speaks := h.state == held && !slices.Equal(h.says, says)
-	h.told = h.told || speaks
-	h.mu.Unlock()
-	if !speaks {
-		return
-	}
-	said := true
-	for i, k := range h.speakers() {
-		if strings.HasPrefix(k.prefix, "_c_") && !h.locks()[i].decides().Plain {
-			said = k.tell(ctx, says) == nil && said
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.says = says; !said {
-		h.says = unknown // the next look tells again
-	}
-}
-
-// tell writes it into the node, guarded by its version: a grant's mark, and a request to step back, are not overwritten.
-func (k *contender) tell(ctx context.Context, says []kind.Wait) error {
-	data, stat, err := k.e.s.Get(ctx, k.path)
-	if err != nil || stat.EphemeralOwner != k.e.s.ID() {
-		return err
-	}
-	said, ok := kind.ParseHolder(data)
-	if !ok {
-		return nil
-	}
-	said.Waits = says
-	_, err = k.e.s.Set(ctx, k.path, said.Encode(), stat.Version)
-	return err
-}
-
-// unknown is what a node says if that is not known.
-var unknown = []kind.Wait{{}}
-
-// chain is what is read along the chain.
-type chain struct {
-	told    map[string][]claim
-	seen    map[link]bool
-	known   map[string]bool // the contenders, by path
-	todo    []link
-	reports []*inspect.Report
-}
-
-// link is a lock, and the client that reads it.
-type link struct {
-	c    *Client
-	path string
-}
-
-// look reads along the chain, and returns a circle that this wait is part of. It reads at once what before has read step by step.
-func (n *nested) look(before *chain) (*inspect.Circle, *chain) {
-	ch := &chain{told: n.c.state.program().told(), seen: map[link]bool{}, known: map[string]bool{}}
-	for _, w := range n.waits() {
-		ch.leads(n.c, w.Lock)
-	}
-	for _, l := range n.leases {
-		for _, q := range l.h.locks() {
-			ch.leads(q.c, q.path)
-		}
-	}
-	if before != nil {
-		for at := range before.seen {
-			ch.leads(at.c, at.path)
-		}
-	}
-	for len(ch.todo) > 0 {
-		ch.read(n.ctx)
-	}
-	for _, l := range n.leases {
-		if circle := inspect.FindCircle(l.Node(), ch.reports...); circle != nil && l.ended() == nil {
-			return circle, ch
-		}
-	}
-	return nil, ch
-}
-
-// again is whether a look behind a sync finds that nothing has happened.
-func (n *nested) again(circle *inspect.Circle, read *chain) bool {
-	if !n.sync() {
-		return false
-	}
-	now, _ := n.look(read)
-	return circle.Same(now)
-}
-
-// leads says that the chain goes on at the lock at path.
-func (ch *chain) leads(c *Client, path string) {
-	if at := (link{c, path}); !ch.seen[at] && len(ch.seen) < mostLocks {
-		ch.seen[at] = true
-		ch.todo = append(ch.todo, at)
-	}
-}
-
-// read reads the locks at which the chain goes on, and finds the next.
-func (ch *chain) read(ctx context.Context) {
-	todo := ch.todo
-	ch.todo = nil
-	found := make([]*inspect.Report, len(todo))
-	var reads sync.WaitGroup
-	for i, at := range todo {
-		reads.Go(func() { found[i], _ = inspect.Front(ctx, at.c, at.path, mostContenders) })
-	}
-	reads.Wait()
-	var all []func()
-	for i, in := range found {
-		if in == nil { // it has gone, or is not for us to read, or the next look reads it
-			continue
-		}
-		ch.reports = append(ch.reports, in)
-		for _, line := range [][]inspect.Contender{in.Holders, in.Waiters} {
-			for j := range line {
-				ch.known[line[j].Path] = true
-				all = append(all, func() { ch.follow(todo[i].c, &line[j]) })
-			}
-		}
-	}
-	for _, follow := range all { // when all of them are known
-		follow()
-	}
-}
-
-// follow goes on where those wait who hold a contender. What this program knows itself counts.
-func (ch *chain) follow(c *Client, of *inspect.Contender) {
-	if said := ch.told[of.Path]; said != nil {
-		of.Waits = nil
-		for _, w := range said {
-			of.Waits = append(of.Waits, w.Wait)
-			if !ch.known[w.Node] { // else its queue has been read, perhaps by another client
-				ch.leads(w.c, w.Lock)
-			}
-		}
-		return
-	}
-	for _, w := range of.Waits {
-		if !ch.known[w.Node] {
-			ch.leads(c, w.Lock)
-		}
-	}
-}
-
-// sync lets the next look see what was committed before.
-func (n *nested) sync() bool {
-	synced := map[*session.Session]bool{}
-	for _, l := range n.leases {
-		synced[l.h.e.s] = true
-	}
-	s, err := n.c.live(n.ctx)
-	if err != nil {
-		return false
-	}
-	synced[s] = true
-	for s := range synced {
-		if s.Sync(n.ctx, "/") != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // DeadlockError is the error of a wait that closed a circle. It matches ErrDeadlock.
 type DeadlockError struct {
 	// Circle is everybody in it; the first is the caller.
@@ -522,15 +235,15 @@ type DeadlockError struct {
 // Error names who is in the circle, what each holds and waits for, and since when.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
-	b.WriteString(ErrDeadlock.Error())
-	for i, s := range e.Circle {
+	b.WriteString(ErrDeadlock.Error() + ": ")
+	for _, s := range e.Circle {
 		verb := "holds"
 		if s.Ahead {
 			verb = "is ahead in"
 		}
-		fmt.Fprintf(&b, "%s%s %s %s%s and waits for %s%s", map[bool]string{true: ": ", false: "; "}[i == 0], s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
+		fmt.Fprintf(&b, "%s %s %s%s and waits for %s%s; ", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
 	}
-	b.WriteString("; the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
+	b.WriteString("the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
 	return b.String()
 }
 

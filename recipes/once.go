@@ -72,18 +72,6 @@ func (e *SlotError) Error() string {
 
 func (*SlotError) Unwrap() error { return ErrSlotTaken }
 
-// Start is one start of a slot. Its lease is the job's lock; its token is larger than that of every earlier start.
-type Start struct {
-	*Lease
-	// Slot is the name of the slot: kind.SlotTime is its instant.
-	Slot string
-
-	record string // the node
-	params *kind.OnceParams
-	run    kind.SlotRun
-	begun  time.Time
-}
-
 // Start waits until it may start a slot, and starts it. An empty slot is the newest one of the schedule, by this machine's clock, if
 // its instant is no longer ago than catch_up. The caller ends it with [Start.End]. ctx bounds the wait.
 //
@@ -109,22 +97,6 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *Le
 	}
 	return s.do(ctx, fn)
 }
-
-func (s *Start) do(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	return s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
-		err := fn(inner, l)
-		return errors.Join(err, s.note(ctx, err))
-	})
-}
-
-// End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
-// the error is ErrLost: with success = "end", somebody else runs the slot.
-func (s *Start) End(ctx context.Context, result error) error {
-	return errors.Join(s.note(ctx, result), s.Unlock(ctx))
-}
-
-// ahead is how much earlier than its instant a slot may be started.
-const ahead = 30 * time.Second
 
 // start takes the job's lock, and starts the slot in its record. late means that it must not be later than catch_up.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
@@ -271,124 +243,6 @@ func judge(q *queue, path string, r *kind.Record, slot string, p *kind.OnceParam
 		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, path, len(r.Slots))
 	}
 	return nil
-}
-
-// begin writes the start into the record. early is how long it is until that is allowed.
-func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
-	ctx := s.Context()
-	token := s.Token()
-	sn := s.h.e.s
-	var own *zk.Stat
-	if err := retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
-		return 0, afterGrant(s.failed(err))
-	}
-	if own == nil {
-		return 0, s.failed(zk.ErrNoNode)
-	}
-	now := time.UnixMilli(own.Mtime)
-	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
-		if was := r.Run(s.Slot); was != nil && was.Token == token {
-			s.run = *was // an answer was lost
-			return nil, nil
-		}
-		if err := judge(q, s.Path(), r, s.Slot, s.params); err != nil {
-			return nil, err
-		}
-		if early, err = s.timely(r, stat, now, late); err != nil || early > 0 {
-			return nil, err
-		}
-		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: q.id(), Token: token, Tries: 1, Started: q.c.now().UnixMilli()}
-		if was := r.Run(s.Slot); was != nil {
-			s.run.Tries += was.Tries
-		}
-		return r.Counts(s.params, declaredAt(s.h.d, stat)).Put(s.run, s.params.Keep), nil
-	})
-	s.begun = time.Now()
-	return early, err
-}
-
-// declaredAt is the time from which a schedule counts that is new to the record.
-func declaredAt(d *declaration, record *zk.Stat) time.Time {
-	if created := time.UnixMilli(record.Ctime); created.After(d.written) {
-		return created
-	}
-	return d.written
-}
-
-// timely compares the instant of a slot with the ensemble's clock. Of slots from before the schedule was declared, or from before the
-// record was created, the record says nothing: there may have been another one.
-func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) (early time.Duration, err error) {
-	if s.params.Schedule == "" {
-		return 0, nil
-	}
-	at, _ := kind.SlotTime(s.Slot) // it was checked
-	switch {
-	case !at.After(r.From(s.params, declaredAt(s.h.d, stat))):
-		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
-	case late && now.Sub(at) > s.params.Late():
-		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
-	}
-	return max(0, at.Sub(now)-ahead), nil
-}
-
-// note records the result of the run.
-func (s *Start) note(ctx context.Context, result error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.h.e.s.Timeout())
-	defer done()
-	run := s.run
-	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
-	if result != nil {
-		run.State, run.Result = kind.SlotFailed, result.Error()
-	}
-	return s.change(ctx, func(r *kind.Record, _ *zk.Stat) (*kind.Record, error) {
-		if was := r.Run(s.Slot); was != nil && was.Token == run.Token && was.State == run.State {
-			return nil, nil
-		}
-		return r.Put(run, s.params.Keep), nil
-	})
-}
-
-// change writes the record as to makes it, in a transaction that fails if the lease is lost, or if somebody else has written it since it
-// was read: then to is asked again. It writes nothing if to returns no record.
-//
-// If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
-// written again, with the same version, so that one of the two is refused.
-func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
-	sn := s.h.e.s
-	for try := (tries{}); ; {
-		var data []byte
-		var stat *zk.Stat
-		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
-		if err != nil {
-			return afterGrant(s.failed(err))
-		}
-		record, err := kind.ParseRecord(data)
-		if err != nil {
-			return afterGrant(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
-		}
-		next, err := to(record, stat)
-		if err != nil || next == nil {
-			return afterGrant(err)
-		}
-		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		again := func(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
-		if err == nil || try.over(ctx, sn, again, &err) {
-			return afterGrant(s.failed(err))
-		}
-	}
-}
-
-// failed explains why the record could not be read or written.
-func (s *Start) failed(err error) error {
-	switch ended := s.ended(); {
-	case err == nil:
-		return nil
-	case ended != nil:
-		return ended
-	case isNoNode(err):
-		return noRecord(s.record, err)
-	}
-	return fmt.Errorf("recipes: once %s: its record: %w", s.Path(), err)
 }
 
 // Run runs fn for each slot of the schedule, until ctx ends: at its instant, and if nobody has started it by then, later, up to catch_up,
@@ -571,8 +425,7 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 		}
 		record.Resume = resume
 		_, err = s.Set(ctx, recordOf(q.path), record.Encode(), stat.Version)
-		again := func(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
-		if try.over(ctx, s, again, &err) {
+		if try.over(ctx, s, unwritten, &err) {
 			return err
 		}
 	}

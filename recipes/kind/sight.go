@@ -95,15 +95,15 @@ func (s Sight) Who() string {
 
 // Line says everything: who, the host and process, from which address, since when, and whether it is connected or when its place is
 // free by itself.
-func (s Sight) Line() string { return s.Who() + s.details(", ") }
+func (s Sight) Line() string { return s.Who() + s.details() }
 
 // Details are the line without the name.
-func (s Sight) Details() string { return strings.TrimPrefix(s.details(", "), ", ") }
+func (s Sight) Details() string { return strings.TrimPrefix(s.details(), ", ") }
 
-func (s Sight) details(sep string) (text string) {
+func (s Sight) details() (text string) {
 	for _, part := range []string{s.Process(), s.ClientAddress, s.When(), s.State()} {
 		if part != "" {
-			text += sep + part
+			text += ", " + part
 		}
 	}
 	return text

@@ -15,7 +15,7 @@
 // ([recipes.WithReentrancy]) has none either. Attributes:
 //
 //	locktree.path      the lock; of a MultiLock, those of all its members
-//	locktree.kind      mutex, rwlock, semaphore, election, or multilock
+//	locktree.kind      mutex, rwlock, semaphore, election, once, or multilock
 //	locktree.result    see [recipes.ResultOf]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
@@ -120,7 +120,7 @@ func (o *Observer) start(e recipes.Event) trace.Span {
 	return span
 }
 
-// queued begins the span of a call that has to wait, and has looked who is in the way if it waits for long.
+// queued begins the span of a call that has to wait, and looks who is in the way if it waits for long.
 func (o *Observer) queued(e recipes.Event) {
 	w := &wait{span: o.start(e), end: func() {}}
 	var held *recipes.HeldError
