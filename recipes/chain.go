@@ -30,6 +30,9 @@ func (n *nested) look(before *chain) (*inspect.Circle, *chain) {
 		ch.leads(n.c, w.Lock)
 	}
 	for _, l := range n.leases {
+		if l.ended() != nil {
+			continue
+		}
 		for _, q := range l.h.locks() {
 			ch.leads(q.c, q.path)
 		}

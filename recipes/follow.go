@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -37,7 +36,7 @@ const maxSteps = 8
 type elsewhereError struct{ mark *declaration }
 
 func (e *elsewhereError) Error() string {
-	to := inspect.Visible(e.mark.payload.MovedTo)
+	to := kind.Visible(e.mark.payload.MovedTo)
 	if e.goes() {
 		return fmt.Sprintf("%v: %s is about to move to %s", ErrDraining, e.mark.path, to)
 	}
@@ -56,7 +55,7 @@ func (e *elsewhereError) goes() bool { return e.mark.payload.State == kind.State
 
 // strayed is the error of a mark that is not followed.
 func strayed(mark *declaration, format string, args ...any) error {
-	return fmt.Errorf("%w: %s is now %s, %w", ErrMoved, mark.path, inspect.Visible(mark.payload.MovedTo), fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %s is now %s, %w", ErrMoved, mark.path, kind.Visible(mark.payload.MovedTo), fmt.Errorf(format, args...))
 }
 
 // step is the handle on the lock at the path that the mark at the handle's own path names.
@@ -78,7 +77,7 @@ func (q *queue) step(mark *declaration) (*queue, error) {
 	case err != nil:
 		return nil, strayed(mark, "which is no path of a lock: %v", err)
 	case slices.ContainsFunc(next.trail, passed):
-		return nil, strayed(mark, "from where it came: the marks lead in a circle; apply the configuration of %s again", inspect.Visible(mark.payload.Owner.String()))
+		return nil, strayed(mark, "from where it came: the marks lead in a circle; apply the configuration of %s again", kind.Visible(mark.payload.Owner.String()))
 	case len(next.trail) > maxSteps:
 		return nil, strayed(mark, "and %d times before that from %s on: use its present path", maxSteps, next.trail[0].path)
 	}
@@ -94,7 +93,7 @@ func (q *queue) continues(d *declaration) error {
 	case d.payload == nil:
 		return strayed(mark, "which has no declaration that this program can read: %w", d.why)
 	case d.payload.Owner != mark.payload.Moves():
-		return strayed(mark, "which is a lock of %s by now; it was written for %s", inspect.Visible(d.payload.Owner.String()), inspect.Visible(mark.payload.Moves().String()))
+		return strayed(mark, "which is a lock of %s by now; it was written for %s", kind.Visible(d.payload.Owner.String()), kind.Visible(mark.payload.Moves().String()))
 	case d.payload.Params.Kind() != mark.payload.Params.Kind():
 		return strayed(mark, "which is declared as %s by now; it was a %s", d.payload.Params.Kind(), mark.payload.Params.Kind())
 	}

@@ -252,7 +252,7 @@ func said(in *inspect.Report) string {
 	name := func(cs []inspect.Contender) string {
 		var ids []string
 		for _, c := range cs {
-			ids = append(ids, cmp.Or(c.ID, inspect.Visible(c.Name)))
+			ids = append(ids, cmp.Or(c.ID, kind.Visible(c.Name)))
 		}
 		return strings.Join(ids, " ")
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -65,7 +64,7 @@ type SlotError struct {
 func (e *SlotError) Error() string {
 	what := "is skipped: it is before the end of a pause"
 	if e.Run != nil {
-		what = fmt.Sprintf("is %s, by %s", e.Run.State, inspect.Visible(e.Run.By))
+		what = fmt.Sprintf("is %s, by %s", e.Run.State, kind.Visible(e.Run.By))
 	}
 	return fmt.Sprintf("%v: %s of %s %s", ErrSlotTaken, e.Slot, e.Path, what)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -167,7 +166,7 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 
 func (d *declaration) mismatch(want, got string) error {
 	return fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
-		ErrKindMismatch, d.path, got, inspect.Visible(d.payload.Owner.String()), want)
+		ErrKindMismatch, d.path, got, kind.Visible(d.payload.Owner.String()), want)
 }
 
 // refuses says why nothing new is granted; nil if it is.

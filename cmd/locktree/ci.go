@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/locktree/locktree/recipes/kind"
 	"net/url"
 	"strings"
 
@@ -36,7 +37,7 @@ func ciRun(env environment) *apply.CIRun {
 			}
 			run += part
 		}
-		return &apply.CIRun{System: s.name, Run: inspect.Visible(public(run))}
+		return &apply.CIRun{System: s.name, Run: kind.Visible(public(run))}
 	}
 	return nil
 }
@@ -66,7 +67,7 @@ func (f *messageFlag) register(c *cobra.Command) {
 		switch text := string(*f); {
 		case len(text) > maxMessage:
 			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
-		case inspect.Visible(text) != text:
+		case kind.Visible(text) != text:
 			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
 		}
 		return nil

@@ -137,7 +137,7 @@ func reportOn(w io.Writer, server string, x *conformance.Examination) (fine bool
 	if x.Version == "" {
 		fmt.Fprintf(w, "- it does not answer srvr, so its version is not known: it is compared with 3.8.0, and from 3.9 on events differ\n")
 	} else {
-		fmt.Fprintf(w, "- `%s`\n", strings.ReplaceAll(inspect.Visible(x.Version), "`", "'"))
+		fmt.Fprintf(w, "- `%s`\n", strings.ReplaceAll(kind.Visible(x.Version), "`", "'"))
 	}
 	if x.Keeper {
 		fmt.Fprintf(w, "- feature flags: %x\n", x.Flags)
@@ -167,7 +167,7 @@ func reportOn(w io.Writer, server string, x *conformance.Examination) (fine bool
 			}
 			fmt.Fprintf(w, "\n### %s\n\n```\n", r.Name)
 			for line := range strings.SplitSeq(strings.ReplaceAll(why, "```", "'''"), "\n") {
-				fmt.Fprintln(w, inspect.Visible(line))
+				fmt.Fprintln(w, kind.Visible(line))
 			}
 			fmt.Fprintln(w, "```")
 		}

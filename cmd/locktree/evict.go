@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/locktree/locktree/recipes/kind"
 	"slices"
 	"strings"
 
@@ -240,7 +241,7 @@ func listed(all []apply.Acquisition) string {
 		if one.Queued {
 			role = "waiting"
 		}
-		lines = append(lines, fmt.Sprintf("  %s  %s, token %d, node %s", role, one.Party, one.Token, inspect.Visible(one.Name)))
+		lines = append(lines, fmt.Sprintf("  %s  %s, token %d, node %s", role, one.Party, one.Token, kind.Visible(one.Name)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"github.com/locktree/locktree/recipes/kind"
 	"strings"
 	"time"
 
@@ -53,5 +54,5 @@ func expiry(c Certificate, left time.Duration) string {
 	if left <= 0 {
 		when = "expired on " + c.Expires.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s (%s) %s", Visible(c.Subject), whose, when)
+	return fmt.Sprintf("%s (%s) %s", kind.Visible(c.Subject), whose, when)
 }

@@ -222,7 +222,7 @@ func (k *keysLook) few(nodes []string) string {
 	var names []string
 	for _, node := range nodes[:min(3, len(nodes))] {
 		key, _ := k.of.keyAt(node)
-		names = append(names, `"`+Visible(key)+`"`)
+		names = append(names, `"`+kind.Visible(key)+`"`)
 	}
 	text := strings.Join(names, ", ")
 	if more := len(nodes) - len(names); more > 0 {

@@ -50,7 +50,7 @@ func describe(k *Contender, data []byte) {
 	k.Revoked = string(data) == kind.RevokeMessage
 	var h kind.Holder
 	if json.Unmarshal(data, &h) == nil {
-		k.ID, k.Host, k.PID, k.Since = Visible(h.ID), Visible(h.Host), h.PID, h.Since
+		k.ID, k.Host, k.PID, k.Since = kind.Visible(h.ID), kind.Visible(h.Host), h.PID, h.Since
 		if h.Held != nil {
 			k.Held = *h.Held
 		}
@@ -68,11 +68,8 @@ const maxIDText = 256
 
 // printable returns data as a string if it is short and printable, otherwise "".
 func printable(data []byte) string {
-	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && Visible(s) == s {
+	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && kind.Visible(s) == s {
 		return s
 	}
 	return ""
 }
-
-// Visible is kind.Visible.
-func Visible(s string) string { return kind.Visible(s) }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"github.com/locktree/locktree/recipes/kind"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -32,7 +33,7 @@ func keeperItself(srvr string, flags []byte) Condition {
 		Next: "let stores compare tokens, or write with Lease.Multi, which refuse in that time; stop Keepers when nothing is held. docs/keeper.md says what is tested"}
 	k.What = "it is a ClickHouse Keeper"
 	if version := keeperVersion(srvr); version != "" {
-		k.What += ", " + Visible(version)
+		k.What += ", " + kind.Visible(version)
 	}
 	k.What += fmt.Sprintf(", with feature flags %x, of which locktree needs none", flags)
 	return k

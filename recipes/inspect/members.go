@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"github.com/locktree/locktree/recipes/kind"
 	"net"
 	"net/netip"
 	"slices"
@@ -88,7 +89,7 @@ func (w *words) others(ctx context.Context, live *session.Session, h *heard) (ou
 		err = fmt.Errorf("%s names %d", configNode, n)
 	}
 	if err != nil {
-		h.unasked = append(h.unasked, Unasked{Server: "other servers", Why: "which there are is not known: " + Visible(err.Error())})
+		h.unasked = append(h.unasked, Unasked{Server: "other servers", Why: "which there are is not known: " + kind.Visible(err.Error())})
 		return nil
 	}
 	named := map[string]bool{} // addresses that this client's configuration names, and no member has been found to have
@@ -114,7 +115,7 @@ func (w *words) others(ctx context.Context, live *session.Session, h *heard) (ou
 			h.unasked = append(h.unasked, Unasked{Server: fmt.Sprintf("%d more servers", len(left)-i), Why: "they are too many to ask"})
 			return out
 		case at != m.client && on[m.host] > 1:
-			h.unasked = append(h.unasked, Unasked{Server: "a server on " + Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
+			h.unasked = append(h.unasked, Unasked{Server: "a server on " + kind.Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
 		default:
 			out = append(out, asked{Server: session.Server{Name: at, Addr: at, Told: true}})
 		}

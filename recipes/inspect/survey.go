@@ -154,7 +154,7 @@ func (f *Found) Lines() []string {
 	if f.InUse > 0 && !f.kazoo {
 		what += fmt.Sprintf(", %d in its queue", f.InUse)
 	}
-	out := []string{fmt.Sprintf("%-40s %s", Visible(f.Path), Visible(what))}
+	out := []string{fmt.Sprintf("%-40s %s", kind.Visible(f.Path), kind.Visible(what))}
 	for _, sub := range f.Inside {
 		out = append(out, sub.Lines()...)
 	}

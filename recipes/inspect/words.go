@@ -161,7 +161,7 @@ func sessionID(text string) (int64, bool) {
 }
 
 // address reads an address as Java writes it: /10.0.0.7:40822, perhaps with a name before it.
-func address(java string) string { return Visible(java[strings.LastIndexByte(java, '/')+1:]) }
+func address(java string) string { return kind.Visible(java[strings.LastIndexByte(java, '/')+1:]) }
 
 var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
 
@@ -332,7 +332,7 @@ func (w *words) meetAll(ctx context.Context, live *session.Session, peers []aske
 
 // meet asks one server what it is and who is connected to it.
 func (w *words) meet(ctx context.Context, live *session.Session, p asked, h *heard) Server {
-	at := Server{Name: Visible(p.Name), Here: p.here, Connections: -1}
+	at := Server{Name: kind.Visible(p.Name), Here: p.here, Connections: -1}
 	all := w.describe(ctx, live, p, h, &at)
 	n := 0
 	err := w.ask(ctx, live, p, "cons", h, func(r io.Reader) (err error) {
@@ -375,7 +375,7 @@ func (s *Server) failed(word string, err error) {
 		err = fmt.Errorf("%s: %w", word, err)
 	}
 	if word != "cons" || !errors.Is(err, errForbidden) {
-		s.Error = cmp.Or(s.Error, Visible(err.Error()))
+		s.Error = cmp.Or(s.Error, kind.Visible(err.Error()))
 	}
 }
 
@@ -388,7 +388,7 @@ func (s *Server) describe(r io.Reader) (connections int, err error) {
 				s.Version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 			}
 		case "Mode":
-			s.Mode = Visible(value)
+			s.Mode = kind.Visible(value)
 		case "Zxid":
 			s.Zxid, _ = sessionID(value)
 		case "Connections":

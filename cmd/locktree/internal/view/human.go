@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"github.com/locktree/locktree/recipes/kind"
 	"io"
 	"strings"
 	"sync"
@@ -239,7 +240,7 @@ func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args
 
 // clean makes one line of text safe to print: what a server or a foreign client wrote
 // may contain control characters, which a terminal obeys.
-func clean[S ~string](s S) string { return inspect.Visible(string(s)) }
+func clean[S ~string](s S) string { return kind.Visible(string(s)) }
 
 // Clean is clean for what the commands print themselves.
 func Clean(s string) string { return clean(s) }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"github.com/locktree/locktree/recipes/kind"
 	"strings"
 
 	"github.com/locktree/locktree/plan/document"
@@ -30,7 +31,7 @@ func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
 
 // shellWord quotes what a shell would take apart.
 func shellWord(s string) string {
-	if s = inspect.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
+	if s = kind.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

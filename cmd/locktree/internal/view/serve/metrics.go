@@ -55,7 +55,7 @@ func (f *families) add(name, kind, help string, value float64, labels ...string)
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // escapeLabel also makes visible what a terminal or a reader's eye would obey.
-func escapeLabel(s string) string { return labelEscapes.Replace(inspect.Visible(s)) }
+func escapeLabel(s string) string { return labelEscapes.Replace(kind.Visible(s)) }
 
 // exposition is everything Prometheus is told: of one version once a second at most, as slow readers share it.
 func (b *Board) exposition() []byte {

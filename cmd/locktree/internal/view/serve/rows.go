@@ -299,5 +299,5 @@ func clip(s string) string {
 	if r := []rune(s[:min(len(s), 8*longestText)]); len(r) > longestText {
 		s = string(r[:longestText]) + "…"
 	}
-	return inspect.Visible(s)
+	return kind.Visible(s)
 }
