@@ -161,6 +161,28 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	})
 }
 
+// The answer is lost, and the session with it. The next session finds out what was done.
+func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		_, err := s.dial("worker:w").Mutex(s.root + "/a").Lock(t.Context())
+		require.NoError(t, err)
+		in, all := s.acquisitions(c, s.root+"/a")
+		id := s.session(c).ID()
+		lost := s.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }, zktest.DropReply)
+		go func() {
+			<-lost.Hit()
+			s.server.Expire(id)
+		}()
+		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		require.NoError(t, err)
+		require.Len(t, done.Nodes, 1)
+		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
+	})
+}
+
 // Fifty entries of a kibibyte are kept, whatever their texts.
 func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
