@@ -124,8 +124,14 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 	}
 	perhaps := &Evicted{} // of a transaction whose reply was lost
 	for {
+		if s, err = x.client.Session(ctx); err != nil {
+			return nil, err
+		}
 		ops, err := still(ctx, s, nodes, op)
-		if err != nil || len(ops) == 0 {
+		switch {
+		case errors.Is(err, recipes.ErrSessionLost):
+			continue // perhaps with a reply: the next session shows it
+		case err != nil || len(ops) == 0:
 			return perhaps, err
 		}
 		done := &Evicted{}

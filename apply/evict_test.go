@@ -161,6 +161,28 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	})
 }
 
+// The answer is lost, and the session with it. The next session finds out what was done.
+func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		_, err := s.dial("worker:w").Mutex(s.root + "/a").Lock(t.Context())
+		require.NoError(t, err)
+		in, all := s.acquisitions(c, s.root+"/a")
+		id := s.session(c).ID()
+		lost := s.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }, zktest.DropReply)
+		go func() {
+			<-lost.Hit()
+			s.server.Expire(id)
+		}()
+		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		require.NoError(t, err)
+		require.Len(t, done.Nodes, 1)
+		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
+	})
+}
+
 // Fifty entries of a kibibyte are kept, whatever their texts.
 func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
@@ -182,6 +204,13 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	all := s.history(c)
 	require.Len(t, all, 50)
 	require.True(t, all[0].At.After(all[49].At))
+	// What is longer than any entry does not stay, whoever has written it, and hinders nobody.
+	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), fmt.Appendf(nil, `[{"id": "x"}, "%0900000d", 7]`, 0)))
+	set("permits", 5)(tree.Nodes[2])
+	s.apply(c, tree)
+	data, _ = s.server.Get(plan.HistoryPath(s.root, stack))
+	require.NoError(t, json.Unmarshal(data.Data, &raw))
+	require.Len(t, raw, 3)
 	before := s.server.Dump()
 	_, err := x.Apply(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
@@ -189,8 +218,29 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	// One that we may not write does not stop an apply, and says so.
 	s.setByHand(c, plan.HistoryPath(s.root, stack), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermAdmin})
 	var ev events
-	set("permits", 5)(tree.Nodes[2])
+	set("permits", 4)(tree.Nodes[2])
 	_, err = apply.New(c, apply.Options{Events: ev.add}).Apply(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
 	require.Nil(t, find[apply.Recorded](ev).Entry)
+}
+
+// The entry of an apply of several transactions is one, also if somebody else has written between them.
+func TestAnApplyIsOneEntry(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	x := executor(c)
+	x.Events = func(e apply.Event) {
+		if done, ok := e.(apply.Committed); ok && done.Batch == 1 {
+			require.True(t, s.history(c)[0].Unfinished)
+			data, _ := s.server.Get(plan.HistoryPath(s.root, stack))
+			require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))
+		}
+	}
+	p := s.plan(c, s.tree(bulk(44, 280, "x")...))
+	require.Len(t, p.Batches, 2)
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	all := s.history(c)
+	require.Len(t, all, 2)
+	require.Equal(t, []any{"apply", false, "break"}, []any{all[0].Operation, all[0].Unfinished, all[1].Operation})
 }

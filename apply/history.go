@@ -107,20 +107,19 @@ func (e *Entry) shorten() bool {
 	return true
 }
 
-// entries are those of a node. What is no entry is kept as it is; data that no program of ours wrote is none.
+// entries are those of a node. What is short and no entry is kept as it is; what is longer than an entry is not, because every
+// transaction of an apply would carry it. Data that no program of ours wrote has none.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)
-	return all
+	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
 }
 
-// with puts an entry in front of others, in the place of one of the same apply.
+// with puts an entry in front of others, and takes that of an earlier transaction of the same apply away.
 func with(e Entry, all []json.RawMessage, most int) []byte {
-	if len(all) > 0 && e.ID != "" {
-		var newest Entry
-		if json.Unmarshal(all[0], &newest) == nil && newest.ID == e.ID {
-			all = all[1:]
-		}
-	}
+	all = slices.DeleteFunc(slices.Clone(all), func(one json.RawMessage) bool {
+		var other Entry
+		return json.Unmarshal(one, &other) == nil && other.ID == e.ID
+	})
 	all = append([]json.RawMessage{e.encode()}, all...)
 	return slices.Concat([]byte("["), bytes.Join(bytesOf(all[:min(len(all), most)]), []byte(",\n")), []byte("]"))
 }
@@ -151,8 +150,8 @@ func History(ctx context.Context, s *recipes.Session, root, stack string) (out [
 	return out, nil
 }
 
-// entry is what the history will have of the transaction under way.
-func (r *sending) entry() Entry {
+// entry is what the history will have of the apply.
+func (r *job) entry() Entry {
 	c := r.p.Summary()
 	e := r.x.signed("apply", r.start)
 	switch {
@@ -161,7 +160,7 @@ func (r *sending) entry() Entry {
 	case c.Import > 0 && c == plan.Counts{Import: c.Import, Change: c.Change}:
 		e.Operation = "import"
 	}
-	e.ID, e.Plan, e.Changes, e.Unfinished = r.id, r.p.Sum(), &Changes{c.Add, c.Change, c.Destroy, c.Import, c.Forget}, !r.tx.Last
+	e.ID, e.Plan, e.Changes = r.id, r.p.Sum(), &Changes{c.Add, c.Change, c.Destroy, c.Import, c.Forget}
 	return e
 }
 
@@ -175,8 +174,9 @@ func (x *Applier) signed(operation string, at time.Time) Entry {
 type historyState int
 
 const (
-	historyClosed historyState = iota // it is not there, or not ours to read and write: it must not stop an apply
-	historyShort                      // the servers read no longer transactions: only the newest entry is kept
+	historyAbsent historyState = iota
+	historyClosed              // it is not ours to read and write: it must not stop an apply
+	historyShort               // the servers read no longer transactions: only the newest entry is kept
 	historyWhole
 )
 
@@ -190,12 +190,15 @@ type history struct {
 
 // lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
 // that was idle. If it is written meanwhile, it is read again.
-func (r *job) lookBack(ctx context.Context) error {
+func (r *job) lookBack(ctx context.Context, s *recipes.Session) error {
 	h := &r.history
 	*h = history{path: plan.HistoryPath(r.p.Root, r.p.Stack)}
-	data, stat, err := r.s.Get(ctx, h.path)
+	data, stat, err := s.Get(ctx, h.path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		h.state = historyClosed
 		return nil
 	case err != nil:
 		return readError(h.path, err)
@@ -208,14 +211,15 @@ func (r *job) lookBack(ctx context.Context) error {
 // then, and it is sent again with what they wrote.
 func (r *sending) note() []plan.Op {
 	h := &r.history
-	if r.noted = nil; h.state == historyClosed {
+	if r.noted = nil; h.state < historyShort {
 		return nil
 	}
 	most := maxEntries
 	if h.state == historyShort {
 		most = 1
 	}
-	entry := r.entry()
+	entry := r.entry
+	entry.Unfinished = !r.tx.Last
 	r.noted = &entry
 	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(entry, h.entries, most), Version: h.version}}
 }
@@ -228,7 +232,7 @@ func (r *sending) missed(ctx context.Context, err error) bool {
 	case r.noted == nil:
 		return false
 	case errors.As(err, &conflict) && conflict.Path == h.path:
-		return r.lookBack(ctx) == nil
+		return r.lookBack(ctx, r.s) == nil
 	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
 		h.state = historyClosed
 	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*plan.Size(r.all[:r.notes]) > r.size: // else it is not why

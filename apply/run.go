@@ -53,6 +53,8 @@ type sending struct {
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
 	started map[*plan.Change]bool
 
+	entry Entry // for the history
+
 	done, ops, bytes int // what was committed
 	longest          int // bytes of the longest transaction a server has answered
 
@@ -143,7 +145,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
 	}
 	both := r.p.Admit(r.own)
-	made, err := scaffold(ctx, r.s, r.p, both, r.own)
+	made, err := r.scaffold(ctx, both)
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +156,6 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
-	}
-	if err := r.lookBack(ctx); err != nil {
-		return nil, err
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
@@ -195,7 +194,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 // send sends all transactions. A change is reported as applied when it is complete, including its access
 // list, if that has to be set.
 func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, error) {
-	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
+	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, entry: r.entry(), index: r.p.Index}
 	for _, s := range steps {
 		t.later[s.Addr] = true
 	}

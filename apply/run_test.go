@@ -90,7 +90,14 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 		// Two verifications, the scaffold, the lock, the transaction and its check.
 		require.LessOrEqual(t, s.server.Counts().Total, 30, "%v", s.server.Counts().ByOp)
 		require.Equal(t, 2, s.server.Counts().ByOp["multi"], "the scaffold's and the apply's: %v", s.server.Counts().ByOp)
-		require.False(t, s.plan(c, s.tree(nodes...)).HasChanges())
+		set("description", "new")(nodes[500])
+		p = s.plan(c, s.tree(nodes...))
+		s.server.ResetCounts()
+		_, err = executor(c).Run(t.Context(), p)
+		require.NoError(t, err)
+		// Two verifications of all nodes and the record, whose data is read, too; the directory of records, the lock and the history.
+		n := s.server.Counts().ByOp
+		require.Equal(t, []int{2*(len(p.Pins)+1) + 2, 2 + 1, 1}, []int{n["exists"], n["getData"], n["multi"]}, "%v", n)
 	})
 }
 

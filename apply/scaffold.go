@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,37 +17,39 @@ import (
 const scaffoldTries = 5
 
 // scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
-// of records, the history and the apply lock. It returns the paths it created. It creates them in one
+// of records, the history and the apply lock. It returns the paths it created, and has read the history. It creates them in one
 // transaction, so that nobody sees a lock without a declaration.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
 // not matter either: what exists then is what was wanted.
 //
-// contenders is the access list of those of the lock.
-func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl, contenders kind.List) ([]string, error) {
-	paths := scaffoldPaths(p.Root, p.Stack)
+// acl is the access list of the nodes. The contenders of the lock have that of the tool's own nodes.
+func (r *job) scaffold(ctx context.Context, acl kind.List) ([]string, error) {
 	for try := 0; ; try++ {
-		missing, err := absent(ctx, s, paths)
+		missing, err := r.absent(ctx)
 		if err != nil || len(missing) == 0 {
 			return nil, err
 		}
 		var ops []any
 		for _, path := range missing {
-			r := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
+			op := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
 			switch path {
-			case plan.ScaffoldPath(p.Root):
-				r.Data = plan.MarkOf(newID() + newID())
-			case plan.LockPath(p.Root, p.Stack):
-				if r.Data, err = plan.LockPayload(p.Stack, contenders); err != nil {
+			case plan.ScaffoldPath(r.p.Root):
+				op.Data = plan.MarkOf(newID() + newID())
+			case plan.LockPath(r.p.Root, r.p.Stack):
+				if op.Data, err = plan.LockPayload(r.p.Stack, r.own); err != nil {
 					return nil, err
 				}
 			}
-			ops = append(ops, r)
+			ops = append(ops, op)
 		}
-		_, err = s.Multi(ctx, ops...)
+		_, err = r.s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
+			if slices.Contains(missing, r.history.path) {
+				r.history.state = historyWhole
+			}
 			return missing, nil
 		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && unknown(err):
 			continue
@@ -67,29 +70,37 @@ func scaffoldPaths(root, stack string) []string {
 	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
 }
 
-// absent lists the paths that are missing, in order. If the lock exists so do its ancestors,
-// so the common case costs three requests. That does not prove the directory of records and the history, which are
-// no ancestors.
-func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
-	lock, history, indexes := paths[len(paths)-1], paths[len(paths)-3], paths[len(paths)-5]
-	var missing []string
-	for _, known := range [][]string{{lock, history, indexes}, paths} {
-		missing = nil
-		ahead := s.ReadAhead(ctx, recipes.Reads{Exists: known}) // one round trip
-		for _, path := range known {
-			stat, err := ahead.Exists(ctx, path)
-			if errors.Is(err, zk.ErrNoAuth) {
-				continue // it exists, see reader.unreadable; we need not be able to read what is above the root
-			}
-			if err != nil {
-				return nil, readError(path, err)
-			}
-			if stat == nil {
-				missing = append(missing, path)
-			}
-		}
-		if len(missing) == 0 {
-			return nil, nil
+// absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors,
+// so the common case costs three requests, in one round trip. That does not prove the directory of records and the history,
+// which are no ancestors.
+func (r *job) absent(ctx context.Context) ([]string, error) {
+	paths := scaffoldPaths(r.p.Root, r.p.Stack)
+	known := []string{plan.LockPath(r.p.Root, r.p.Stack), kind.ParentPath(plan.IndexPath(r.p.Root, r.p.Stack))}
+	ahead := r.s.ReadAhead(ctx, recipes.Reads{Exists: known, Get: []string{plan.HistoryPath(r.p.Root, r.p.Stack)}})
+	missing, err := missingOf(ctx, ahead, known)
+	if err == nil {
+		err = r.lookBack(ctx, ahead)
+	}
+	if err != nil || len(missing) == 0 && r.history.state != historyAbsent {
+		return nil, err
+	}
+	missing, err = missingOf(ctx, r.s.ReadAhead(ctx, recipes.Reads{Exists: paths}), paths)
+	if err == nil && r.history.state == historyAbsent && !slices.Contains(missing, r.history.path) { // another apply has created it
+		err = r.lookBack(ctx, r.s)
+	}
+	return missing, err
+}
+
+// missingOf are those of the paths at which there is no node.
+func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing []string, err error) {
+	for _, path := range paths {
+		stat, err := s.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable; we need not be able to read what is above the root
+		case err != nil:
+			return nil, readError(path, err)
+		case stat == nil:
+			missing = append(missing, path)
 		}
 	}
 	return missing, nil

@@ -74,9 +74,7 @@ func execCommand(a *app) *cobra.Command {
 			return x.run(c, args[:locks], args[locks:])
 		},
 	}
-	// Errors before the command runs have a code of their own, too.
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Parent().FlagErrorFunc()(c, err)) })
-	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return own(c.Root().PersistentPreRunE(c, args)) }
+	ownErrors(c)
 	x.flags.register(c)
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -101,6 +99,12 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&x.quiet, "quiet", false, "do not say that the lock is waited for, granted, skipped or released")
 	a.jsonFlag(c, logJSON, "print JSON messages on standard error")
 	return c
+}
+
+// ownErrors has errors before the command runs exit with a code of their own, too.
+func ownErrors(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Root().FlagErrorFunc()(c, err)) })
+	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return own(c.Root().PersistentPreRunE(c, args)) }
 }
 
 const conflictFlag = "conflict-exit-code"

@@ -124,10 +124,13 @@ func (x *execution) fits(k *kind.Kind, path string) error {
 	if err := x.holdable(k, path); err != nil {
 		return err
 	}
-	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil, "once": k == kind.Once} {
+	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
 		if x.given[flag] && !says {
 			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
 		}
+	}
+	if x.slot.once && k != kind.Once {
+		return view.Failf("Not a job", "Only what is declared as once has slots, and %s is declared as %s.", path, k.Name)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func onceRunCommand(a *app) *cobra.Command {
 			return x.run(c, args[:1], args[2:])
 		},
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Root().FlagErrorFunc()(c, err)) })
+	ownErrors(c)
 	x.flags.register(c)
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who runs it")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
