@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply"
-	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // ciSystems are known by a variable that each sets. Only these variables go into the history: others may be secrets.

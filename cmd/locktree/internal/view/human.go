@@ -12,7 +12,6 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // notices are messages and diagnostics, on standard error.
