@@ -111,7 +111,9 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 	}
 	client, err := a.dial(ctx, e, true)
 	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {
-		// Said of each server already: other ensembles are looked at all the same.
+		// Why is said of each server already, and other ensembles are looked at all the same.
+		of.Together = []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: "no server can be used from here",
+			Why: "programs that can use none either take no lock, and lose what they hold within a session timeout", Next: "see what is said of each server"}}
 		return of, nil
 	}
 	if err != nil {
@@ -139,7 +141,7 @@ func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Co
 		return nil, err
 	case err != nil:
 		return []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: err.Error(),
-			Why: "clients that try this server lose time, and the ensemble tolerates one failure fewer", Next: "check that it is running, or remove it from the list"}}, nil
+			Why: "clients that try this server lose time, and if it is down, the ensemble tolerates one failure fewer", Next: "check that it is running, or remove it from the list"}}, nil
 	}
 	defer client.Close()
 	return inspect.Check(ctx, client)

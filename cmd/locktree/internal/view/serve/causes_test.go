@@ -63,13 +63,14 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 		"locks that are missing": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks"}, {Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/locks/y", After: declaredX}}}, []string{
 			"1  missing /locks/x /locks/y: locktree plan; An apply would create what is missing (checked at 12:00:00 UTC).", "1  unreadable /locks/z: locktree doctor"}},
 		"and more than that": {missing, &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/locks/x", After: declaredX}, {Action: plan.Create, Path: "/other", After: declaredX}}}, []string{
-			"1  missing /locks/x /locks/y: locktree plan", "1  unreadable /locks/z: locktree doctor", "0  drift: locktree plan"}},
+			"1  missing /locks/x /locks/y: locktree plan", "1  unreadable /locks/z: locktree doctor", "0  drift /locks/x: locktree plan"}},
+		"a lock that was changed by hand": {looked(bounded("/locks/a", "", "", nil, nil)), &plan.Plan{Changes: []plan.Change{{Action: plan.Update, Path: "/locks/a", Before: declaredX, After: declaredX}}}, []string{"0  drift /locks/a: locktree plan"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := board(t, c.snap)
 			b.Change("main", func(e *Ensemble) {
 				e.Drift, e.DriftAt = c.drift, noon
-				if c.drift != nil {
+				if c.drift != nil && c.snap == missing {
 					e.Checkup = &view.CheckupOf{Root: "/locks"}
 					e.Checkup.Locks = []inspect.Condition{{Name: "access /locks/x", What: "there is no such node", Verdict: inspect.VerdictFails}}
 				}

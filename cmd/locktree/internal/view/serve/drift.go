@@ -100,8 +100,13 @@ func (p *problemsOf) drift() {
 		return
 	}
 	if c != (plan.Counts{}) || !d.Applyable() {
-		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
+		found := p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
 			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
+		for _, one := range d.Changes {
+			if p.e.find(one.Path) != nil || p.missing[one.Path] { // else there is no page about it
+				found.Locks = append(found.Locks, one.Path)
+			}
+		}
 	}
 }
 
