@@ -301,7 +301,8 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 			return o.attempt(ctx, at, settled, fn)
 		}
 	}
-	return settled, o.await(ctx, d, look.Next)
+	times, _ := p.Times()                                    // Look has read them
+	return settled, o.await(ctx, d, times.Next(o.q.c.now())) // one that is skipped, too: the pause may have ended by then
 }
 
 // record reads the record without the lock.

@@ -94,8 +94,10 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 		return &codeError{code: code}, true
 	case errors.As(err, &taken):
 		return &codeError{code, view.Failf("Slot not run", "%s", takenText(taken))}, true
+	case errors.Is(err, recipes.ErrSlotTooOld) && x.slot.slot != "":
+		return own(view.Failf("Slot too old", "The command was not run: %s. So nobody can say whether it was run. If you know that it was not, run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, recipes.ErrSlotTooOld):
-		return own(view.Failf("Slot too old", "The command was not run: %s. \"locktree once run\" runs a slot that was missed.", view.Sentence(err))), true
+		return own(view.Failf("Slot too old", "The command was not run: %s. \"locktree once run\" runs a slot of which only catch_up has passed.", view.Sentence(err))), true
 	case errors.Is(err, recipes.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
 		return own(view.Failf("No such slot", "The command was not run: %s.", view.Sentence(err))), true
 	}

@@ -159,9 +159,18 @@ func TestDueAndMissed(t *testing.T) {
 	require.Equal(t, []string{"04", "05"}, names(look("05:10", 0).Due), "a pause is about what nobody has started")
 	require.Empty(t, look("05:10", 0).Missed)
 
+	paused := r.Put(SlotRun{Slot: SlotAt(at("08:00")), State: SlotSkipped}, 10)
+	paused.Resume = SlotAt(at("07:00"))
+	s, err := paused.Look(p, at("01:30"), at("05:10"), 0)
+	require.NoError(t, err)
+	require.Equal(t, at("07:00"), s.Next)
+	s, err = paused.Look(p, at("01:30"), at("07:10"), 0)
+	require.NoError(t, err)
+	require.Equal(t, at("09:00"), s.Next, "somebody has skipped 08")
+
 	q := *p
 	q.Schedule = "30 * * * *"
-	s, err := r.Look(&q, at("05:00"), at("06:10"), 0)
+	s, err = r.Look(&q, at("05:00"), at("06:10"), 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{"05"}, names(s.Due), "another schedule counts from its declaration on")
 	require.Empty(t, s.Missed)

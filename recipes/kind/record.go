@@ -169,7 +169,7 @@ func (r *Record) From(p *OnceParams, declared time.Time) time.Time {
 // Slots is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
 type Slots struct {
 	Last   *SlotRun    // the greatest slot that was started; nil if none is recorded
-	Next   time.Time   // the next instant of the schedule; zero if it has none
+	Next   time.Time   // the next instant of the schedule that nobody has skipped; zero if it has none
 	Due    []time.Time // to be started, in order: not started, or failed where that counts
 	Missed []time.Time // were due, and no program starts them any more, in order
 }
@@ -187,7 +187,7 @@ func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Sl
 	if times == nil || err != nil {
 		return s, err
 	}
-	s.Next = times.Next(now)
+	s.Next = r.next(times, p, now)
 	from := r.From(p, declared)
 	at := times.Prev(now)
 	for n := 0; n < p.Keep && at.After(from); n++ {
@@ -209,4 +209,16 @@ func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Sl
 	slices.Reverse(s.Due)
 	slices.Reverse(s.Missed)
 	return s, nil
+}
+
+// next is the first slot after now that is to be run.
+func (r *Record) next(times *Schedule, p *OnceParams, now time.Time) time.Time {
+	if resume, ok := SlotTime(r.Resume); ok && resume.After(now) {
+		now = resume.Add(-1)
+	}
+	at := times.Next(now)
+	for !at.IsZero() && r.Judge(SlotAt(at), p) != SlotOpen {
+		at = times.Next(at)
+	}
+	return at
 }
