@@ -32,7 +32,8 @@ in one transaction: two sets that overlap cannot deadlock.
 exec exits with the command's own exit code, or with 128+N if signal N killed it. Exit codes that
 commands do not normally use report what happened to the lock: 123 if it was lost, or if locktree
 ended the command because of it; 124 if it was not acquired (-E sets another code, and one line in
-place of the error); 122 if somebody else ran the slot of -once; 125 if something else failed; 126 and 127 if the command could not be run.
+place of the error); 122 if somebody else ran the slot of -once; 125 if something else failed; 126 and
+127 if the command could not be run.
 
 One line each on standard error says that the lock was granted, that the command was skipped (with
 -E), and that the lock was released; -quiet leaves them out, and -json makes messages of them.
