@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -121,7 +122,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 			return nil, errors.Join(err, pending)
 		}
 		// The contender that showed the ensemble's time was created when we asked, or later.
-		if err := pause(ctx, nil, early-time.Since(asked)); err != nil {
+		if err := pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
 			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.path, name, early+ahead, whyEnded(ctx))
 		}
 	}
@@ -244,8 +245,8 @@ func judge(q *queue, path string, r *kind.Record, slot string, p *kind.OnceParam
 	return nil
 }
 
-// Run runs fn for each slot of the schedule, until ctx ends: at its instant, and if nobody has started it by then, later, up to catch_up,
-// the oldest one first. fn's context and lease are those of Do. What fn returns is recorded and logged to Config.Logger, and Run goes
+// Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
+// up to catch_up, the oldest one first. fn's context and lease are those of Do. What fn returns is recorded and logged to Config.Logger, and Run goes
 // on: it does not try a slot again for which its own fn has returned an error while the lease was held; other clients do, with
 // success = "end". If the lease was lost, it may try the slot again itself.
 //
@@ -298,11 +299,39 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 	}
 	for _, at := range look.Due {
 		if at.After(settled) {
+			if o.standBy(ctx, q, p) {
+				return settled, nil
+			}
 			return o.attempt(ctx, at, settled, fn)
 		}
 	}
 	times, _ := p.Times()                                    // Look has read them
 	return settled, o.await(ctx, d, times.Next(o.q.c.now())) // one that is skipped, too: the pause may have ended by then
+}
+
+// stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
+func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
+
+// standBy keeps this client out of a queue in which one holds, and another one waits in case that one dies or fails: the record tells what
+// they do. All clients would queue for each slot without it. It reports whether the record has changed. If it has not for a while, those two
+// may be there for something else, and this client is to queue.
+func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams) bool {
+	s, err := o.q.c.Session(ctx)
+	if err != nil {
+		return false
+	}
+	children, _, err := s.Children(ctx, q.dir())
+	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
+		return false
+	}
+	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
+	defer stop()
+	_, _, changed, err := s.GetW(waiting, recordOf(q.path))
+	if err != nil {
+		return false
+	}
+	<-changed
+	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
 }
 
 // record reads the record without the lock.
@@ -312,8 +341,8 @@ func (o *Once) record(ctx context.Context, q *queue) (*kind.Record, *zk.Stat, er
 		return nil, nil, err
 	}
 	data, stat, err := s.Get(ctx, recordOf(q.path))
-	if isNoNode(err) && q.opts.create { // whoever takes the lock makes it
-		return &kind.Record{}, &zk.Stat{}, nil
+	if err = q.complete(ctx, s, err); errors.Is(err, errNotApplied) {
+		data, stat, err = s.Get(ctx, recordOf(q.path))
 	}
 	if isNoNode(err) {
 		return nil, nil, noRecord(recordOf(q.path), err)
@@ -352,12 +381,12 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 // recheck is how often who waits for a slot looks at its clock, which may have been put.
 const recheck = time.Minute
 
-// await waits until a slot is due by this machine's clock, or something else is declared.
+// await waits until a slot is due by this machine's clock, and a little longer, or until something else is declared.
 func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error {
 	for {
 		left := next.Sub(o.q.c.now())
 		if left <= 0 && !next.IsZero() {
-			return nil
+			return pause(ctx, nil, stagger(d.params.(*kind.OnceParams)))
 		}
 		if next.IsZero() {
 			left = recheck

@@ -3,10 +3,13 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -213,6 +216,77 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 			require.ErrorIs(t, (<-d).err, context.Canceled)
 		}
 		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, slots)
+	})
+}
+
+// Clients whose clocks agree come to each slot together. One or two of them queue, and the others read what these write.
+func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
+	const clients, slots = 50, 10
+	for _, c := range []struct {
+		success     string
+		takes       time.Duration
+		queue, each int // by slot
+	}{{kind.SuccessStart, 0, 12, 4}, {kind.SuccessEnd, 15 * time.Second, 12, 8}} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "* * * * *", Success: c.success})
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			runs := 0
+			for i := range clients {
+				o := l.client(fmt.Sprint(i)).Once("/job")
+				all.Go(func() {
+					_ = o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { runs++; time.Sleep(c.takes); return nil })
+				})
+			}
+			time.Sleep(30 * time.Second)
+			l.srv.ResetCounts()
+			time.Sleep(slots * time.Minute)
+			counts := l.srv.Counts()
+			stop()
+			all.Wait()
+			require.Equal(t, slots, runs)
+			require.LessOrEqual(t, counts.ByOp["create"], slots*c.queue, "%v", counts)
+			require.LessOrEqual(t, counts.Total, slots*clients*c.each, "%v", counts)
+		})
+	}
+}
+
+// The two that a client finds in the queue may be there for something else than its slot, such as another program's lock.
+func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		holder := l.foreign("/job", "lock-0000000000", "")
+		l.foreign("/job", "lock-0000000001", "")
+		ctx, stop := context.WithCancel(t.Context())
+		began := time.Now()
+		run := async(func() (at time.Time, err error) {
+			err = l.client("a").Once("/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
+			return at, err
+		})
+		time.Sleep(time.Until(began.Add(time.Hour + 50*time.Second)))
+		require.Len(t, l.children("/job"), 3, "it stands by")
+		time.Sleep(time.Minute)
+		require.Len(t, l.children("/job"), 4, "it queues")
+		require.NoError(t, l.srv.Delete(holder))
+		require.NoError(t, l.srv.Delete("/job/lock-0000000001"))
+		l.settle()
+		stop()
+		require.WithinDuration(t, began.Add(time.Hour+110*time.Second), (<-run).v, time.Second)
+	})
+}
+
+// Pause said no more than "node does not exist" then.
+func TestAPauseBeforeTheRecordExists(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		params := l.job(&kind.OnceParams{})
+		require.NoError(t, l.srv.Delete("/job/once-record"))
+		require.ErrorIs(t, l.client("a").Once("/job").Pause(t.Context(), "b"), recipes.ErrNotProvisioned)
+		o := l.client("b").Once("/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
+		require.NoError(t, o.Pause(t.Context(), "b"))
+		n := 0
+		require.ErrorIs(t, o.Do(t.Context(), "a", ran(&n, nil)), recipes.ErrSlotTaken)
+		require.NoError(t, o.Do(t.Context(), "b", ran(&n, nil)))
+		require.Equal(t, 1, n)
 	})
 }
 

@@ -94,6 +94,9 @@ func (t *treeFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
 }
 
+// says replaces the help of a flag that several commands share, where it does something else.
+func says(c *cobra.Command, name, usage string) { c.Flags().Lookup(name).Usage = usage }
+
 func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	if isAddress(t.prefix) {
 		return usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)

@@ -75,6 +75,8 @@ func pruneCommand(a *app) *cobra.Command {
 		},
 	}
 	p.register(c)
+	says(c, "prefix", "remove what was left below this `PATH`; / is everything")
+	says(c, "servers", "on these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
 	c.Flags().DurationVar(&p.older, "older", 24*time.Hour, "leave nodes that may have been in use within this `DURATION`")
 	c.Flags().BoolVar(&p.approved, "auto-approve", false, "do not ask for approval")
 	return c

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -28,17 +27,26 @@ func lock(m *recipes.Mutex) {
 	}
 }
 
-// report looks at a lock until somebody waits for it.
+// report looks at a lock, whenever its queue changes, until somebody waits for it.
 func report(c *recipes.Client, path string) *inspect.Report {
+	ctx := context.Background()
+	s, err := c.Session(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
 	for {
-		r, err := inspect.Lock(context.Background(), c, path)
+		_, _, changed, err := s.ChildrenW(ctx, path)
+		if err != nil {
+			log.Fatal(err)
+		}
+		r, err := inspect.Lock(ctx, c, path)
 		if err != nil {
 			log.Fatal(err)
 		}
 		if len(r.Waiters) > 0 {
 			return r
 		}
-		time.Sleep(time.Millisecond)
+		<-changed
 	}
 }
 

@@ -72,7 +72,7 @@ func (l Locks) text(h *Human) {
 			h.out.printf("There are more than 100,000 nodes below %s, or paths longer than 4,096 bytes, and some were not looked at. Give a longer path.\n", clean(e.Path))
 		}
 		h.out.printf("%s%s.\n", l.Filter.tally(shown, e.Locks), notSeen(0, len(e.Closed())))
-		if text := unaskedNote(e.Snapshot); text != "" && len(shown) > 0 {
+		if text := Unasked(e.Snapshot); text != "" && len(shown) > 0 {
 			h.out.printf("%s\n", text)
 		}
 		h.deadlocks(e.Waits)
@@ -116,8 +116,11 @@ func forbidden(snap *inspect.Snapshot) (words []string) {
 	return words
 }
 
-// Unasked says which servers did not tell who is connected to them, and why; "" if all did.
+// Unasked says which servers did not tell who is connected to them, and why; "" if all did, or none was asked.
 func Unasked(snap *inspect.Snapshot) string {
+	if snap == nil {
+		return ""
+	}
 	var parts []string
 	if words := forbidden(snap); len(words) > 0 {
 		parts = append(parts, fmt.Sprintf("Some server does not allow the four-letter words: add %s to 4lw.commands.whitelist.", strings.Join(words, " and ")))
@@ -131,15 +134,10 @@ func Unasked(snap *inspect.Snapshot) string {
 	if len(others) > 0 {
 		parts = append(parts, "Not reported by "+FirstFew(others)+".")
 	}
-	return strings.Join(parts, " ")
-}
-
-// unaskedNote is that as a line below a list, "" if all servers told or none was asked.
-func unaskedNote(snap *inspect.Snapshot) string {
-	if snap == nil || Unasked(snap) == "" {
+	if len(parts) == 0 {
 		return ""
 	}
-	return "It is not known of all clients whether, and from where, they are connected. " + Unasked(snap)
+	return "It is not known of all clients whether, and from where, they are connected. " + strings.Join(parts, " ")
 }
 
 // declaredAs says what the lock is, and where that is declared.

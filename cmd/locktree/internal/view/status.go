@@ -26,7 +26,7 @@ func (s Status) text(h *Human) {
 		_ = w.Flush()
 		closed := len(Closed(gaps))
 		h.out.printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
-		if text := unaskedNote(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
+		if text := Unasked(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
 			h.out.printf("%s\n", text)
 		}
 		h.deadlocks(waitsFor(locks))

@@ -43,7 +43,7 @@ func (t Top) text(h *Human) {
 		if e.Pending > 0 {
 			lines = append(lines, Plural(e.Pending, "node")+" not read this time: what is shown of them is older, or missing.")
 		}
-		if text := unaskedNote(e.Snapshot); text != "" && len(rows) > 0 {
+		if text := Unasked(e.Snapshot); text != "" && len(rows) > 0 {
 			lines = append(lines, text)
 		}
 		for _, line := range deadlockLines(e.Waits) {

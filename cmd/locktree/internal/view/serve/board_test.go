@@ -276,7 +276,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	require.NotContains(t, page, "not allowed")
 	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
 	require.Contains(t, page, "<b>server without an answer</b>")
-	require.Contains(t, page, "It is not known of all clients whether they are connected. Not reported by zk1:2181 ("+expired+").")
+	require.Contains(t, page, "It is not known of all clients whether, and from where, they are connected. Not reported by zk1:2181 ("+expired+").")
 
 	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
 	snap.Unasked[0].Forbids = true

@@ -180,7 +180,7 @@ func (p *problemsOf) connection() {
 // unasked names servers that did not answer. What they do not allow is their configuration, and no news.
 func (p *problemsOf) unasked() {
 	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u inspect.Unasked) bool { return !u.Forbids }) {
-		p.add(false, "server without an answer", "", "It is not known of all clients whether they are connected. "+clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
+		p.add(false, "server without an answer", "", clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
 
