@@ -299,7 +299,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 	}
 	for _, at := range look.Due {
 		if at.After(settled) {
-			if o.standBy(ctx, q, p) {
+			if o.standBy(ctx, q, p, stat.Version) {
 				return settled, nil
 			}
 			return o.attempt(ctx, at, settled, fn)
@@ -313,9 +313,9 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 
 // standBy keeps this client out of a queue in which one holds, and another one waits in case that one dies or fails: the record tells what
-// they do. All clients would queue for each slot without it. It reports whether the record has changed. If it has not for a while, those two
-// may be there for something else, and this client is to queue.
-func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams) bool {
+// they do. All clients would queue for each slot without it. It reports whether the record is another one than that seen. If it is not for a
+// while, those two may be there for something else, and this client is to queue.
+func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen int32) bool {
 	s, err := o.q.c.Session(ctx)
 	if err != nil {
 		return false
@@ -326,11 +326,13 @@ func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams) bool {
 	}
 	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
 	defer stop()
-	_, _, changed, err := s.GetW(waiting, recordOf(q.path))
+	_, stat, changed, err := s.GetW(waiting, recordOf(q.path))
 	if err != nil {
 		return false
 	}
-	<-changed
+	if stat.Version == seen {
+		<-changed
+	}
 	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
 }
 
