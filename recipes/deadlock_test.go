@@ -249,6 +249,38 @@ func TestACircleThroughCuratorEndsOurWait(t *testing.T) {
 	})
 }
 
+// Only who holds what Curator's client waits for sees that it does. The others of ours may wait for less long, and cannot end the circle.
+func TestACircleThroughCuratorEndsTheWaitThatSeesIt(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(3)
+		a, b, java := l.client("A"), l.client("B"), l.guest("java")
+		recipes.Programs(a, b)
+		_, err := java.first(t.Context(), paths[2], "-lock-")
+		require.NoError(t, err)
+		xb, err := b.Mutex(paths[1]).Lock(t.Context())
+		require.NoError(t, err)
+		xa, wa := l.nested(a.Mutex(paths[0]).Lock, a.Mutex(paths[1]).Lock)
+		l.settle()
+		_, err = java.queue(t.Context(), paths[0], "-lock-")
+		require.NoError(t, err)
+		wb := async(func() (*recipes.Lease, error) { return b.Mutex(paths[2]).Lock(xb.Context()) })
+		select {
+		case r := <-wa:
+			require.ErrorIs(t, r.err, recipes.ErrDeadlock)
+			var d *recipes.DeadlockError
+			require.ErrorAs(t, r.err, &d)
+			require.Len(t, d.Circle, 3)
+		case <-time.After(time.Minute):
+			require.Fail(t, "the circle lasts")
+		}
+		notYet(t, wb, "its lock is Curator's")
+		l.unlock(xa)
+		require.NoError(t, java.s.Delete(t.Context(), l.queue(paths[2])[0], -1))
+		l.unlock((<-wb).v)
+		l.unlock(xb)
+	})
+}
+
 // A place that tells of a wait is not handed on to another goroutine, of whom that would be said then.
 func TestAPlaceThatTellsOfAWaitIsNotHandedOn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -184,6 +184,7 @@ func (n *nested) watch() {
 			n.pass(circle)
 		case !circle.Same(seen):
 			seen, since = circle, begun
+			pause = min(pause, patience) // in which it is to be seen
 		}
 		// The threads of a foreign client get their second too.
 		if n.ends(circle) && (!circle.Guessed || begun.Sub(since) >= patience) && n.again(circle, read) {

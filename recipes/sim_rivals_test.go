@@ -128,42 +128,54 @@ func (r *rival) acquire(ctx context.Context) (node string, err error) {
 // first queues, and waits until nobody who excludes it is ahead.
 func (r *rival) first(ctx context.Context, dir, name string) (string, error) {
 	node, err := r.queue(ctx, dir, name)
-	for err == nil {
-		var names []string
-		if names, _, err = r.s.Children(ctx, dir); err != nil {
-			break
-		}
-		line, _ := kind.SortContenders(names)
-		own := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == path.Base(node) })
-		if own < 0 {
-			return "", nil // somebody has deleted it
-		}
-		ahead := ""
-		for _, c := range line[:own] {
-			if name != "__READ__" || !c.Shared {
-				ahead = c.Name
-			}
-		}
-		if ahead == "" {
-			return node, nil
-		}
-		var changed <-chan struct{}
-		if _, _, changed, err = r.s.GetW(ctx, kind.JoinPath(dir, ahead)); errors.Is(err, zk.ErrNoNode) {
-			err = nil
-			continue
-		}
-		if err == nil {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
+	var turn bool
+	if err == nil {
+		turn, err = awaitTurn(ctx, r.s, node)
 	}
 	if node != "" && ctx.Err() != nil {
 		return "", r.leave(node)
 	}
-	return "", err
+	if !turn {
+		return "", err
+	}
+	return node, nil
+}
+
+// awaitTurn waits as Curator and kazoo do until nobody who excludes a contender is ahead of it; false: somebody has deleted it.
+func awaitTurn(ctx context.Context, s *recipes.Session, node string) (bool, error) {
+	dir := path.Dir(node)
+	for {
+		names, _, err := s.Children(ctx, dir)
+		if err != nil {
+			return false, err
+		}
+		line, _ := kind.SortContenders(names)
+		own := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == path.Base(node) })
+		if own < 0 {
+			return false, nil
+		}
+		ahead := ""
+		for _, c := range line[:own] {
+			if !line[own].Shared || !c.Shared {
+				ahead = c.Name
+			}
+		}
+		if ahead == "" {
+			return true, nil
+		}
+		_, _, changed, err := s.GetW(ctx, kind.JoinPath(dir, ahead))
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 }
 
 // permit takes one, as InterProcessSemaphoreV2 does: with its lock in hand, it adds a lease and waits until there are no more than permits.

@@ -14,8 +14,8 @@ import (
 type Circle struct {
 	Steps Deadlock // begins with the wait that is to end
 	// Ends is the wait that is to end: of those that a contender tells of, in this circle and the others that it is connected with, the
-	// youngest. A wait is as old as its place in the queue; one that has none, because it is behind another's, as the write that tells of
-	// it. Whoever sees the same contenders finds the same.
+	// youngest whose caller sees the circle too. A wait is as old as its place in the queue; one that has none, because it is behind
+	// another's, as the write that tells of it. Whoever sees the same contenders finds the same.
 	Ends  kind.Wait
 	Holds Contender // what the goroutine holds that waits so
 	// Guessed means that it goes through a client of another library. What one of its sessions holds, and what it waits for, may be
@@ -41,8 +41,9 @@ func Front(ctx context.Context, c provider, path string, most int) (*Report, err
 // Contenders of Curator and go-zookeeper do not tell of waits: all of one session are one party, as for WaitsFor. Those of kazoo,
 // and candidates of elections, are parties each for itself, unless they tell. One that was asked back is about to go, and holds nobody up.
 func FindCircle(node string, locks ...*Report) *Circle {
-	g := &waitGraph{parties: map[partyKey]*party{}, said: &said{seen: map[string]place{}, named: map[string]bool{}}}
+	g := &waitGraph{parties: map[partyKey]*party{}, said: &said{locks: map[string]*Report{}, seen: map[string]place{}, named: map[string]bool{}}}
 	for _, in := range locks {
+		g.said.locks[in.Path] = in
 		for c := range in.contenders {
 			g.said.seen[c.Path] = place{in: in, c: c}
 			for _, w := range c.Waits {
@@ -68,8 +69,9 @@ func FindCircle(node string, locks ...*Report) *Circle {
 
 // said tells parties apart by what contenders say.
 type said struct {
-	seen  map[string]place // by path
-	named map[string]bool  // the contenders that are named as waiting
+	locks map[string]*Report // by path
+	seen  map[string]place   // by path
+	named map[string]bool    // the contenders that are named as waiting
 }
 
 // place is a contender, and the lock in whose queue it is.
@@ -156,13 +158,14 @@ func (p *party) moves() (all []move) {
 	return all
 }
 
-// reach is how the parties are reached that those of from lead to, by the fewest steps.
-func reach(from []move) map[*party]move {
+// reach is how the parties are reached that those of from lead to, by the fewest steps. That somebody waits who does not tell of it
+// is known only of the locks that were read, if not of all (nil).
+func reach(from []move, read map[string]bool) map[*party]move {
 	found := map[*party]move{}
 	for len(from) > 0 {
 		next := from[0]
 		from = from[1:]
-		if _, known := found[next.to]; known {
+		if _, known := found[next.to]; known || read != nil && next.by.says == nil && !read[next.by.Lock] {
 			continue
 		}
 		found[next.to] = next
@@ -171,9 +174,42 @@ func reach(from []move) map[*party]move {
 	return found
 }
 
-// circle finds out who is in circles that are connected with p, and chooses. All of these wait for each other, so any of them finds the same.
+// sees reports whether p finds that it is in a circle, when it reads along its own chain.
+func (g *waitGraph) sees(p *party) bool {
+	read := map[string]bool{}
+	var todo []string
+	leads := func(lock string) {
+		if !read[lock] {
+			read[lock], todo = true, append(todo, lock)
+		}
+	}
+	for _, at := range g.said.seen {
+		if g.party(at.in, *at.c) == p {
+			leads(at.in.Path)
+		}
+	}
+	for _, e := range p.waits {
+		leads(e.Lock)
+	}
+	for len(todo) > 0 {
+		in := g.said.locks[todo[0]]
+		todo = todo[1:]
+		for c := range in.contenders {
+			for _, w := range c.Waits {
+				if at, ok := g.said.seen[w.Node]; ok {
+					leads(at.in.Path)
+				}
+			}
+		}
+	}
+	_, back := reach(p.moves(), read)[p]
+	return back
+}
+
+// circle finds out who is in circles that are connected with p, and chooses among those who see that. All of these wait for each other,
+// so any of them finds the same.
 func (g *waitGraph) circle(p *party) *Circle {
-	from := reach(p.moves())
+	from := reach(p.moves(), nil)
 	if _, back := from[p]; !back {
 		return nil
 	}
@@ -181,12 +217,12 @@ func (g *waitGraph) circle(p *party) *Circle {
 	var ends *waitEdge
 	guessed := false
 	for q := range from {
-		if _, back := reach(q.moves())[p]; !back {
+		if _, back := reach(q.moves(), nil)[p]; !back {
 			continue
 		}
 		in[q], guessed = true, guessed || q.key.txn == 0 && q.key.node == ""
 		for _, m := range q.moves() {
-			if _, back := reach([]move{m})[q]; back && m.by.says != nil && (ends == nil || m.by.younger(ends)) {
+			if _, back := reach([]move{m}, nil)[q]; back && m.by.says != nil && (ends == nil || m.by.younger(ends)) && g.sees(q) {
 				ends = m.by
 			}
 		}
@@ -218,7 +254,7 @@ func (e *waitEdge) steps() (d Deadlock) {
 			first = append(first, m)
 		}
 	}
-	found := reach(first)
+	found := reach(first, nil)
 	var path []move
 	for at := found[e.who]; ; at = found[at.by.who] {
 		path = append(path, at)
