@@ -172,11 +172,11 @@ func changeError(ctx context.Context, client *recipes.Client, err error) error {
 	case errors.As(err, &taken):
 		return view.Failf("Slot not changed", "%s", takenText(taken))
 	case errors.Is(err, recipes.ErrSlotTooOld), errors.Is(err, recipes.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
-		return view.Failf("No such slot", "%s.", view.Sentence(err))
+		return view.Failf("No such slot", "Nothing was changed: %s.", view.Sentence(err))
 	case errors.Is(err, recipes.ErrKindMismatch):
 		return view.Failf("Not a job", "Only what is declared as once has slots: %s.", view.Sentence(err))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
-		return view.Failf("Not a declared job", "%s. Declare and apply it.", view.Sentence(err))
+		return view.Failf("Not a declared job", "Nothing was changed: %s. Declare and apply it.", view.Sentence(err))
 	}
 	return denied(ctx, client, err)
 }
