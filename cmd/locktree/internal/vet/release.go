@@ -14,8 +14,8 @@ func (h *held) leaky() bool {
 func unreleased(p *pkg) {
 	for _, h := range p.leases {
 		if h.leaky() {
-			p.report(h.at, "%s is not released on all paths: the function may end on line %d without Unlock. Write: defer %[1]s.Unlock(ctx)",
-				h.lease.Name(), p.line(h.leaks[0]))
+			p.report(h.at, "%s is not released on all paths: the function may end on %s without Unlock. Write: defer %[1]s.Unlock(ctx)",
+				h.lease.Name(), p.lines(h.leaks))
 		}
 	}
 }
