@@ -51,6 +51,18 @@ func discarded(p *pkg) {
 	}
 }
 
+func unchecked(p *pkg) {
+	for _, h := range p.leases {
+		looks := func(b *ast.BinaryExpr) bool {
+			x, ok := h.withNil(b)
+			return ok && h.is(x, h.lease)
+		}
+		if h.by != nil && h.err == nil && !has(h.in.body, looks) {
+			p.report(h.at, "the error of %s is thrown away: if there is one, %s is nil, and this goes on without the lock", h.by.method, h.lease.Name())
+		}
+	}
+}
+
 func afterunlock(p *pkg) {
 	for _, h := range p.leases {
 		for n, release := range h.after {

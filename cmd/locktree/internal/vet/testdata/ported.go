@@ -189,3 +189,10 @@ func owner(ctx context.Context, e *recipes.Election, run func(*recipes.Election,
 		}
 	}
 }
+
+// shutdown takes a lock as well as it can, as serviced.
+func shutdown(ctx context.Context, m *recipes.Mutex, stop chan struct{}) {
+	l, _ := m.Lock(ctx) // want unchecked:`the error of Lock is thrown away`
+	defer l.Unlock(ctx)
+	close(stop)
+}
