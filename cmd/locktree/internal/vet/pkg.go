@@ -192,11 +192,16 @@ func (p *pkg) mentions(n ast.Node, v *types.Var) bool {
 	return has(n, func(id *ast.Ident) bool { return p.is(id, v) })
 }
 
-// replaces reports whether a variable gets a value in a node that does not come from the one that it has.
+// replaces reports whether a variable gets a context in a node that may be derived from another one than it has.
 func (p *pkg) replaces(n ast.Node, v *types.Var) bool {
 	return has(n, func(a *ast.AssignStmt) bool {
-		return slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) }) &&
-			!slices.ContainsFunc(a.Rhs, func(e ast.Expr) bool { return p.mentions(e, v) })
+		if !slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) }) {
+			return false
+		}
+		other := func(e ast.Expr) bool {
+			return !p.is(e, v) && !slices.Contains(a.Rhs, e) && isType(p.TypesInfo.TypeOf(e), "context", "Context")
+		}
+		return slices.ContainsFunc(a.Rhs, func(e ast.Expr) bool { return !p.mentions(e, v) || has(e, other) })
 	})
 }
 

@@ -157,6 +157,13 @@ func derived(ctx context.Context, m *recipes.Mutex, log logger) error {
 	})
 }
 
+func carried(ctx context.Context, m *recipes.Mutex) error {
+	return m.Do(ctx, func(held context.Context, _ *recipes.Lease) error {
+		ctx = context.WithValue(held, logger{}, ctx.Value(logger{}))
+		return work(ctx)
+	})
+}
+
 func lentAndUsed(ctx context.Context, m *recipes.Mutex) error {
 	l, err := m.Lock(ctx)
 	if err != nil {
