@@ -36,10 +36,11 @@ const (
 	released              // the function released it
 )
 
-// state is one at a point, with the statement that released the lease, or will.
+// state is one at a point.
 type state struct {
 	grasp
-	release ast.Node
+	release ast.Node // the statement that released the lease, or will
+	fresh   bool     // the error is the one that came with the lease: nil where there is one
 }
 
 // follow follows the leases that a function is given, or takes.
@@ -144,12 +145,13 @@ func (h *held) walk(flow *cfg.CFG, first grasp) {
 			enter(next, s)
 		}
 	}
+	start := state{grasp: first, fresh: !has(h.in.body, func(f *ast.FuncLit) bool { return h.assigns(f, h.err) })}
 	for i, b := range flow.Blocks {
 		if h.at == nil && i == 0 {
-			enter(b, state{first, nil})
+			enter(b, start)
 		}
 		if i := slices.Index(b.Nodes, ast.Node(h.at)); i >= 0 && b.Live {
-			walk(b, b.Nodes[i+1:], state{first, nil})
+			walk(b, b.Nodes[i+1:], start)
 		}
 	}
 }
@@ -178,16 +180,17 @@ func (h *held) step(n ast.Node, s state) state {
 	if s.grasp == have || s.grasp == until {
 		h.during = append(h.during, n)
 	}
+	s.fresh = s.fresh && !h.assigns(n, h.err)
 	_, deferred := n.(*ast.DeferStmt)
 	_, returns := n.(*ast.ReturnStmt)
 	switch releases := h.releases(n, deferred); {
 	case releases && !deferred:
-		return state{released, n}
+		return state{released, n, s.fresh}
 	case s.grasp == released:
 	case releases && s.grasp == have:
-		return state{until, n}
+		return state{until, n, s.fresh}
 	case releases:
-		return state{gone, n}
+		return state{gone, n, s.fresh}
 	case h.ends(n), s.grasp == maybe && h.mentions(n, h.err):
 		s.grasp = gone
 	case returns && s.grasp == have:
@@ -198,7 +201,8 @@ func (h *held) step(n ast.Node, s state) state {
 
 // behind is what is known of the lease behind a condition that was true, or false.
 func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
-	none := []state{{gone, s.release}}
+	none := []state{{gone, s.release, s.fresh}}
+	taken := s.fresh && s.grasp != maybe && s.grasp != gone // so the error is nil
 	switch c := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if c.Op == token.NOT {
@@ -217,6 +221,8 @@ func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
 		x, compared := h.withNil(c)
 		isNil, isErr := truth == (c.Op == token.EQL), h.is(x, h.err)
 		switch {
+		case taken && isErr && !isNil && compared, taken && isErr && isNil && h.global(c.Y):
+			return nil
 		case !compared && isErr && s.grasp == maybe && h.global(c.Y): // one of those that are no nil
 			if isNil {
 				return none
@@ -224,7 +230,7 @@ func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
 			return []state{s}
 		case !compared || !isErr && !h.is(x, h.lease):
 		case s.grasp == maybe && isErr == isNil:
-			return []state{{have, s.release}}
+			return []state{{have, s.release, s.fresh}}
 		case s.grasp == maybe, !isErr && isNil:
 			return none
 		default:
@@ -234,6 +240,9 @@ func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
 		f := h.callee(c) // that of package errors, or of one like it
 		if f == nil || f.Pkg() == nil || f.Pkg().Name() != "errors" || !slices.Contains([]string{"Is", "As", "AsType"}, f.Name()) || len(c.Args) == 0 {
 			break
+		}
+		if truth && taken && h.is(c.Args[0], h.err) {
+			return nil
 		}
 		if truth && len(c.Args) == 2 && h.loss(c.Args[1]) {
 			return none

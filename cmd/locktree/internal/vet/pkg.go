@@ -192,6 +192,19 @@ func (p *pkg) mentions(n ast.Node, v *types.Var) bool {
 	return has(n, func(id *ast.Ident) bool { return p.is(id, v) })
 }
 
+// assigns reports whether a variable gets a value in a node, or its address is taken there.
+func (p *pkg) assigns(n ast.Node, v *types.Var) bool {
+	return has(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+		case *ast.UnaryExpr:
+			return n.Op == token.AND && p.is(n.X, v)
+		}
+		return false
+	})
+}
+
 // replaces reports whether a variable gets a context in a node that may be derived from another one than it has.
 func (p *pkg) replaces(n ast.Node, v *types.Var) bool {
 	return has(n, func(a *ast.AssignStmt) bool {

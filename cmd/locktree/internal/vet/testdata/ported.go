@@ -203,3 +203,47 @@ func shutdown(ctx context.Context, m *recipes.Mutex, stop chan struct{}) {
 	defer l.Unlock(ctx)
 	close(stop)
 }
+
+// applyLock looks at the error of TryLock twice, as apply did once.
+func applyLock(ctx context.Context, m *recipes.Mutex) (*recipes.Lease, error) {
+	l, err := m.TryLock(ctx)
+	if err != nil && errors.Is(err, recipes.ErrHeld) {
+		l, err = m.Lock(ctx)
+	}
+	switch {
+	case err == nil:
+		return l, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, recipes.ErrLost):
+		return nil, err
+	default:
+		return nil, err
+	}
+}
+
+func anotherError(ctx context.Context, m *recipes.Mutex) error {
+	l, err := m.TryLock(ctx) // want unreleased:`may end on line 232`
+	if err != nil {
+		return err
+	}
+	err = work(l.Context())
+	if err != nil {
+		return err
+	}
+	l.Unlock(ctx)
+	return nil
+}
+
+func errorInLiteral(ctx context.Context, m *recipes.Mutex, do func(func())) error {
+	l, err := m.TryLock(ctx) // want unreleased:`may end on line 245`
+	if err != nil {
+		return err
+	}
+	do(func() { err = work(l.Context()) })
+	if err != nil {
+		return err
+	}
+	l.Unlock(ctx)
+	return nil
+}
