@@ -237,24 +237,24 @@ func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
 			return []state{s}
 		}
 	case *ast.CallExpr:
-		f := h.callee(c) // that of package errors, or of one like it
-		if f == nil || f.Pkg() == nil || f.Pkg().Name() != "errors" || !slices.Contains([]string{"Is", "As", "AsType"}, f.Name()) || len(c.Args) == 0 {
-			break
-		}
-		if truth && taken && h.is(c.Args[0], h.err) {
+		isErr := len(c.Args) > 0 && h.is(c.Args[0], h.err)
+		switch {
+		case !h.errorsIs(c):
+		case truth && taken && isErr:
 			return nil
-		}
-		if truth && len(c.Args) == 2 && h.loss(c.Args[1]) {
+		case truth && (isErr && s.grasp == maybe || len(c.Args) == 2 && h.loss(c.Args[1])):
 			return none
-		}
-		if h.is(c.Args[0], h.err) && s.grasp == maybe {
-			if truth {
-				return none
-			}
+		case isErr && s.grasp == maybe:
 			return []state{s}
 		}
 	}
 	return []state{h.step(cond, s)}
+}
+
+// errorsIs reports whether it is a call that asks what an error is: of package errors, or of one like it.
+func (p *pkg) errorsIs(call *ast.CallExpr) bool {
+	f := p.callee(call)
+	return f != nil && f.Pkg() != nil && f.Pkg().Name() == "errors" && slices.Contains([]string{"Is", "As", "AsType"}, f.Name())
 }
 
 // global reports whether an expression is a variable of a package.
