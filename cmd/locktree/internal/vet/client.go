@@ -11,7 +11,7 @@ import (
 func errequal(p *pkg) {
 	compared := func(at ast.Node, e ast.Expr) {
 		v := p.variable(e)
-		if v != nil && v.Pkg() != nil && v.Pkg().Path() == library && v.Parent() == v.Pkg().Scope() && strings.HasPrefix(v.Name(), "Err") {
+		if p.global(e) && v.Pkg().Path() == library && strings.HasPrefix(v.Name(), "Err") {
 			p.report(at, "errors wrap recipes.%s: use errors.Is", v.Name())
 		}
 	}

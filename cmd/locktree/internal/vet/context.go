@@ -3,6 +3,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,7 +22,10 @@ func outerctx(p *pkg) {
 
 func unwatched(p *pkg) {
 	for _, h := range p.leases {
-		if h.by == nil || len(h.by.call.Args) == 0 || h.watched() || p.sets(h.in.body, p.variable(h.by.call.Args[0])) {
+		if h.by == nil || len(h.by.call.Args) == 0 || h.watched() {
+			continue
+		}
+		if ctx := p.variable(h.by.call.Args[0]); slices.ContainsFunc(h.during, func(n ast.Node) bool { return p.replaces(n, ctx) }) {
 			continue
 		}
 		var all []use
@@ -35,13 +39,18 @@ func unwatched(p *pkg) {
 }
 
 // watched reports whether the function does anything with the lease but to release it.
-func (h *held) watched() bool {
-	releases := map[ast.Expr]bool{h.at.Lhs[0]: true}
-	for n := range ast.Preorder(h.in.body) {
+func (h *held) watched() bool { return h.used(h.in.body, h.at.Lhs[0]) }
+
+// used reports whether anything is done with the lease in a node but to release it. Not counted are the places given.
+func (h *held) used(in ast.Node, but ...ast.Expr) bool {
+	for n := range ast.Preorder(in) {
 		if h.releasedBy(n) {
-			releases[receiver(n.(*ast.CallExpr))] = true
+			but = append(but, receiver(n.(*ast.CallExpr)))
 		}
-		if id, ok := n.(*ast.Ident); ok && h.is(id, h.lease) && !releases[id] && h.TypesInfo.Defs[id] == nil {
+		if arg := h.lent(n); arg != nil {
+			but = append(but, arg)
+		}
+		if id, ok := n.(*ast.Ident); ok && h.is(id, h.lease) && !slices.Contains(but, ast.Expr(id)) && h.TypesInfo.Defs[id] == nil {
 			return true
 		}
 	}
@@ -58,7 +67,7 @@ type use struct {
 // goroutine may outlive the lock on purpose, a log entry does not change anything, and a release has to happen in any case.
 func (p *pkg) outer(n ast.Node, take *ast.CallExpr) (all []use) {
 	ctx := p.source(take.Args[0])
-	if ctx == nil || p.sets(n, ctx) { // perhaps to the right one
+	if ctx == nil || p.replaces(n, ctx) { // perhaps by the right one
 		return nil
 	}
 	ast.Inspect(n, func(n ast.Node) bool {
@@ -77,14 +86,24 @@ func (p *pkg) outer(n ast.Node, take *ast.CallExpr) (all []use) {
 	return all
 }
 
-// source is the variable that a context is, or the request that it is of; nil if it is from elsewhere.
+// source is the variable that a context is, or is derived from, or the request that it is of; nil if it is from elsewhere.
 func (p *pkg) source(e ast.Expr) *types.Var {
 	if !isType(p.TypesInfo.TypeOf(e), "context", "Context") {
 		return nil
 	}
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
-		return p.variable(e)
+		v := p.variable(e)
+		if from := p.origins[v]; len(from) == 1 && from[0] != nil && !p.mentions(from[0], v) {
+			if made, ok := ast.Unparen(from[0]).(*ast.CallExpr); ok && derives(p.callee(made)) {
+				for _, arg := range made.Args {
+					if of := p.source(arg); of != nil {
+						return of
+					}
+				}
+			}
+		}
+		return v
 	case *ast.CallExpr:
 		if isMethod(p.callee(e), "net/http", "Request", "Context") {
 			return p.variable(receiver(e))
@@ -103,6 +122,20 @@ func (p *pkg) unguarded(call *ast.CallExpr) bool {
 	case isFrom(f, "context"):
 		return !isFrom(f, "context", "WithTimeout", "WithDeadline", "WithCancel", "WithTimeoutCause", "WithDeadlineCause", "WithCancelCause")
 	}
-	return f.Pkg() == nil || isFrom(f, "log/slog") || isMethod(f, library, "Lease", "Unlock") ||
+	return f.Pkg() == nil || logs(f) || derives(f) || isMethod(f, library, "Lease", "Unlock") ||
 		isFrom(f, library, "Detach") || strings.HasPrefix(f.Pkg().Path(), "go.opentelemetry.io/")
+}
+
+// level is what functions are called that write to a log, in the log packages and in what programs wrap around them.
+var level = regexp.MustCompile(`^(Trace|Debug|Info|Notice|Warn|Warning|Error|Log|LogAttrs|Print)(f|w|ln|Context|Ctx)?$`)
+
+// logs reports whether a function only writes to a log.
+func logs(f *types.Func) bool {
+	return isFrom(f, "log/slog") || level.MatchString(f.Name()) && f.Signature().Results().Len() == 0
+}
+
+// derives reports whether a function makes a context that ends with the one it is given.
+func derives(f *types.Func) bool {
+	return f != nil && f.Signature().Results().Len() == 1 && isType(f.Signature().Results().At(0).Type(), "context", "Context") &&
+		!isFrom(f, "context", "WithoutCancel") && !isFrom(f, library)
 }

@@ -36,10 +36,11 @@ const (
 	released              // the function released it
 )
 
-// state is one at a point, with the statement that released the lease, or will.
+// state is one at a point.
 type state struct {
 	grasp
-	release ast.Node
+	release ast.Node // the statement that released the lease, or will
+	fresh   bool     // the error is the one that came with the lease: nil where there is one
 }
 
 // follow follows the leases that a function is given, or takes.
@@ -105,19 +106,30 @@ func (h *held) walk(flow *cfg.CFG, first grasp) {
 	seen := map[point]bool{}
 	var walk func(b *cfg.Block, nodes []ast.Node, s state)
 	enter := func(b *cfg.Block, s state) {
-		if at := (point{b, s}); !seen[at] {
-			seen[at] = true
-			walk(b, b.Nodes, s)
+		at, nodes := point{b, s}, b.Nodes
+		if seen[at] || b.Kind == cfg.KindSelectAfterCase && h.waits[b.Stmt] { // one of the cases happens
+			return
 		}
+		seen[at] = true
+		if clause, ok := b.Stmt.(*ast.CommClause); ok && b.Kind == cfg.KindSelectCaseBody {
+			nodes = slices.Insert(slices.Clone(nodes), 0, ast.Node(clause.Comm))
+		}
+		walk(b, nodes, s)
 	}
 	walk = func(b *cfg.Block, nodes []ast.Node, s state) {
 		for i, n := range nodes {
+			if clause := h.comms[n]; clause != nil && (clause != b.Stmt || b.Kind != cfg.KindSelectCaseBody) {
+				continue // the graph has those of all cases in front of them
+			}
 			h.reached(n, s)
 			if a, ok := n.(*ast.AssignStmt); ok && slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return h.is(e, h.lease) }) {
 				h.replaced(a, s)
 				return
 			}
 			if cond, ok := n.(ast.Expr); ok && i == len(nodes)-1 && len(b.Succs) == 2 {
+				if tag := h.cases[cond]; tag != nil {
+					cond = &ast.BinaryExpr{X: tag, Op: token.EQL, Y: cond}
+				}
 				for j, next := range b.Succs {
 					for _, s := range h.behind(cond, j == 0, s) {
 						enter(next, s)
@@ -125,18 +137,21 @@ func (h *held) walk(flow *cfg.CFG, first grasp) {
 				}
 				return
 			}
-			s = h.step(n, s)
+			if tag, ok := n.(ast.Expr); !ok || !h.is(tag, h.err) { // that of a switch, which the cases look at
+				s = h.step(n, s)
+			}
 		}
 		for _, next := range b.Succs {
 			enter(next, s)
 		}
 	}
+	start := state{grasp: first, fresh: !has(h.in.body, func(f *ast.FuncLit) bool { return h.assigns(f, h.err) })}
 	for i, b := range flow.Blocks {
 		if h.at == nil && i == 0 {
-			enter(b, state{first, nil})
+			enter(b, start)
 		}
 		if i := slices.Index(b.Nodes, ast.Node(h.at)); i >= 0 && b.Live {
-			walk(b, b.Nodes[i+1:], state{first, nil})
+			walk(b, b.Nodes[i+1:], start)
 		}
 	}
 }
@@ -165,16 +180,17 @@ func (h *held) step(n ast.Node, s state) state {
 	if s.grasp == have || s.grasp == until {
 		h.during = append(h.during, n)
 	}
+	s.fresh = s.fresh && !h.assigns(n, h.err)
 	_, deferred := n.(*ast.DeferStmt)
 	_, returns := n.(*ast.ReturnStmt)
 	switch releases := h.releases(n, deferred); {
 	case releases && !deferred:
-		return state{released, n}
+		return state{released, n, s.fresh}
 	case s.grasp == released:
 	case releases && s.grasp == have:
-		return state{until, n}
+		return state{until, n, s.fresh}
 	case releases:
-		return state{gone, n}
+		return state{gone, n, s.fresh}
 	case h.ends(n), s.grasp == maybe && h.mentions(n, h.err):
 		s.grasp = gone
 	case returns && s.grasp == have:
@@ -185,7 +201,8 @@ func (h *held) step(n ast.Node, s state) state {
 
 // behind is what is known of the lease behind a condition that was true, or false.
 func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
-	none := []state{{gone, s.release}}
+	none := []state{{gone, s.release, s.fresh}}
+	taken := s.fresh && s.grasp != maybe && s.grasp != gone // so the error is nil
 	switch c := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if c.Op == token.NOT {
@@ -204,23 +221,51 @@ func (h *held) behind(cond ast.Expr, truth bool, s state) (all []state) {
 		x, compared := h.withNil(c)
 		isNil, isErr := truth == (c.Op == token.EQL), h.is(x, h.err)
 		switch {
+		case taken && isErr && !isNil && compared, taken && isErr && isNil && h.global(c.Y):
+			return nil
+		case !compared && isErr && s.grasp == maybe && h.global(c.Y): // one of those that are no nil
+			if isNil {
+				return none
+			}
+			return []state{s}
 		case !compared || !isErr && !h.is(x, h.lease):
 		case s.grasp == maybe && isErr == isNil:
-			return []state{{have, s.release}}
+			return []state{{have, s.release, s.fresh}}
 		case s.grasp == maybe, !isErr && isNil:
 			return none
 		default:
 			return []state{s}
 		}
 	case *ast.CallExpr:
-		if isFrom(h.callee(c), "errors", "Is", "As", "AsType") && len(c.Args) > 0 && h.is(c.Args[0], h.err) && s.grasp == maybe {
-			if truth {
-				return none
-			}
+		isErr := len(c.Args) > 0 && h.is(c.Args[0], h.err)
+		switch {
+		case !h.errorsIs(c):
+		case truth && taken && isErr:
+			return nil
+		case truth && (isErr && s.grasp == maybe || len(c.Args) == 2 && h.loss(c.Args[1])):
+			return none
+		case isErr && s.grasp == maybe:
 			return []state{s}
 		}
 	}
 	return []state{h.step(cond, s)}
+}
+
+// errorsIs reports whether it is a call that asks what an error is: of package errors, or of one like it.
+func (p *pkg) errorsIs(call *ast.CallExpr) bool {
+	f := p.callee(call)
+	return f != nil && f.Pkg() != nil && f.Pkg().Name() == "errors" && slices.Contains([]string{"Is", "As", "AsType"}, f.Name())
+}
+
+// global reports whether an expression is a variable of a package.
+func (p *pkg) global(e ast.Expr) bool {
+	v := p.variable(e)
+	return v != nil && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
+}
+
+// loss reports whether an expression is an error that says that there is no lease any more.
+func (p *pkg) loss(e ast.Expr) bool {
+	return p.global(e) && p.variable(e).Pkg().Path() == library && slices.Contains([]string{"ErrLost", "ErrSessionLost"}, p.variable(e).Name())
 }
 
 // withNil is what a comparison compares with nil.
@@ -270,11 +315,37 @@ func (h *held) calls(n ast.Node, methods ...string) bool {
 
 func (h *held) releasedBy(n ast.Node) bool { return h.calls(n, "Unlock", "Release") }
 
+// lent is the argument by which a literal that is called here gets the lease and releases it, doing nothing else with it; else nil.
+func (h *held) lent(n ast.Node) ast.Expr {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	f, ok := ast.Unparen(call.Fun).(*ast.FuncLit)
+	i := slices.IndexFunc(call.Args, func(arg ast.Expr) bool { return h.is(arg, h.lease) })
+	if !ok || i < 0 || f.Type.Params.NumFields() != len(call.Args) {
+		return nil
+	}
+	var params []*ast.Ident
+	for _, field := range f.Type.Params.List {
+		params = append(params, field.Names...)
+	}
+	if len(params) != len(call.Args) {
+		return nil
+	}
+	param := *h
+	param.lease, _ = h.TypesInfo.Defs[params[i]].(*types.Var)
+	if param.lease != nil && param.releases(f.Body, true) && !param.used(f.Body) {
+		return call.Args[i]
+	}
+	return nil
+}
+
 // releases reports whether the lease is released in a node, or in the literals there.
 func (h *held) releases(n ast.Node, literals bool) (yes bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		_, literal := n.(*ast.FuncLit)
-		yes = yes || h.releasedBy(n)
+		yes = yes || h.releasedBy(n) || n != nil && h.lent(n) != nil
 		return literals || !literal
 	})
 	return yes

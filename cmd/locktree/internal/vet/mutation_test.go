@@ -32,6 +32,9 @@ var mutations = map[string]mutation{
 		return lease.Unlock(ctx)`},
 	"discarded": {run: `if _, err := ledger.Lock(ctx); err != nil { return err }
 		return compact(ctx, nil)`},
+	"unchecked": {run: `lease, _ := ledger.Lock(ctx)
+		defer lease.Unlock(ctx)
+		return compact(lease.Context(), lease)`},
 	"afterunlock": {run: `lease, err := ledger.Lock(ctx)
 		if err != nil { return err }
 		if err := lease.Unlock(ctx); err != nil { return err }

@@ -1,6 +1,7 @@
 package vet
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -22,6 +23,9 @@ type pkg struct {
 	origins   map[*types.Var][]ast.Expr   // all that is assigned to a variable or field; nil stands for what is not known
 	functions []*function                 // in the order of the source, as all that follows
 	loops     map[*ast.BlockStmt]ast.Node // by their bodies
+	cases     map[ast.Expr]ast.Expr       // what a switch compares with its cases, by these
+	comms     map[ast.Node]ast.Stmt       // the cases of select, by what they send or receive
+	waits     map[ast.Stmt]bool           // the last case of a select without default
 	takings   []*taking                   // calls that take a lock
 	leases    []*held
 }
@@ -36,7 +40,8 @@ type function struct {
 
 // read goes through a package once. What variables are set to in its tests counts, and nothing else there.
 func read(pass *analysis.Pass) (any, error) {
-	p := &pkg{Pass: pass, origins: map[*types.Var][]ast.Expr{}, loops: map[*ast.BlockStmt]ast.Node{}}
+	p := &pkg{Pass: pass, origins: map[*types.Var][]ast.Expr{}, loops: map[*ast.BlockStmt]ast.Node{}, cases: map[ast.Expr]ast.Expr{},
+		comms: map[ast.Node]ast.Stmt{}, waits: map[ast.Stmt]bool{}}
 	if !slices.ContainsFunc(pass.Pkg.Imports(), func(i *types.Package) bool { return i.Path() == library }) {
 		return p, nil
 	}
@@ -49,6 +54,14 @@ func read(pass *analysis.Pass) (any, error) {
 				p.loops[n.Body] = n
 			case *ast.RangeStmt:
 				p.loops[n.Body] = n
+			case *ast.SelectStmt:
+				p.selects(n)
+			case *ast.SwitchStmt:
+				for _, clause := range n.Body.List {
+					for _, e := range clause.(*ast.CaseClause).List {
+						p.cases[e] = n.Tag
+					}
+				}
 			case *ast.FuncDecl:
 				p.function(&function{name: n.Name.Name, kind: n.Type, body: n.Body}, tests)
 			case *ast.FuncLit:
@@ -65,6 +78,20 @@ func read(pass *analysis.Pass) (any, error) {
 		p.follow(f)
 	}
 	return p, nil
+}
+
+func (p *pkg) selects(s *ast.SelectStmt) {
+	waits := true
+	for _, clause := range s.Body.List {
+		if comm := clause.(*ast.CommClause).Comm; comm != nil {
+			p.comms[comm] = clause
+		} else {
+			waits = false
+		}
+	}
+	if n := len(s.Body.List); n > 0 {
+		p.waits[s.Body.List[n-1]] = waits
+	}
 }
 
 func (p *pkg) function(f *function, tests bool) {
@@ -165,10 +192,29 @@ func (p *pkg) mentions(n ast.Node, v *types.Var) bool {
 	return has(n, func(id *ast.Ident) bool { return p.is(id, v) })
 }
 
-// sets reports whether a variable is assigned to in a node.
-func (p *pkg) sets(n ast.Node, v *types.Var) bool {
+// assigns reports whether a variable gets a value in a node, or its address is taken there.
+func (p *pkg) assigns(n ast.Node, v *types.Var) bool {
+	return has(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+		case *ast.UnaryExpr:
+			return n.Op == token.AND && p.is(n.X, v)
+		}
+		return false
+	})
+}
+
+// replaces reports whether a variable gets a context in a node that may be derived from another one than it has.
+func (p *pkg) replaces(n ast.Node, v *types.Var) bool {
 	return has(n, func(a *ast.AssignStmt) bool {
-		return slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) })
+		if !slices.ContainsFunc(a.Lhs, func(e ast.Expr) bool { return p.is(e, v) }) {
+			return false
+		}
+		other := func(e ast.Expr) bool {
+			return !p.is(e, v) && !slices.Contains(a.Rhs, e) && isType(p.TypesInfo.TypeOf(e), "context", "Context")
+		}
+		return slices.ContainsFunc(a.Rhs, func(e ast.Expr) bool { return !p.mentions(e, v) || has(e, other) })
 	})
 }
 
@@ -229,3 +275,17 @@ func isType(t types.Type, pkg string, names ...string) bool {
 func isLease(t types.Type) bool { return isType(t, library, "Lease") }
 
 func (p *pkg) line(n ast.Node) int { return p.Fset.Position(n.Pos()).Line }
+
+// lines are those of nodes, for people.
+func (p *pkg) lines(nodes []ast.Node) string {
+	var lines []int
+	for _, n := range nodes {
+		lines = append(lines, p.line(n))
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	if len(lines) == 1 {
+		return fmt.Sprint("line ", lines[0])
+	}
+	return "lines " + strings.Trim(strings.ReplaceAll(fmt.Sprint(lines), " ", ", "), "[]")
+}

@@ -14,8 +14,8 @@ func (h *held) leaky() bool {
 func unreleased(p *pkg) {
 	for _, h := range p.leases {
 		if h.leaky() {
-			p.report(h.at, "%s is not released on all paths: the function may end on line %d without Unlock. Write: defer %[1]s.Unlock(ctx)",
-				h.lease.Name(), p.line(h.leaks[0]))
+			p.report(h.at, "%s is not released on all paths: the function may end on %s without Unlock. Write: defer %[1]s.Unlock(ctx)",
+				h.lease.Name(), p.lines(h.leaks))
 		}
 	}
 }
@@ -47,6 +47,18 @@ func discarded(p *pkg) {
 		}
 		if t := p.taking(e); t != nil && t.lease {
 			p.report(e, "the lease of %s is thrown away: nothing can release it, or notice that it is lost", t.method)
+		}
+	}
+}
+
+func unchecked(p *pkg) {
+	for _, h := range p.leases {
+		looks := func(b *ast.BinaryExpr) bool {
+			x, ok := h.withNil(b)
+			return ok && h.is(x, h.lease)
+		}
+		if h.by != nil && h.err == nil && !has(h.in.body, looks) {
+			p.report(h.at, "the error of %s is thrown away: if there is one, %s is nil, and this goes on without the lock", h.by.method, h.lease.Name())
 		}
 	}
 }

@@ -41,6 +41,7 @@ var Analyzers = analyzers(
 	finding{name: "unreleased", look: unreleased},
 	finding{name: "overwritten", look: overwritten},
 	finding{name: "discarded", look: discarded},
+	finding{name: "unchecked", look: unchecked},
 	finding{name: "afterunlock", look: afterunlock},
 	finding{name: "deferloop", look: deferloop},
 	finding{name: "outerctx", look: outerctx},
@@ -59,6 +60,7 @@ func analyzers(findings ...finding) (all []*analysis.Analyzer) {
 	for _, f := range findings {
 		_, doc, _ := strings.Cut(docs.Vet, "\n## "+f.name+"\n\n")
 		doc, _, _ = strings.Cut(doc, "\n## ")
+		doc, _, _ = strings.Cut(doc, "\n# ")
 		Titles[f.name], _, _ = strings.Cut(doc, ".\n")
 		all = append(all, &analysis.Analyzer{Name: f.name, Doc: doc, Requires: []*analysis.Analyzer{calls},
 			URL: "https://github.com/locktree/locktree/blob/main/docs/vet.md#" + f.name,

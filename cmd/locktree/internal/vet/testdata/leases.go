@@ -52,8 +52,17 @@ func leakAnd(ctx context.Context, m *recipes.Mutex, wanted bool) {
 }
 
 func leakNoError(ctx context.Context, m *recipes.Mutex) {
-	l, _ := m.Lock(ctx) // want unreleased:`line 57`
+	l, _ := m.Lock(ctx) // want unreleased:`line 57` unchecked:`the error of Lock is thrown away: if there is one, l is nil`
 	fmt.Println(l.Token())
+}
+
+func checksLease(ctx context.Context, m *recipes.Mutex) error {
+	l, _ := m.TryLock(ctx)
+	if l == nil {
+		return nil // somebody else does it
+	}
+	defer l.Unlock(ctx)
+	return work(l.Context())
 }
 
 func released(ctx context.Context, m *recipes.Mutex, s *service) error {
@@ -164,7 +173,7 @@ func again(ctx context.Context, m, n *recipes.Mutex) error {
 	if err != nil {
 		return err
 	}
-	l, err = n.Lock(ctx) // want overwritten:`the lease in l, taken on line 163, may still be held here: release it first`
+	l, err = n.Lock(ctx) // want overwritten:`the lease in l, taken on line 172, may still be held here: release it first`
 	if err != nil {
 		return err
 	}
@@ -180,7 +189,7 @@ func finish2(l *recipes.Lease) error { return l.Unlock(context.Background()) }
 
 func rounds(ctx context.Context, m *recipes.Mutex) {
 	for {
-		l, err := m.Lock(ctx) // want overwritten:`taken on line 183`
+		l, err := m.Lock(ctx) // want overwritten:`taken on line 192`
 		if err != nil {
 			continue
 		}
@@ -223,7 +232,7 @@ func late(ctx context.Context, m *recipes.Mutex, when bool) error {
 	}
 	l.Unlock(ctx)
 	fmt.Println(l.Token(), context.Cause(l.Context()))
-	if err := work(l.Context()); err != nil { // want afterunlock:`the lease was released on line 224: it guards nothing here`
+	if err := work(l.Context()); err != nil { // want afterunlock:`the lease was released on line 233: it guards nothing here`
 		return err
 	}
 	l, err = m.Lock(ctx)
@@ -266,7 +275,7 @@ func given(ctx context.Context, l *recipes.Lease) error {
 	if err := l.Unlock(ctx); err != nil {
 		return err
 	}
-	return l.Verify(ctx) // want afterunlock:`released on line 266`
+	return l.Verify(ctx) // want afterunlock:`released on line 275`
 }
 
 func handedOn(ctx context.Context, take func() (*recipes.Lease, error)) error {
