@@ -97,7 +97,7 @@ func (d *demo) show(ctx context.Context, listen string) error {
 	live.Go(func() { fleet.live(ctx) })
 	defer live.Wait()
 	defer stop()
-	d.say("Five programs contend for four locks. Look at them on the page.")
+	d.say("Five programs contend for four locks, now and then in a circle. Look at them on the page.")
 	return d.expect(ctx, 0, "serve", "-listen="+listen, "-interval=1s", "-drift-interval=30s")
 }
 
@@ -304,27 +304,35 @@ func work(ctx context.Context) error {
 	}
 }
 
-// live lets the programs take one lock after the other, each for some seconds, until ctx ends.
+// live lets the programs take one lock after the other, each for some seconds, until ctx ends. Half of the time they take another one
+// meanwhile, in no common order: of a circle of them one call is told, and its program gives back what it holds.
 func (f *fleet) live(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i, c := range f.clients {
 		wg.Go(func() {
 			for n := i; ctx.Err() == nil; n++ {
-				lock := demoLocks[n%len(demoLocks)]
-				l, err := c.Take(ctx, lock.kind, lock.path, lock.rest.Want)
-				if err != nil {
-					continue // ctx has ended, or the machine slept
-				}
-				select {
-				case <-l.Context().Done():
-				case <-ctx.Done():
-				case <-time.After(time.Second + rand.N(5*time.Second)):
-				}
-				_ = l.Unlock(ctx) // which deletes the node also when ctx has ended
+				hold(ctx, c, n%len(demoLocks), rand.N(2) == 0)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// hold has a program hold a lock for some seconds, and then perhaps another one too.
+func hold(ctx context.Context, c *recipes.Client, i int, another bool) {
+	lock := demoLocks[i]
+	l, err := c.Take(ctx, lock.kind, lock.path, lock.rest.Want)
+	if err != nil {
+		return // a deadlock, or ctx has ended, or the machine slept
+	}
+	select {
+	case <-l.Context().Done():
+	case <-time.After(time.Second + rand.N(5*time.Second)):
+	}
+	if another {
+		hold(l.Context(), c, len(demoLocks)-1-i, false)
+	}
+	_ = l.Unlock(ctx) // which deletes the node also when ctx has ended
 }
 
 // holdEverything lets the first program take one of each, and the second queue behind

@@ -40,7 +40,7 @@ func (s *shop) busy() {
 	billing2.queues("ledger", "billing-2")
 	mail.queues("settlement-of-the-day-before", "mail-1")
 	warehouse.queues("ledger", "warehouse-1")
-	billing1.queues("stock", "billing-1") // and the circle is closed
+	billing1.queues("stock", "billing-1") // and the circle is closed, which lasts: no call has the context of a lease
 	python, err := mail.Session(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.srv.Create("/python/reports", nil))
