@@ -55,7 +55,7 @@ func TestRunbookNightlyJob(t *testing.T) {
 			switch step {
 			case 3:
 				declared(newest.Add(-time.Hour))
-				require.FileExists(t, filepath.Join(units, "invoice-run.timer"))
+				understood(t, filepath.Join(units, "invoice-run.service"), filepath.Join(units, "invoice-run.timer"))
 				nightOf(t, filepath.Join(units, "invoice-run.service"), "ZOOKEEPER_SERVERS="+addr, "ZOOKEEPER_USERNAME=jobs", "ZOOKEEPER_PASSWORD="+jobs)
 			case 4:
 				declared(skipped.Add(-time.Hour))

@@ -275,6 +275,20 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	})
 }
 
+func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 3 * * *", Timezone: "Nowhere/AtAll"})
+		o := l.client("a").Once("/job")
+		n := 0
+		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
+			o.Pause(t.Context(), "2000-01-01T03:00:00Z")} {
+			require.ErrorIs(t, err, kind.ErrUnknownZone)
+			require.ErrorContains(t, err, "once /job: ")
+		}
+		require.Zero(t, n)
+	})
+}
+
 // Pause said no more than "node does not exist" then.
 func TestAPauseBeforeTheRecordExists(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -52,8 +52,7 @@ type conn struct {
 
 	since                 time.Time
 	packetsIn, packetsOut int // for the four-letter words, as is what follows
-	lastOp                string
-	lastXid               int32
+	lastXid, lastOp       int32
 
 	waveBy time.Time // when the first reply of the current round trip is back
 	inWave bool
@@ -108,7 +107,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), lastOp: "NA", ids: []identity{{"ip", ip}},
+		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []identity{{"ip", ip}},
 		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.partition()
@@ -351,7 +350,7 @@ func (c *conn) arrive(it *inbound) {
 	if it.word != "" {
 		return
 	}
-	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
+	c.lastXid, c.lastOp = it.req.xid, it.req.op
 	c.countRequest(it.req.op)
 	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
 	if x := c.session; x != nil && c.s.sessions[x.id] == x && c.s.heard(it.req.op) && !c.v.cutOff {

@@ -258,7 +258,7 @@ func (s *Server) keeperCons(b *strings.Builder, details bool) {
 		fmt.Fprintf(b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.remote(), "/"), c.packetsIn, c.packetsOut)
 		if x := c.session; details && x != nil {
 			fmt.Fprintf(b, ",sid=0x%016x,lop=%s,est=%d,to=%d,lcxid=0x%016x,lzxid=0x%016x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
-				x.id, c.lastOp, c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
+				x.id, wordOp(c.lastOp), c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
 		}
 		b.WriteString(")\n")
 	}

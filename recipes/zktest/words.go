@@ -132,7 +132,7 @@ func (s *Server) listConns(b *strings.Builder, details bool) {
 		fmt.Fprintf(b, " %s[%d](queued=%d,recved=%d,sent=%d", c.remote(), min(c.packetsOut, 1), c.arrived, c.packetsIn, c.packetsOut)
 		if x := c.session; details && x != nil {
 			fmt.Fprintf(b, ",sid=0x%x,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
-				x.id, c.lastOp, c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
+				x.id, wordOp(c.lastOp), c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
 		}
 		b.WriteString(")\n")
 	}
