@@ -247,3 +247,33 @@ func errorInLiteral(ctx context.Context, m *recipes.Mutex, do func(func())) erro
 	l.Unlock(ctx)
 	return nil
 }
+
+func askedAgain(ctx context.Context, m *recipes.Mutex) error {
+	l, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	if errors.Is(err, context.Canceled) { // never: it is nil
+		return nil
+	}
+	return l.Unlock(ctx)
+}
+
+func anotherContext(ctx context.Context, m *recipes.Mutex, of func() context.Context) error {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Unlock(context.Background())
+	ctx = of() // perhaps the lease's
+	return work(ctx)
+}
+
+func lentUnnamed(ctx context.Context, m *recipes.Mutex) error {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func(*recipes.Lease) {}(l)
+	return work(l.Context())
+}
