@@ -311,26 +311,28 @@ func (f *fleet) live(ctx context.Context) {
 	for i, c := range f.clients {
 		wg.Go(func() {
 			for n := i; ctx.Err() == nil; n++ {
-				hold(ctx, c, n%len(demoLocks), rand.N(2) == 0)
+				holdFor(ctx, c, n%len(demoLocks), rand.N(2) == 0)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// hold has a program hold a lock for some seconds, and then perhaps another one too.
-func hold(ctx context.Context, c *recipes.Client, i int, another bool) {
+// holdFor has a program hold a lock for some seconds, and then perhaps another one too.
+func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	lock := demoLocks[i]
 	l, err := c.Take(ctx, lock.kind, lock.path, lock.rest.Want)
 	if err != nil {
 		return // a deadlock, or ctx has ended, or the machine slept
 	}
+	holding, end := context.WithCancel(l.Context())
+	defer context.AfterFunc(ctx, end)()
 	select {
-	case <-l.Context().Done():
+	case <-holding.Done():
 	case <-time.After(time.Second + rand.N(5*time.Second)):
 	}
 	if another {
-		hold(l.Context(), c, len(demoLocks)-1-i, false)
+		holdFor(holding, c, len(demoLocks)-1-i, false)
 	}
 	_ = l.Unlock(ctx) // which deletes the node also when ctx has ended
 }
