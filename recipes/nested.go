@@ -18,10 +18,10 @@ import (
 // leases for what it waits (kind.Holder), and the call looks along the chain: the queue that it waits in, those of what it holds, and those
 // that the contenders there say their holders wait in. inspect.FindCircle judges what it has read.
 //
-// One wait of a circle ends: the one whose place is the youngest. Everybody in the circle who has read the same comes to the same
-// conclusion, so no two end for one circle; and only that one acts, after it has looked again behind a sync and found that nothing had
-// happened to anybody in it. Usually it is the wait that closed the circle, because its place was created last; all others
-// have told of theirs by then. What is not seen yet is seen at the next look.
+// One wait of a circle ends: of those whose callers see the circle (see inspect.Circle), the one whose place is the youngest. Everybody
+// in the circle who has read the same comes to the same conclusion, so no two end for one circle; and only that one acts, after it has
+// looked again behind a sync and found that nothing had happened to anybody in it. Usually it is the wait that closed the circle, because
+// its place was created last; all others have told of theirs by then. What is not seen yet is seen at the next look.
 //
 // A circle that is seen twice like that is one. All that is in it existed at both looks and was not written to, so its waits lasted from
 // the first look to the second, and whoever holds something there said at the first look that it waited. A wait ends only by a grant, for

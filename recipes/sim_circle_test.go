@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,15 +25,21 @@ import (
 // programs with Curator or kazoo. Others wait and hold beside them, and try. Some calls give up, some contenders are asked back.
 func TestOfACircleOfWaitsExactlyOneEnds(t *testing.T) {
 	for seed := range 25 {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCircle(t, uint64(seed)) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCircle(t, uint64(seed), map[string]int{}) })
 	}
 }
 
 func TestOfAThousandCirclesOfWaitsExactlyOneEnds(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
+	tally := map[string]int{}
 	for seed := range cmp.Or(*simSeeds, 1000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCircle(t, uint64(seed)) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCircle(t, uint64(seed), tally) })
 	}
+	t.Log(tally)
+	for what, n := range tally {
+		require.Greater(t, n, 25, what)
+	}
+	require.Len(t, tally, 7)
 }
 
 // circleWorld is one circle: member i holds lock i and waits for the next one.
@@ -47,6 +54,7 @@ type circleWorld struct {
 	mixed    bool     // programs of other libraries wait in its queues
 	timeouts bool
 	revokes  bool
+	tally    map[string]int // of what happened
 }
 
 // member is a goroutine of ours, or a program of another library, which never is a victim.
@@ -125,10 +133,10 @@ func permitsOf(path string, n, of int) func(member) ways {
 	}
 }
 
-func inCircle(t *testing.T, seed uint64) {
+func inCircle(t *testing.T, seed uint64, tally map[string]int) {
 	harness.Bubble(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 32))
-		w := &circleWorld{rnd: rnd, timeouts: rnd.IntN(6) == 0, revokes: rnd.IntN(6) == 0,
+		w := &circleWorld{rnd: rnd, tally: tally, timeouts: rnd.IntN(6) == 0, revokes: rnd.IntN(6) == 0,
 			lab: &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Duration(rnd.IntN(10))*time.Millisecond))}}
 		for i := range 1 + rnd.IntN(3) {
 			w.programs = append(w.programs, w.client(fmt.Sprint("program", i)))
@@ -216,6 +224,7 @@ func (w *circleWorld) semaphore(path string, alone bool) circleLock {
 		}}
 	}
 	w.permit = true
+	w.tally["is none, for a permit is elsewhere"]++
 	w.holds(permitsOf(path, 1, permits))
 	return circleLock{path: path, guests: true, hold: permitsOf(path, permits-1, permits), wait: permitsOf(path, 1, permits)}
 }
@@ -254,6 +263,7 @@ func (w *circleWorld) aside(path string) {
 		w.holds(mutexOf(path + "-theirs"))
 		wait = mutexOf(path + "-theirs")(beside).lock
 	case choice == 3 && at.wait(beside).try != nil:
+		w.tally["tries beside it"]++
 		wait = w.tries(beside.c, at.wait(beside).try, path)
 	}
 	w.beside = append(w.beside, func() {
@@ -313,16 +323,22 @@ func (w *circleWorld) pause() time.Duration {
 	return time.Duration(w.rnd.IntN(2000)) * time.Millisecond
 }
 
-// run closes the circle. Programs of other libraries give up after half a minute, and give back what they have.
+// outcome is what becomes of a member's wait.
+type outcome struct {
+	bound time.Duration // of its patience
+	err   error
+	ended time.Time
+}
+
+// run closes the circle.
 func (w *circleWorld) run() {
-	n := len(w.members)
-	held := make([]*grip, n)
+	held := make([]*grip, len(w.members))
 	for i, m := range w.members {
 		var err error
 		held[i], err = w.locks[i].hold(m).lock(w.t.Context())
 		require.NoError(w.t, err)
 	}
-	errs, ended, bounds := make([]error, n), make([]time.Time, n), make([]time.Duration, n)
+	outcomes := make([]outcome, len(held))
 	var closed time.Time
 	var all sync.WaitGroup
 	for i, m := range w.members {
@@ -330,21 +346,17 @@ func (w *circleWorld) run() {
 		if last := time.Now().Add(pause); last.After(closed) {
 			closed = last
 		}
-		switch bounds[i] = time.Hour; {
-		case m.guest != nil:
-			bounds[i] = 30 * time.Second
-		case w.timeouts && w.rnd.IntN(4) == 0:
-			bounds[i] = time.Duration(w.rnd.IntN(4000)) * time.Millisecond
-		}
-		wait := w.locks[(i+1)%n].wait(m).lock
+		out := &outcomes[i]
+		out.bound = w.patience(m)
+		wait := w.locks[(i+1)%len(held)].wait(m).lock
 		all.Go(func() {
 			time.Sleep(pause)
-			ctx, cancel := context.WithTimeout(held[i].ctx, bounds[i])
+			ctx, cancel := context.WithTimeout(held[i].ctx, out.bound)
 			defer cancel()
 			var inner *grip
-			inner, errs[i] = wait(ctx)
-			ended[i] = time.Now()
-			if errs[i] == nil {
+			inner, out.err = wait(ctx)
+			out.ended = time.Now()
+			if out.err == nil {
 				require.NoError(w.t, inner.back())
 			}
 			require.NoError(w.t, held[i].back())
@@ -359,24 +371,49 @@ func (w *circleWorld) run() {
 	all.Wait()
 	w.settle()
 	require.Empty(w.t, w.contenders(0))
+	w.judge(outcomes, closed)
+}
+
+// patience is how long a member waits. Programs of other libraries give up some time, and give back what they have.
+func (w *circleWorld) patience(m member) time.Duration {
+	switch {
+	case m.guest != nil:
+		return 30 * time.Second
+	case w.timeouts && w.rnd.IntN(4) == 0:
+		return time.Duration(w.rnd.IntN(4000)) * time.Millisecond
+	}
+	return time.Hour
+}
+
+func (w *circleWorld) judge(outcomes []outcome, closed time.Time) {
 	victims, soon := 0, closed.Add(2*time.Second)
 	if w.mixed { // it may be found when a call looks that has waited for long, and has to be seen for a second then
 		soon = closed.Add(15 * time.Second)
 	}
-	for i, err := range errs {
+	for i, out := range outcomes {
 		switch {
-		case errors.Is(err, recipes.ErrDeadlock):
+		case errors.Is(out.err, recipes.ErrDeadlock):
 			victims++
-			require.True(w.t, ended[i].Before(soon), "%v after %v", ended[i].Sub(closed), err)
-		case errors.Is(err, recipes.ErrRevoked):
+			require.True(w.t, out.ended.Before(soon), "%v after %v", out.ended.Sub(closed), out.err)
+		case errors.Is(out.err, recipes.ErrRevoked):
+			w.tally["asked back"]++
 			require.True(w.t, w.revokes)
-		case err != nil:
-			require.ErrorIs(w.t, err, context.DeadlineExceeded)
-			require.Less(w.t, bounds[i], time.Hour, "member %d waits for ever", i)
+		case out.err != nil:
+			require.ErrorIs(w.t, out.err, context.DeadlineExceeded)
+			w.tally["gives up"]++
+			require.Less(w.t, out.bound, time.Hour, "member %d waits for ever", i)
 		}
 	}
 	least, most := w.ends()
-	require.True(w.t, least <= victims && victims <= most, "%d victims, not %d to %d: %v", victims, least, most, errs)
+	switch guests := slices.ContainsFunc(w.members, func(m member) bool { return m.guest != nil }); {
+	case victims > 0 && guests:
+		w.tally["ends through Curator"]++
+	case victims > 0:
+		w.tally["ends"]++
+	case guests:
+		w.tally["lasts until another library's program goes"]++
+	}
+	require.True(w.t, least <= victims && victims <= most, "%d victims, not %d to %d: %v", victims, least, most, outcomes)
 }
 
 // revoke asks some contenders back at about the time at which the circle closes.
