@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -228,23 +227,20 @@ func TestADeadlockNamesEverybody(t *testing.T) {
 func TestACircleThroughCuratorEndsOurWait(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.mutexes(2)
-		s, err := l.client("J").Session(t.Context())
+		b, java := l.client("B"), l.guest("10.0.0.7")
+		_, err := java.queue(t.Context(), paths[0], "-lock-")
 		require.NoError(t, err)
-		queue := func(path string) {
-			_, err := s.Create(t.Context(), path+"/_c_11111111-2222-4333-8444-555555555555-lock-", []byte("10.0.0.7"), zk.FlagEphemeral|zk.FlagSequence, openACL)
-			require.NoError(t, err)
-		}
-		queue(paths[0])
-		b := l.client("B")
-		start := time.Now()
 		xb, wb := l.nested(b.Mutex(paths[1]).Lock, b.Mutex(paths[0]).Lock)
-		time.Sleep(5 * time.Second)
+		time.Sleep(20 * time.Second)
 		notYet(t, wb, "Curator's does not wait yet")
-		queue(paths[1])
+		closed := time.Now()
+		_, err = java.queue(t.Context(), paths[1], "-lock-")
+		require.NoError(t, err)
 		r := <-wb
 		require.ErrorIs(t, r.err, recipes.ErrDeadlock)
 		require.ErrorContains(t, r.err, "10.0.0.7 holds /m0")
-		require.GreaterOrEqual(t, r.at.Sub(start), 6*time.Second, "its wait has lasted for a second")
+		require.GreaterOrEqual(t, r.at.Sub(closed), time.Second, "its wait has lasted for a second")
+		require.Less(t, r.at.Sub(closed), 14*time.Second, "it was found at the next look, within a session timeout, and then seen for a second")
 		l.unlock(xb)
 	})
 }
