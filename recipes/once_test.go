@@ -228,7 +228,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 
 // Clients whose clocks agree come to each slot together. One or two of them queue, and the others read what these write.
 func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
-	const clients, slots = 50, 10
+	const clients, slots = 50, 3
 	for _, c := range []struct {
 		success     string
 		takes       time.Duration
