@@ -215,11 +215,15 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 // glance looks at the record without the lock. The error says that the slot is decided; changed is closed when it is to be asked again, nil if
 // that cannot be known: the holder of the lock finds out in any case.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
-	s, err := o.q.c.Session(ctx)
+	q, _, err := o.declared(ctx)
 	if err != nil {
 		return nil, nil
 	}
-	data, _, changed, err := s.GetW(ctx, recordOf(o.q.path))
+	s, err := q.c.Session(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	data, _, changed, err := s.GetW(ctx, recordOf(q.path))
 	if err != nil {
 		return nil, nil
 	}
@@ -227,7 +231,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	return changed, judge(o.q, o.q.path, record, slot, p)
+	return changed, judge(q, q.path, record, slot, p)
 }
 
 // judge is the error of a slot that must not be started.

@@ -108,9 +108,16 @@ func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 
 // Whoever waits while another one runs is told as soon as the record decides: with success = "start" when that one has begun.
 func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
-	for success, decided := range map[string]time.Duration{kind.SuccessStart: 0, kind.SuccessEnd: time.Minute} {
+	for _, c := range []struct {
+		success string
+		decided time.Duration
+		moved   bool // their handles are on its former path
+	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}, {kind.SuccessStart, 0, true}} {
 		inLab(t, func(t *testing.T, l *lab) {
-			l.job(&kind.OnceParams{Success: success})
+			p := l.job(&kind.OnceParams{Success: c.success})
+			if c.moved {
+				l.moves(l.mover(), p, "/job", "/elsewhere")
+			}
 			a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
 			began := time.Now()
 			both := async(func() (int, error) {
@@ -123,7 +130,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 			require.NoError(t, x.err)
 			require.Zero(t, n)
 			require.ErrorIs(t, w.err, recipes.ErrSlotTaken)
-			require.InDelta(t, decided.Seconds(), w.at.Sub(began).Seconds(), 1)
+			require.InDelta(t, c.decided.Seconds(), w.at.Sub(began).Seconds(), 1)
 		})
 	}
 }
@@ -221,7 +228,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 
 // Clients whose clocks agree come to each slot together. One or two of them queue, and the others read what these write.
 func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
-	const clients, slots = 50, 10
+	const clients, slots = 50, 3
 	for _, c := range []struct {
 		success     string
 		takes       time.Duration
