@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -83,6 +84,7 @@ func (p *javaPeer) say(command string) error {
 // Curator's clients go on through the instant in which the container they made becomes a node that stays: none is refused, and
 // none makes a second one.
 func TestCuratorsContainerIsMadeAnewBetweenTwoOfItsHolders(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"znode.container.checkIntervalMs": "1000"}})
 	s := real(t, server.Addr, "/locks")
