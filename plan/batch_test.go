@@ -9,13 +9,11 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A list that many nodes share may change. The note of what is still to be set was too long for a transaction from some
 // 3,000 nodes on, and could not be cut: such a change could not be applied at all.
 func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
-	effort.Proof(t, effort.Unraced)
 	declare := func(list ...kind.ACL) *plan.Tree {
 		nodes := []*plan.Node{declare("/locks/many", kind.Namespace, acl(admin))}
 		for i := range 2000 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The record may be lost or damaged: the next plan says so and counts as a change, and after it the stack is as it was.
@@ -61,7 +60,6 @@ func TestTombstoneStaysOutsideTheTargets(t *testing.T) {
 // The record named each node of a namespace that was replaced by a lock, or forgotten without what is in it: what must not grow
 // with the number of locks did, up to a transaction for each of them.
 func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
-	effort.Proof(t, effort.Unraced)
 	nodes := []*plan.Node{declare("/locks/many", kind.Namespace, addr("namespace.many"))}
 	for i := range 3000 {
 		nodes = append(nodes, declare(fmt.Sprintf("/locks/many/%04d-%s", i, strings.Repeat("x", 240)), kind.Mutex, addr(fmt.Sprintf("namespace.many.mutex.m%d", i))))
