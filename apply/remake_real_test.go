@@ -46,7 +46,7 @@ func startCurator(t *testing.T, address string) *javaPeer {
 	require.NoError(t, err)
 	sources = append(sources, "../config/generate/KeyNames.java")
 	path := strings.Join(classes, ":")
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
+	out, err := exec.Command("javac", append([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path, "Peer", address, "40000", "java")

@@ -71,7 +71,7 @@ func TestInteropGeneratedCode(t *testing.T) {
 	e := code.Ensembles[0]
 	java := file("Locks.java", generate.Java(code, e, "", "Locks"))
 	file("locks.py", generate.Python(code, e))
-	classes, err := compileJava(t, java, filepath.Join(interop, "generated", "Names.java"))
+	classes, err := compileJava(t.TempDir(), java, filepath.Join(interop, "generated", "Names.java"))
 	require.NoError(t, err)
 
 	l := bareLab(t, "*")
@@ -159,7 +159,7 @@ func TestInteropOddNamesCompile(t *testing.T) {
 		java, python := filepath.Join(dir, "Locks.java"), filepath.Join(dir, "locks.py")
 		require.NoError(t, os.WriteFile(java, generate.Java(code, e, "com.example", "Locks"), 0o666))
 		require.NoError(t, os.WriteFile(python, generate.Python(code, e), 0o666))
-		_, err := compileJava(t, java)
+		_, err := compileJava(t.TempDir(), java)
 		require.NoError(t, err)
 		out, err := exec.Command("/usr/bin/python3", "-m", "py_compile", python).CombinedOutput()
 		require.NoError(t, err, "%s", out)
