@@ -1,4 +1,4 @@
-# `make demo` shows what locktree does, `make test` tests it in about ten minutes, and `make prove` adds what takes longer.
+# `make demo` shows what locktree does, `make test` tests it in about six minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
@@ -16,12 +16,11 @@ IMAGE ?= ghcr.io/locktree/locktree
 demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
 
-test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
+test: setup ## every day: installs what it needs, then runs all tests but the proofs, real servers included; under the race detector where goroutines share state
 	@GO='$(GO)' .ci/tests everyday
 
-prove: services ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the runbooks, the drill, the page in a browser, an installed release, other lock services, the suites of other clients
-	@$(MAKE) --no-print-directory check MODULES='$(SERVICES)'
-	@$(MAKE) --no-print-directory lint MODULES='$(MODULES) $(SERVICES)'
+prove: services ## the rest: check and lint, the race detector on what else is concurrent, and the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the runbooks, the drill, the page in a browser, an installed release, other lock services, the suites of other clients
+	@$(MAKE) --no-print-directory check lint MODULES='$(MODULES) $(SERVICES)'
 	@GO='$(GO)' .ci/tests proofs
 
 setup: ## ZooKeeper, its clients and a Kerberos center from Debian when missing (root), or what to install
@@ -30,7 +29,7 @@ setup: ## ZooKeeper, its clients and a Kerberos center from Debian when missing 
 services: ## what setup does, Prometheus, a browser, rpm, and the other lock services of examples/compare
 	@.ci/setup services
 
-check: ## formatting, vet, module files
+check: ## formatting, vet, module files; make prove runs it, because on a new machine it compiles and downloads first
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	@set -e; for m in $(MODULES); do cd $(CURDIR)/$$m; echo "== $$m"; \
 	  $(GO) vet ./...; $(GO) mod tidy -diff; $(GO) mod verify; done

@@ -23,6 +23,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -96,6 +97,7 @@ func (s *site) closing() *plan.Tree {
 // TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
 // its session, and what one leaves that died, on Apache ZooKeeper.
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{})
 	var all sync.WaitGroup // and not t.Parallel: they wait for sessions to end, all at the same time on however few processors
@@ -249,6 +251,7 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 
 // TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.
 func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"jute.maxbuffer": "250000"}})
 	halved(t, real(t, server.Addr, "/small"), 250_000)

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // people: two of them are one user with an old and a new password, whom servers show alike to readers.
@@ -236,6 +237,7 @@ func (p *passing) end() {
 // Whatever identities, grants and changes of them are declared, by whomever they are applied: declared readers can plan,
 // declared administrators can apply, nobody else can write, and nobody who could apply is locked out unless it was asked for.
 func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	applied, refused, kept := 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
 		passing := &passing{TB: t}

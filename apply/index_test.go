@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // losses are the ways to lose a record.
@@ -266,6 +267,7 @@ func TestDestroyNeedsNoRecordThatCanBeRead(t *testing.T) {
 // One destroy leaves nothing, whether there was a record or not, in one transaction or
 // in several, and also when a reply is lost on the way.
 func TestDestroyWithoutARecordLeavesNothing(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	faults := map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore}
 	for locks, lost := range map[int][]int{10: {0, 1}, 1000: {2}} { // which transaction's reply
 		for name, fault := range faults {

@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -45,7 +46,7 @@ func startCurator(t *testing.T, address string) *javaPeer {
 	require.NoError(t, err)
 	sources = append(sources, "../config/generate/KeyNames.java")
 	path := strings.Join(classes, ":")
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
+	out, err := exec.Command("javac", append([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path, "Peer", address, "40000", "java")
@@ -83,6 +84,7 @@ func (p *javaPeer) say(command string) error {
 // Curator's clients go on through the instant in which the container they made becomes a node that stays: none is refused, and
 // none makes a second one.
 func TestCuratorsContainerIsMadeAnewBetweenTwoOfItsHolders(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"znode.container.checkIntervalMs": "1000"}})
 	s := real(t, server.Addr, "/locks")

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 const (
@@ -209,6 +210,7 @@ func TestNoListIsKnownThatSomebodyChanged(t *testing.T) { someHands(t, settled) 
 
 // So also when the lists are those that an apply has set since the nodes were created.
 func TestNoListIsKnownThatSomebodyChangedAfterARotation(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	someHands(t, func(t *testing.T, s *site) (*recipes.Client, *plan.Tree) {
 		c, tree := settled(t, s)
 		s.apply(c, rotated(tree))
@@ -457,6 +459,7 @@ func TestMaskedListsAreAskedFor(t *testing.T) {
 
 // Whatever is done to a tree, by hand and by applies that are cut off anywhere, a read finds the lists that are there.
 func TestKnownListsAreThoseThatAreThere(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	known := 0
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

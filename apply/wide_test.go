@@ -10,11 +10,13 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A namespace could be filled until nobody was able to list it: the plan that filled it was applied, and after that no command
 // worked, destroy included. Names of 250 bytes reach that length with 66,000 nodes; longer ones, as here, with fewer.
 func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.tree(declare("/wide", kind.Namespace))

@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The command line of the unit, as systemd would run it, with the credentials it loads: it does not start with the example of
@@ -331,6 +332,7 @@ func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
 // No tool for containers is needed to see that the binary is static, finds all it needs in an empty root directory without
 // /proc, /dev and a shell, needs no right to write there, and can be asked how it is. Only the addresses are the test's own.
 func TestTheContainerServesThePage(t *testing.T) {
+	effort.Proof(t, effort.Unraced) // its build compiles everything anew, without C
 	made := containerImage(t)
 	require.NotZero(t, made.user)
 	require.FileExists(t, made.root+"/etc/ssl/certs/ca-certificates.crt")

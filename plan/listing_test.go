@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 func wide(nodes int, name string) *plan.Tree {
@@ -20,6 +21,7 @@ func wide(nodes int, name string) *plan.Tree {
 }
 
 func TestNamespaceThatJavaCannotListIsToldAndOneThatNobodyCanIsRefused(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	long := strings.Repeat("n", 49) // with six digits and the length: as long as a contender's name
 	require.Empty(t, coded(plan.Diff(nil, wide(17_000, long), plan.Options{Identities: us}), plan.ProblemListing))
 	warned := coded(plan.Diff(nil, wide(18_000, long), plan.Options{Identities: us}), plan.ProblemListing)

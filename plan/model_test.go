@@ -128,6 +128,12 @@ func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 		tree.IndexPin = plan.Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}
 	tree.Destroys = m.nodes[plan.LockPath(root, stack)].version
+	children := map[string]int{}
+	for path := range m.nodes {
+		if path != "/" {
+			children[kind.ParentPath(path)]++
+		}
+	}
 	for path, n := range m.nodes {
 		if !plan.Under(path, root) || path == plan.ScaffoldPath(root) || plan.Under(path, plan.ScaffoldPath(root)) {
 			continue
@@ -137,7 +143,7 @@ func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 				continue // a structural child
 			}
 		}
-		tree.Nodes = append(tree.Nodes, m.node(path, n))
+		tree.Nodes = append(tree.Nodes, m.node(path, n, children[path]))
 	}
 	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	for _, n := range tree.Nodes {
@@ -148,9 +154,9 @@ func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 	return tree
 }
 
-func (m *model) node(path string, n *mnode) *plan.Node {
+func (m *model) node(path string, n *mnode, children int) *plan.Node {
 	out := &plan.Node{Path: path, ACL: n.acl, Live: &plan.Live{
-		Czxid: n.czxid, Version: n.version, Aversion: n.aversion, Children: len(m.children(path)),
+		Czxid: n.czxid, Version: n.version, Aversion: n.aversion, Children: children,
 		DataLength: len(n.data),
 	}}
 	payload, err := kind.Decode(n.data)

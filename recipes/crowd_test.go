@@ -24,6 +24,7 @@ import (
 // Heartbeats and releases waited for a slot behind all other requests of their client, first come first served: a crowd of
 // goroutines that read cost an unrelated lease, on a healthy server (20,000 at a latency of 200 ms and a session timeout of 6 s).
 func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
+	effort.Proof(t)
 	for name, read := range map[string]func(ctx context.Context, s *recipes.Session) error{
 		"nodes":    func(ctx context.Context, s *recipes.Session) error { _, err := s.Exists(ctx, "/m"); return err },
 		"listings": func(ctx context.Context, s *recipes.Session) error { _, _, err := s.Children(ctx, "/"); return err },
@@ -83,6 +84,7 @@ func (r received) Read(b []byte) (int, error) {
 // 346 MB for 250 to 4,000 permits that were all free, with as many goroutines on 10 clients; sessions were lost, and servers ran
 // out of memory. A client that asks in a crowd shares its listings.
 func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
+	effort.Proof(t)
 	const clients, asking, own = 10, 64, 8
 	sizes := []int{250, 500, 1000, 2000, 4000}
 	for _, permits := range effort.Of(sizes, sizes[:3]) {
@@ -157,6 +159,7 @@ func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 
 // Callers that want one permit and callers that want many, patient ones and others, tries, and a limit that shrinks and grows.
 func TestACrowdIsServedWhateverItWants(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	const most = 120
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(most)

@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // Codes of the protocol for which zktest has no name.
@@ -247,6 +248,7 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 }
 
 func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 instants
+	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		a, b := l.client("a").Mutex(m), l.client("b").Mutex(m)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // keepsReading is a client's handle on a read-write lock, and a read lease that was given back: its place is kept.
@@ -308,6 +309,7 @@ func TestTheKeptPlaceThatWasUsedLeastRecentlyGoesFirst(t *testing.T) {
 }
 
 func TestAClientKeepsAThousandPlaces(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
 		for _, path := range l.mutexes(1010) {

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // warmed is a client's family whose declaration it knows.
@@ -278,6 +279,7 @@ func TestAPersistentNodeOfAKeyGoesWithOurLastContender(t *testing.T) {
 }
 
 func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is bounded, in time and in requests
+	effort.Proof(t, effort.Raced)
 	for name, draw := range map[string]func(k *recipes.Keyed, i, n int) []string{
 		"one key":        func(*recipes.Keyed, int, int) []string { return []string{"1"} },
 		"sets of eight":  func(_ *recipes.Keyed, i, n int) []string { return some(8, 64, i*7+n*13) },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // families declares one of each kind: /km, /krw, and /ks with three permits.
@@ -328,6 +329,7 @@ func TestAKeysLockIsLikeAnyOther(t *testing.T) { // retention, hand-off, reentra
 }
 
 func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		c := l.client("a")

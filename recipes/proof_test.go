@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // What a grant has to be proven against, one case at a time, by its effect: who believes what, and not which requests are
@@ -115,6 +116,7 @@ func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
 // The follower tells of the release and then nothing of what it is told reaches the leader, which expires the waiter and grants
 // to its rival. What the waiter may believe meanwhile ends with its last commit, whatever the follower answers.
 func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	for name, c := range map[string]struct {
 		fresh  bool // the waiter's session has committed something lately
 		before time.Duration
@@ -189,7 +191,7 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i := range 6 {
+			for i := range effort.Of(6, 2) {
 				inLine(t, func(t *testing.T, l *line) {
 					l.heartbeat() // so nothing has to be written for want of one
 					l.follower.Lag()

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // permits are the nodes below leases.
@@ -337,6 +338,7 @@ func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testi
 // Goroutines that asked for permits at the same moment each created one, and each listed those of all: 60 MB for a thousand, and
 // with some thousands no answer came within the session timeout. (Go's own semaphores are used like that: one goroutine a task.)
 func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(3)
 		var most atomic.Int64

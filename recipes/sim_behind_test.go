@@ -17,6 +17,7 @@ import (
 // reads, and does not know that their sessions have expired and that a client of the leader has been granted since. Nobody
 // has agreed to that or is excused for it: two believed holders are two too many.
 func TestSimulationOfAServerThatIsBehind(t *testing.T) {
+	effort.Proof(t)
 	total := playSeeds(t, effort.Of(200, 60), newBehind)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")

@@ -15,6 +15,7 @@ import (
 // next, and turn from a writer's into a reader's, while others come now and then. Meanwhile the declaration changes, and new
 // leaders count from where they like.
 func TestSimulationOfOwnLocks(t *testing.T) {
+	effort.Proof(t)
 	total := playSeeds(t, effort.Of(80, 40), newOwn)
 	if *simSeed < 0 {
 		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")

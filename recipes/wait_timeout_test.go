@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // takers are how each recipe takes the locks that declareAll declares, for tests of what they all must do.
@@ -72,6 +73,7 @@ func (l *lab) read(take func(context.Context, *recipes.Client, int) (*recipes.Le
 // A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
 // time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	for name, take := range takers {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {

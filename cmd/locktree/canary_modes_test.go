@@ -170,7 +170,7 @@ func (c *canary) admin() *recipes.Client {
 }
 
 func TestNoCommandShowsASecretWhateverFails(t *testing.T) {
-	effort.Daily(t)
+	effort.Proof(t, effort.Unraced)
 	for name, f := range canaryFailures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,7 +251,7 @@ var canaryMistakes = [][2]string{
 }
 
 func TestNoCommandShowsASecretBesideAMistake(t *testing.T) {
-	effort.Daily(t)
+	effort.Proof(t, effort.Unraced)
 	for i, m := range canaryMistakes {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

@@ -62,7 +62,7 @@ func raw(t *rapid.T, create func(path string, acl ...zk.ACL), path string, depth
 // plans and applies, and nothing is left to do then: no node is lost, doubled,
 // renamed or given other rights on the way to HCL and back.
 func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
-	effort.Daily(t)
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	b := newBench(t, "")
 	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})

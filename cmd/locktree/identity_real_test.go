@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 	"github.com/stretchr/testify/require"
 )
 
 // What the tests of identities say of the in-memory server is so on Apache ZooKeeper.
 func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	a := newAuthority(t)
 	a.server()

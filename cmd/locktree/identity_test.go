@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -104,6 +105,7 @@ func transactionBytes(t *testing.T, text string) float64 {
 
 // A rotation that stopped half-way is shown to a reader as it is to an administrator, and its plan finishes it.
 func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	for stop := range 30 {
 		o := newOffice(t)
 		o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)

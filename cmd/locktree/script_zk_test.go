@@ -84,10 +84,14 @@ func (h *hand) releaseAll(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.holders {
-		p.cut.Store(false)
 		s, err := p.client.Session(ctx)
 		if err != nil {
 			return err
+		}
+		if p.cut.Swap(false) { // without a connection, its session would end when it expires
+			if _, err := s.Exists(ctx, "/"); err != nil {
+				return err
+			}
 		}
 		if p.client.Close() == nil {
 			continue

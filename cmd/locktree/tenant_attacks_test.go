@@ -197,7 +197,7 @@ var refusals = map[string][]string{
 
 // A tenant that has all rights in a namespace of the platform's could stop every command of the platform team.
 func TestTenantCannotStopThePlatform(t *testing.T) {
-	effort.Daily(t)
+	effort.Proof(t, effort.Unraced)
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) { platformGoesOn(t, name, attack) })
 	}

@@ -55,6 +55,7 @@ func checker(t testing.TB) func(source string) error {
 // Any configuration that is correct gives code that compiles, is formatted, holds nothing of the values that variables get, and is
 // the same when it is generated again.
 func TestAnyConfigurationGivesCodeThatCompiles(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	check := checker(t)
 	base := t.TempDir()
 	n, checked := 0, 0

@@ -86,11 +86,11 @@ func TestThePrograms(t *testing.T) {
 	bin := build(t)
 	t.Run("in-memory server", func(t *testing.T) { walk(t, bin, zktest.Start(t).Addr()) })
 	t.Run("Apache ZooKeeper", func(t *testing.T) { walk(t, bin, realzk.Start(t, realzk.Options{}).Addr) })
+	t.Run("without their locks", func(t *testing.T) { withoutLocks(t, bin) })
 }
 
 // A program whose locks nobody applied says what to do, and does not make them.
-func TestAProgramWithoutItsLocksSaysSo(t *testing.T) {
-	bin := build(t)
+func withoutLocks(t *testing.T, bin string) {
 	srv := zktest.Start(t)
 	for name := range programs {
 		out, err := start(t, srv.Addr(), filepath.Join(bin, name))

@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 func declareFamily(t testing.TB, srv *zktest.Server, path string, p *kind.KeyedParams) *kind.KeyedParams {
@@ -144,6 +145,7 @@ func TestLocksInUseComeFirstWhateverIsAboveThem(t *testing.T) {
 
 // With 10,000 keys in use, a refresh takes at most 200 requests, and each key has its turn.
 func TestALookAtTenThousandKeysTakesAtMostTwoHundredRequests(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	for _, fanout := range []string{"", "256"} {
 		everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
 			srv := zktest.Start(t, opts...)

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // What servers say who admit certain schemes only.
 func TestRealServersThatEnforceASchemeSayWhatIsMissing(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	at := realzk.Start(t, realzk.Options{TickTime: realTick, Config: map[string]string{"enforce.auth.enabled": "true", "enforce.auth.schemes": "digest", "maxSessionTimeout": "60000"}})
 	cfg := recipes.Config{Servers: []string{at.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: busyTimeout}
@@ -34,6 +36,7 @@ func TestRealServersThatEnforceASchemeSayWhatIsMissing(t *testing.T) {
 
 // The scheme ensemble, where servers have it and where not.
 func TestRealServersOfAnotherNameAreNotTalkedTo(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	stock := realzk.Start(t, realzk.Options{TickTime: realTick, Config: map[string]string{"maxSessionTimeout": "60000"}})
 	with := realzk.Start(t, realzk.Options{TickTime: realTick, Config: map[string]string{"maxSessionTimeout": "60000"}, Properties: map[string]string{

@@ -28,6 +28,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -282,6 +283,7 @@ func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
 }
 
 func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	srv, c := realServer(t)
 	s := live(t, c)

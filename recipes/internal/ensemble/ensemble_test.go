@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -116,6 +117,7 @@ func proven(t *testing.T, x *recipes.Lease) error {
 
 // Rows 18 to 20, 24 and 26 of the failure matrix, as far as signals make them.
 func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})

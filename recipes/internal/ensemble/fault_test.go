@@ -15,10 +15,12 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	srv, c := realServer(t)
 	timeout := realTimeout / 2

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // A server that restarts gives every session its whole timeout again. Each of five programs waited for that long for its own
 // node.
 func TestRealRestartMakesNobodyWaitForItsOwnNodes(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	const timeout = 20 * time.Second
 	srv := realzk.Start(t, realzk.Options{Config: longSessions})

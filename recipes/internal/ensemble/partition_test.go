@@ -183,6 +183,7 @@ func TestRealPartitions(t *testing.T) {
 // Row 40 of the failure matrix. Read-only servers are tried on an ensemble of their own: one of ZooKeeper 3.8.0 that has the mode switched on
 // did not always commit again after it had lost its quorum for 24 s.
 func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
+	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "readonlymode.enabled": "true"}})

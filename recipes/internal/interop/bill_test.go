@@ -77,7 +77,7 @@ func newBiller(t *testing.T) *biller {
 		return false
 	}, zktest.Fault{})
 	var err error
-	b.classes, err = compileJava(t)
+	b.classes, err = javaProgram()
 	require.NoError(t, err)
 	b.java = b.startJava(t, "java", livingSession, b.hear)
 	b.python = b.startPython(t, "python", livingSession, b.hear)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // libraries are the columns of the table.
@@ -85,6 +86,7 @@ func goTogether(n int) func(*recipes.Client, string) goLock {
 // in-memory server and over the same network, and compares it with the table of testdata/interop/README.md. With
 // INTEROP_README=write it writes the table instead.
 func TestInteropBudget(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	b := newBiller(t)
 	var rows []budgetRow

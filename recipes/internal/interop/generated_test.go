@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/config/generate"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 const generatedFrom = `
@@ -57,6 +58,7 @@ namespace "shop" {
 // The classes that are generated for Java and Python compile, and take the locks that are declared: while a Go program holds them
 // they get none, and then all. Of families they know where the lock of each key is.
 func TestInteropGeneratedCode(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	dir := t.TempDir()
 	file := func(name string, text []byte) string {
 		path := filepath.Join(dir, name)
@@ -69,7 +71,7 @@ func TestInteropGeneratedCode(t *testing.T) {
 	e := code.Ensembles[0]
 	java := file("Locks.java", generate.Java(code, e, "", "Locks"))
 	file("locks.py", generate.Python(code, e))
-	classes, err := compileJava(t, java, filepath.Join(interop, "generated", "Names.java"))
+	classes, err := compileJava(t.TempDir(), java, filepath.Join(interop, "generated", "Names.java"))
 	require.NoError(t, err)
 
 	l := bareLab(t, "*")
@@ -149,6 +151,7 @@ func holdAll(t *testing.T, c *recipes.Client, root string, e *config.CodeEnsembl
 
 // Odd names compile: those of which config/generate keeps what they become.
 func TestInteropOddNamesCompile(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	code, diags := config.LoadCode("../../../config/generate/testdata/odd", config.Options{})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	for _, e := range code.Ensembles {
@@ -156,7 +159,7 @@ func TestInteropOddNamesCompile(t *testing.T) {
 		java, python := filepath.Join(dir, "Locks.java"), filepath.Join(dir, "locks.py")
 		require.NoError(t, os.WriteFile(java, generate.Java(code, e, "com.example", "Locks"), 0o666))
 		require.NoError(t, os.WriteFile(python, generate.Python(code, e), 0o666))
-		_, err := compileJava(t, java)
+		_, err := compileJava(t.TempDir(), java)
 		require.NoError(t, err)
 		out, err := exec.Command("/usr/bin/python3", "-m", "py_compile", python).CombinedOutput()
 		require.NoError(t, err, "%s", out)

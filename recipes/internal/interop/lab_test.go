@@ -60,7 +60,7 @@ func newLabAllowing(t *testing.T, words string) *realLab {
 	compiled := make(chan error, 1)
 	go func() {
 		var err error
-		classes, err = compileJava(t)
+		classes, err = javaProgram()
 		compiled <- err
 	}()
 	l := bareLab(t, words)
@@ -78,7 +78,8 @@ func bareLab(t *testing.T, words string) *realLab {
 	l.zk = realzk.Start(t, realzk.Options{
 		TickTime:   200 * time.Millisecond,
 		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
-		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
+		// No crash of the server is part of these tests, and no node that Curator leaves is removed within a minute, at any moment.
+		Properties: map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"},
 	})
 	var err error
 	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
@@ -87,9 +88,24 @@ func bareLab(t *testing.T, words string) *realLab {
 	return l
 }
 
-// compileJava builds the Java program for this run, and returns its class path.
-func compileJava(t *testing.T, more ...string) (string, error) {
-	dir := t.TempDir()
+// javaProgram is the class path of the Java program, which is compiled once, into a folder that TestMain removes.
+var (
+	javaFolder  string
+	javaProgram = sync.OnceValues(func() (string, error) { return compileJava(javaFolder) })
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if javaFolder, err = os.MkdirTemp("", "interop"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(javaFolder)
+	os.Exit(code)
+}
+
+// compileJava compiles the Java program and more into a folder, and returns their class path.
+func compileJava(dir string, more ...string) (string, error) {
 	path := []string{dir}
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
@@ -104,7 +120,7 @@ func compileJava(t *testing.T, more ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("javac", slices.Concat([]string{"-proc:none", "-cp", classes, "-d", dir, "../../../config/generate/KeyNames.java"}, sources, more)...).CombinedOutput()
+	out, err := exec.Command("javac", slices.Concat([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", classes, "-d", dir, "../../../config/generate/KeyNames.java"}, sources, more)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}

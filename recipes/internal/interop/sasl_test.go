@@ -39,7 +39,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 		"zookeeper.authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 	}})
 	var err error
-	l.classes, err = compileJava(t)
+	l.classes, err = javaProgram()
 	require.NoError(t, err)
 	l.java = l.startJava(t, "java", livingSession, l.hear)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -20,6 +20,7 @@ import (
 
 // Both servers serve nobody who has not logged in by DIGEST-MD5, and answer the same.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	jaas := filepath.Join(t.TempDir(), "jaas")
 	require.NoError(t, os.WriteFile(jaas, []byte("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required user_ann=\"pass word\";\n};\n"), 0o600))

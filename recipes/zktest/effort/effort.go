@@ -28,7 +28,7 @@ func Proof(t testing.TB, builds ...Build) {
 	}
 }
 
-// Daily says that `make test` runs the test without the race detector, although it runs the other tests of the package with it.
+// Daily says that the test never runs with the race detector: it is of many commands, which are processes of their own.
 func Daily(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TESTS") != "" && build != Unraced {
@@ -36,12 +36,12 @@ func Daily(t testing.TB) {
 	}
 }
 
-// Of is how much a test does: whole, or, under the race detector, raced. The race detector makes each step five to ten times
+// Of is how much a test does: whole, or less every day and under the race detector, which makes each step five to ten times
 // slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. A test that does less every day is also a
 // proof, which does the whole.
-func Of[T any](whole, raced T) T {
-	if build == Raced {
-		return raced
+func Of[T any](whole, less T) T {
+	if build == Raced || os.Getenv("TESTS") == "everyday" {
+		return less
 	}
 	return whole
 }

@@ -70,7 +70,7 @@ func TestCuratorContends(t *testing.T) {
 	}
 	dir := t.TempDir()
 	cp := strings.Join(classes, ":")
-	run(t, "javac", "-d", dir, "-cp", cp, "testdata/Contend.java")
+	run(t, "javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-d", dir, "-cp", cp, "testdata/Contend.java")
 	both(t, func(t *testing.T, address string) {
 		out := run(t, "java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", fmt.Sprintf("%s:%s", dir, cp), "Contend", address)
 		require.Equal(t, "ok lock\nok election\nok transaction\nok watch\n", out)
