@@ -395,6 +395,11 @@ func (w *circleWorld) judge(outcomes []outcome, closed time.Time) {
 		case errors.Is(out.err, recipes.ErrDeadlock):
 			victims++
 			require.True(w.t, out.ended.Before(soon), "%v after %v", out.ended.Sub(closed), out.err)
+			for _, m := range w.members {
+				if m.guest != nil {
+					require.ErrorContains(w.t, out.err, m.guest.id+" holds ")
+				}
+			}
 		case errors.Is(out.err, recipes.ErrRevoked):
 			w.tally["asked back"]++
 			require.True(w.t, w.revokes)
