@@ -60,7 +60,6 @@ func analyzers(findings ...finding) (all []*analysis.Analyzer) {
 	for _, f := range findings {
 		_, doc, _ := strings.Cut(docs.Vet, "\n## "+f.name+"\n\n")
 		doc, _, _ = strings.Cut(doc, "\n## ")
-		doc, _, _ = strings.Cut(doc, "\n# ")
 		Titles[f.name], _, _ = strings.Cut(doc, ".\n")
 		all = append(all, &analysis.Analyzer{Name: f.name, Doc: doc, Requires: []*analysis.Analyzer{calls},
 			URL: "https://github.com/locktree/locktree/blob/main/docs/vet.md#" + f.name,
