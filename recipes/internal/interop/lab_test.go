@@ -76,8 +76,8 @@ func bareLab(t *testing.T, words string) *realLab {
 	t.Helper()
 	l := &realLab{t: t, events: map[string]chan string{}}
 	l.zk = realzk.Start(t, realzk.Options{
-		TickTime:   200 * time.Millisecond,
-		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
+		TickTime: 200 * time.Millisecond,
+		Config:   map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
 		// No crash of the server is part of these tests, and no node that Curator leaves is removed within a minute, at any moment.
 		Properties: map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"},
 	})
