@@ -272,7 +272,7 @@ func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	require.NoError(t, syscall.Kill(daemon, 0), "it runs on")
 	var help bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"exec", "-help"}, environ(), strings.NewReader(""), &help, &help))
-	require.Contains(t, help.String(), "A process that left the command's session (setsid, as daemons do) gets neither,\nand goes on without the lock.")
+	require.Contains(t, strings.Join(strings.Fields(help.String()), " "), "A process that left the command's session (setsid, as daemons do) gets neither, and goes on without the lock.")
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
