@@ -1,4 +1,4 @@
-# `make demo` shows what locktree does, `make test` tests it in about six minutes, and `make prove` adds what takes longer.
+# `make demo` shows what locktree does, `make test` tests it in a few minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
