@@ -104,7 +104,7 @@ func TestALookForALateNodeThatIsNotAnsweredIsNotTheLast(t *testing.T) {
 // The lease was held as before; then the transaction deleted its node, and a reader was granted while the writer believed, for 89 ms.
 func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 	doubtful := 0
-	for i := 0; i < 416; i += effort.Of(1, 4) { // cut, reconnect, search, pause: few of these moments lie between two tries
+	for i := 0; i < 416; i += effort.Of(1, 2) { // cut, reconnect, search, pause: few of these moments lie between two tries
 		after := time.Duration(4+i) * time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
 			l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond))}
