@@ -282,6 +282,39 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	})
 }
 
+// The others have decided between its look at the record and that at the queue: nothing changes any more, and it does not wait for that.
+func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		l.foreign("/job", "lock-0000000000", "")
+		l.foreign("/job", "lock-0000000001", "")
+		began, looks := time.Now(), 0
+		queue := l.listing("/job", zktest.HoldReader)
+		ctx, stop := context.WithCancel(t.Context())
+		run := async(func() (int, error) {
+			n := 0
+			err := l.client("a").Once("/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			return n, err
+		})
+		<-queue.Hit()
+		require.GreaterOrEqual(t, time.Since(began), time.Hour)
+		decided := l.record().Put(kind.SlotRun{Slot: kind.SlotAt(began.Add(time.Hour)), State: kind.SlotSucceeded, Token: 1}, 10)
+		require.NoError(t, l.srv.Set("/job/once-record", decided.Encode()))
+		l.srv.Inject(func(r zktest.Request) bool {
+			if r.Op == "getData" && r.Path == "/job/once-record" {
+				looks++
+			}
+			return false
+		}, zktest.DropReply)
+		queue.Release()
+		time.Sleep(3 * time.Second)
+		l.settle()
+		require.Equal(t, 2, looks, "one sees that it has changed, the next one how")
+		stop()
+		require.Zero(t, (<-run).v)
+	})
+}
+
 func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 3 * * *", Timezone: "Nowhere/AtAll"})
