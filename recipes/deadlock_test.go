@@ -327,20 +327,27 @@ func TestASharedPlaceTellsOnlyOfWaitsOfItsReaders(t *testing.T) {
 	})
 }
 
+// waitsBehind has a goroutine that holds xa wait for three seconds behind another one of its client, which holds xb.
+func (l *lab) waitsBehind() (xa, xb *recipes.Lease, wait <-chan result[*recipes.Lease]) {
+	l.t.Helper()
+	paths, a := l.mutexes(2), l.client("A")
+	xb, err := a.Mutex(paths[1]).Lock(l.t.Context())
+	require.NoError(l.t, err)
+	xa, err = a.Mutex(paths[0]).Lock(l.t.Context())
+	require.NoError(l.t, err)
+	ctx, cancel := context.WithTimeout(xa.Context(), 3*time.Second)
+	return xa, xb, async(func() (*recipes.Lease, error) {
+		defer cancel()
+		return a.Mutex(paths[1]).Lock(ctx)
+	})
+}
+
 // A goroutine that waits behind another one of its client tells of that one's place, and takes it back when its own wait is over.
 func TestWhatIsSaidOfAnothersPlaceIsTakenBack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(2)
-		a := l.client("A")
-		xb, err := a.Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
-		xa, err := a.Mutex(paths[0]).Lock(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(xa.Context(), 3*time.Second)
-		defer cancel()
-		wa := async(func() (*recipes.Lease, error) { return a.Mutex(paths[1]).Lock(ctx) })
+		xa, xb, wa := l.waitsBehind()
 		time.Sleep(2 * time.Second)
-		require.Equal(t, []kind.Wait{{Lock: paths[1], Node: xb.Node(), Token: xb.Token(), Behind: true}}, l.said(xa))
+		require.Equal(t, []kind.Wait{{Lock: xb.Path(), Node: xb.Node(), Token: xb.Token(), Behind: true}}, l.said(xa))
 		require.ErrorIs(t, (<-wa).err, context.DeadlineExceeded)
 		require.Empty(t, l.said(xa))
 		l.unlock(xa)
@@ -351,15 +358,7 @@ func TestWhatIsSaidOfAnothersPlaceIsTakenBack(t *testing.T) {
 // While the servers are away for longer than the call waits, it is taken back when they are there again.
 func TestWhatIsSaidOfAnothersPlaceIsTakenBackBehindAnOutage(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(2)
-		a := l.client("A")
-		xb, err := a.Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
-		xa, err := a.Mutex(paths[0]).Lock(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(xa.Context(), 3*time.Second)
-		defer cancel()
-		wa := async(func() (*recipes.Lease, error) { return a.Mutex(paths[1]).Lock(ctx) })
+		xa, xb, wa := l.waitsBehind()
 		time.Sleep(2 * time.Second)
 		l.goes()
 		require.Len(t, l.said(xa), 1)

@@ -167,8 +167,14 @@ func TestDueAndMissed(t *testing.T) {
 	s, err = paused.Look(p, at("01:30"), at("07:10"), 0)
 	require.NoError(t, err)
 	require.Equal(t, at("09:00"), s.Next, "somebody has skipped 08")
-
 	q := *p
+	q.Keep, q.Schedule = 1, "* * * * *" // a slot of the far future is skipped, so that the four thousand million before it are forgotten
+	far := &Record{Slots: []SlotRun{{Slot: "9990-01-01T00:00:00Z", State: SlotSkipped}}}
+	s, err = far.Look(&q, at("01:30"), at("07:10"), 0)
+	require.NoError(t, err)
+	require.Equal(t, "9990-01-01T00:01:00Z", SlotAt(s.Next))
+
+	q = *p
 	q.Schedule = "30 * * * *"
 	s, err = r.Look(&q, at("05:00"), at("06:10"), 0)
 	require.NoError(t, err)

@@ -213,8 +213,12 @@ func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Sl
 
 // next is the first slot after now that is to be run.
 func (r *Record) next(times *Schedule, p *OnceParams, now time.Time) time.Time {
-	if resume, ok := SlotTime(r.Resume); ok && resume.After(now) {
-		now = resume.Add(-1)
+	least := max(r.Resume, r.Forgotten) // all before are none, and may be very many
+	if len(r.Slots) >= p.Keep {
+		least = max(least, r.Slots[0].Slot)
+	}
+	if at, ok := SlotTime(least); ok && at.After(now) {
+		now = at.Add(-1)
 	}
 	at := times.Next(now)
 	for !at.IsZero() && r.Judge(SlotAt(at), p) != SlotOpen {

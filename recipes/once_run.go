@@ -1,0 +1,152 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
+// up to catch_up, the oldest one first. fn's context and lease are those of Do. What fn returns is recorded and logged to Config.Logger, and Run goes
+// on: it does not try a slot again for which its own fn has returned an error while the lease was held; other clients do, with
+// success = "end". If the lease was lost, it may try the slot again itself.
+//
+// Run outlasts what is worth another try: a lost session, servers that cannot be reached, an apply that drains the job. It returns ctx's error, or
+// why there is nothing to wait for: ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
+// false for.
+func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *Lease) error) error {
+	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
+	for try := (tries{longest: 5 * time.Second}); ; {
+		settledTo, err := o.turn(ctx, settled, fn)
+		if settledTo.After(settled) {
+			settled, try = settledTo, tries{longest: 5 * time.Second}
+		}
+		if ctx.Err() != nil {
+			return whyEnded(ctx)
+		}
+		if err != nil && try.over(ctx, nil, outlasted, &err) {
+			return err
+		}
+	}
+}
+
+// outlasted is what Run outlasts, also behind a grant: whatever was done then, the record says it.
+func outlasted(err error) bool {
+	for _, reason := range []error{ErrLost, ErrSessionLost, ErrReleasePending, ErrDraining} {
+		if errors.Is(err, reason) {
+			return !errors.Is(err, ErrClosed)
+		}
+	}
+	return Retryable(err) || session.Retryable(err) || unanswered(err)
+}
+
+// turn starts the oldest slot that is due, or waits for the next one.
+func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Context, time.Time, *Lease) error) (time.Time, error) {
+	q, d, err := o.declared(ctx)
+	if err != nil {
+		return settled, err
+	}
+	p := d.params.(*kind.OnceParams)
+	if p.Schedule == "" {
+		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.q.path)
+	}
+	record, stat, err := o.record(ctx, q)
+	if err != nil {
+		return settled, err
+	}
+	look, err := record.Look(p, declaredAt(d, stat), o.q.c.now(), 0)
+	if err != nil {
+		return settled, fmt.Errorf("recipes: once %s: %w", o.q.path, err)
+	}
+	for _, at := range look.Due {
+		if at.After(settled) {
+			if o.standBy(ctx, q, p, stat.Version) {
+				return settled, nil
+			}
+			return o.attempt(ctx, at, settled, fn)
+		}
+	}
+	times, _ := p.Times()                                    // Look has read them
+	return settled, o.await(ctx, d, times.Next(o.q.c.now())) // one that is skipped, too: the pause may have ended by then
+}
+
+// stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
+func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
+
+// standBy keeps this client out of a queue in which one holds, and another one waits in case that one dies or fails: the record tells what
+// they do. All clients would queue for each slot without it. It reports whether the record is another one than that seen. If it is not for a
+// while, those two may be there for something else, and this client is to queue.
+func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen int32) bool {
+	s, err := o.q.c.Session(ctx)
+	if err != nil {
+		return false
+	}
+	children, _, err := s.Children(ctx, q.dir())
+	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
+		return false
+	}
+	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
+	defer stop()
+	_, stat, changed, err := s.GetW(waiting, recordOf(q.path))
+	if err != nil {
+		return false
+	}
+	if stat.Version == seen {
+		<-changed
+	}
+	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
+}
+
+// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it.
+func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(context.Context, time.Time, *Lease) error) (time.Time, error) {
+	s, err := o.start(ctx, kind.SlotAt(at), true, false)
+	switch {
+	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // the schedule may have changed
+		return at, nil
+	case err != nil:
+		return settled, err
+	}
+	err = s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
+	if err == nil {
+		return at, nil
+	}
+	o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
+	if errors.Is(context.Cause(s.Context()), ErrLost) {
+		return settled, err
+	}
+	return at, nil
+}
+
+// recheck is how often who waits for a slot looks at its clock, which may have been put.
+const recheck = time.Minute
+
+// await waits until a slot is due by this machine's clock, and a little longer, or until something else is declared.
+func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error {
+	for {
+		left := next.Sub(o.q.c.now())
+		if left <= 0 && !next.IsZero() {
+			return pause(ctx, nil, stagger(d.params.(*kind.OnceParams)))
+		}
+		if next.IsZero() {
+			left = recheck
+		}
+		timer := time.NewTimer(min(left, recheck))
+		select {
+		case <-timer.C:
+		case <-d.w.C():
+			timer.Stop()
+			return nil
+		case <-d.dropped:
+			timer.Stop()
+			return nil
+		case <-ctx.Done():
+			timer.Stop()
+			return whyEnded(ctx)
+		}
+	}
+}
