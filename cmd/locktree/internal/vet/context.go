@@ -86,18 +86,19 @@ func (p *pkg) outer(n ast.Node, take *ast.CallExpr) (all []use) {
 	return all
 }
 
-// source is the variable that a context is, or is derived from, or the request that it is of; nil if it is from elsewhere.
-func (p *pkg) source(e ast.Expr) *types.Var {
+// source is the variable that a context is, or is derived from, or the request that it is of; nil if it is from elsewhere. Variables that
+// it came through lead no further: two may be made of each other.
+func (p *pkg) source(e ast.Expr, through ...*types.Var) *types.Var {
 	if !isType(p.TypesInfo.TypeOf(e), "context", "Context") {
 		return nil
 	}
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
 		v := p.variable(e)
-		if from := p.origins[v]; len(from) == 1 && from[0] != nil && !p.mentions(from[0], v) {
+		if from := p.origins[v]; len(from) == 1 && from[0] != nil && !p.mentions(from[0], v) && !slices.Contains(through, v) {
 			if made, ok := ast.Unparen(from[0]).(*ast.CallExpr); ok && derives(p.callee(made)) {
 				for _, arg := range made.Args {
-					if of := p.source(arg); of != nil {
+					if of := p.source(arg, append(through, v)...); of != nil {
 						return of
 					}
 				}

@@ -277,3 +277,15 @@ func lentUnnamed(ctx context.Context, m *recipes.Mutex) error {
 	defer func(*recipes.Lease) {}(l)
 	return work(l.Context())
 }
+
+func ofEachOther(m *recipes.Mutex) error {
+	var b context.Context
+	a := withID(b, 1)
+	b = withID(a, 2)
+	l, err := m.Lock(a)
+	if err != nil {
+		return err
+	}
+	defer l.Unlock(b)
+	return work(a) // want unwatched:`the lock taken on line 285`
+}
