@@ -13,8 +13,8 @@ import (
 
 // Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
 // up to catch_up, the oldest one first. fn's context and lease are those of Do. What fn returns is recorded and logged to Config.Logger, and Run goes
-// on: it does not try a slot again for which its own fn has returned an error while the lease was held; other clients do, with
-// success = "end". If the lease was lost, it may try the slot again itself.
+// on: it does not try a slot again once an error of its own fn is recorded; other clients do, with success = "end". If the lease was lost
+// before the result was recorded, it may try the slot again itself.
 //
 // Run outlasts what is worth another try: a lost session, servers that cannot be reached, an apply that drains the job. It returns ctx's error, or
 // why there is nothing to wait for: ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
@@ -102,7 +102,8 @@ func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen i
 	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
 }
 
-// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it.
+// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
+// else's decision is.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(context.Context, time.Time, *Lease) error) (time.Time, error) {
 	s, err := o.start(ctx, kind.SlotAt(at), true, false)
 	switch {
@@ -111,13 +112,17 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	case err != nil:
 		return settled, err
 	}
-	err = s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
-	if err == nil {
-		return at, nil
+	var unrecorded error
+	err = s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
+		failed := fn(inner, at, l)
+		unrecorded = s.note(ctx, failed)
+		return errors.Join(failed, unrecorded)
+	})
+	if err != nil {
+		o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
 	}
-	o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
-	if errors.Is(context.Cause(s.Context()), ErrLost) {
-		return settled, err
+	if unrecorded != nil && outlasted(unrecorded) {
+		return settled, unrecorded
 	}
 	return at, nil
 }

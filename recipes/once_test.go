@@ -226,6 +226,48 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 	})
 }
 
+// A session may end between the end of a run and the record of it, before the lease is told: nobody else would run the slot again.
+func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd})
+		c := l.client("a")
+		for _, path := range l.mutexes(300) { // which are told first
+			_, err := c.Mutex(path).Lock(t.Context())
+			require.NoError(t, err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		n := 0
+		run := async(func() (int, error) {
+			err := c.Once("/job").Run(ctx, func(_ context.Context, _ time.Time, lease *recipes.Lease) error {
+				if n++; n == 1 {
+					s, err := c.Session(t.Context())
+					require.NoError(t, err)
+					l.srv.Expire(s.ID())
+				}
+				return nil
+			})
+			return n, err
+		})
+		time.Sleep(time.Hour + time.Minute)
+		require.Equal(t, kind.SlotSucceeded, l.record().Run("2000-01-01T01:00:00Z").State)
+		stop()
+		require.Equal(t, 2, (<-run).v)
+
+		s, err := c.Once("/job").Start(t.Context(), "")
+		require.ErrorIs(t, err, recipes.ErrSlotTaken)
+		require.Nil(t, s)
+		other := l.client("b")
+		time.Sleep(time.Hour)
+		s, err = other.Once("/job").Start(t.Context(), "")
+		require.NoError(t, err)
+		sn, err := other.Session(t.Context())
+		require.NoError(t, err)
+		l.srv.Expire(sn.ID())
+		require.ErrorIs(t, s.End(t.Context(), nil), recipes.ErrLost)
+		require.ErrorIs(t, context.Cause(s.Context()), recipes.ErrLost)
+	})
+}
+
 // Clients whose clocks agree come to each slot together. One or two of them queue, and the others read what these write.
 func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 	const clients, slots = 50, 3
