@@ -147,7 +147,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
 	res := &Result{Counts: p.Summary()}
 	if p.HasChanges() {
 		if err := j.run(ctx, res); err != nil {
-			return nil, err
+			return nil, j.besides(err)
 		}
 	}
 	for _, o := range p.Outputs {

@@ -30,7 +30,9 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 		}
 		r.all = append(breaks, r.tx.Ops...)
 		if plan.Size(r.all) > plan.MaxTransaction {
-			return false, tooLarge(r.tx.Changes, r.all, false)
+			large := tooLarge(r.tx.Changes, r.all, false)
+			large.Breaks = len(breaks)
+			return false, large
 		}
 		history := r.note()
 		r.all, r.notes = slices.Concat(history, r.all), len(history) // the record stays the last

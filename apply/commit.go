@@ -153,7 +153,7 @@ func answered(err error) bool {
 	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.OutcomeDefinite
 }
 
-func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
+func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
 	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
 	if len(changes) > 0 {
 		e.Addr, e.Path = changes[0].Addr, changes[0].Path

@@ -82,7 +82,10 @@ func (r *locked) empty(ctx context.Context) error {
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			return r.reopen(ctx, idle(ctx, r.s, r.p, stats))
+			if err := idle(ctx, r.s, r.p, stats); err != nil { // nil if the last key of a family is free since
+				return r.reopen(ctx, err)
+			}
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -153,7 +156,7 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 		}
 	}
 	if len(left) == 0 {
-		return &reopenedError{cause}
+		return r.besides(cause, "locks that were closed in order to drain them are open again")
 	}
 	for _, c := range left {
 		e.Locks = append(e.Locks, named(c.Addr, c.Path))

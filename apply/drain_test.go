@@ -83,7 +83,7 @@ func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, s.root+"/pay/ledger", e.Path)
 		// It said that nothing was written, although the lock had been closed and opened.
-		require.ErrorContains(t, err, "Locks that were closed in order to drain them are open again, and nothing else was written. Run the command again")
+		require.ErrorContains(t, err, "Nothing of the plan was written, but locks that were closed in order to drain them are open again. Run the command again")
 		require.NotContains(t, err.Error(), "Nothing was written")
 		require.NoError(t, lease.Context().Err())
 		n, _ := s.server.Get(s.root + "/pay/ledger")

@@ -74,7 +74,9 @@ func (r *job) identify(ctx context.Context) {
 		return
 	}
 	if data, stat, err := r.s.Get(ctx, path); err == nil && len(data) == 0 {
-		_, _ = r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version)
+		if _, err := r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version); err == nil {
+			r.prepared = append(r.prepared, "the ensemble was given an id")
+		}
 	}
 }
 

@@ -221,6 +221,7 @@ type TooLargeError struct {
 	Addr              plan.Addr // of the change; "" when it is the record
 	Path              string
 	Ops, Bytes, Limit int
+	Breaks            int // operations that delete what programs have in a lock that is broken by force
 	Refused           bool
 }
 
@@ -237,11 +238,15 @@ func (e *TooLargeError) Explain() plan.Explanation {
 			Written: "It was not applied.", Next: "Set jute.maxbuffer to 1 MiB, the default, on all servers.",
 		}
 	}
+	next := "Shorten the declaration, most often an access list."
+	if e.Breaks > 0 {
+		next = fmt.Sprintf("%d of the operations delete what programs have in its queue: end some of these programs first.", e.Breaks)
+	}
 	return plan.Explanation{
 		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
 		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
 			what, e.Ops, e.Bytes, e.Limit),
-		Written: nothingWritten, Next: "Shorten the declaration, most often an access list.",
+		Written: nothingWritten, Next: next,
 	}
 }
 
@@ -307,17 +312,21 @@ func (e *UnknownError) Explain() plan.Explanation {
 type ACLPhaseError struct {
 	ApplyID     string
 	Done, Total int
+	Unlisted    bool  // none was set, nor counted: the nodes of keys could not be listed
 	Err         error // why it stopped
 }
 
 func (e *ACLPhaseError) Explain() plan.Explanation {
-	if e.Done == e.Total {
+	were := fmt.Sprintf("%d of %d access lists of existing nodes were", e.Done, e.Total)
+	switch {
+	case e.Unlisted:
+		were = "no access list of an existing node was"
+	case e.Done == e.Total:
 		return plan.Explain(e.Err).Within("A note about access lists is left",
 			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
 			"The note does no harm: the next apply that changes anything removes it.")
 	}
-	return plan.Explain(e.Err).Within("Not all access lists are set",
-		fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: ", e.Done, e.Total),
+	return plan.Explain(e.Err).Within("Not all access lists are set", "The transaction was committed, and "+were+" set. Then: ",
 		`The rest is noted in ZooKeeper: "locktree plan" shows it, and the next apply finishes it.`)
 }
 
@@ -359,14 +368,32 @@ func (e *ClosedError) Explain() plan.Explanation {
 	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
 
-// reopenedError: nothing of the plan was written because of err, and locks that were closed in order to drain them are open
-// again. For a while nobody new got in, and their data was written twice.
-type reopenedError struct{ err error }
+// besidesError: nothing of the plan was written because of err, but what prepares it was.
+type besidesError struct {
+	prepared []string // clauses
+	err      error
+}
 
-func (e *reopenedError) Explain() plan.Explanation {
+func (e *besidesError) Explain() plan.Explanation {
 	x := plan.Explain(e.err)
-	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Locks that were closed in order to drain them are open again, and nothing else was written.")
+	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
 	return x
+}
+
+// besides adds to an error what the apply has written although nothing of the plan was, more included.
+func (r *job) besides(err error, more ...string) error {
+	switch n := r.swept.Swap(0); n {
+	case 0:
+	case 1:
+		r.prepared = append(r.prepared, "the node of a key, which nobody used, was deleted")
+	default:
+		r.prepared = append(r.prepared, fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
+	}
+	r.prepared = append(r.prepared, more...)
+	if len(r.prepared) == 0 || len(more) == 0 && !strings.Contains(plan.Explain(err).Written, nothingWritten) {
+		return err
+	}
+	return &besidesError{r.prepared, err}
 }
 
 // VerifyError: the transaction WAS committed, but reading it back failed, or showed
@@ -415,7 +442,7 @@ func (e *ACLPhaseError) Error() string { return message(e) }
 func (e *PartialError) Error() string  { return message(e) }
 func (e *ClosedError) Error() string   { return message(e) }
 func (e *VerifyError) Error() string   { return message(e) }
-func (e *reopenedError) Error() string { return message(e) }
+func (e *besidesError) Error() string  { return message(e) }
 func (e *MovedError) Error() string    { return message(e) }
 
 func (e *ConflictError) Unwrap() error { return e.Err }
@@ -425,4 +452,4 @@ func (e *ACLPhaseError) Unwrap() error { return e.Err }
 func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
-func (e *reopenedError) Unwrap() error { return e.err }
+func (e *besidesError) Unwrap() error  { return e.err }

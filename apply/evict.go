@@ -131,6 +131,11 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		switch {
 		case errors.Is(err, recipes.ErrSessionLost):
 			continue // perhaps with a reply: the next session shows it
+		case err == nil && len(ops) == 0 && perhaps.History != "":
+			if all, err := historyAt(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one Entry) bool { return one.ID == e.ID }) {
+				return &Evicted{}, nil // it left by itself
+			}
+			return perhaps, nil
 		case err != nil || len(ops) == 0:
 			return perhaps, err
 		}
@@ -156,8 +161,10 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
 			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		case !refused:
+			return nil, x.denial(ops[0], err)
 		default:
-			return nil, (&NodeError{Path: ops[0].Path, Op: string(ops[0].Kind), Written: nothingWritten, Err: err}).meaning()
+			return nil, x.denial(failed, err)
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -25,8 +25,6 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNotEmpty):
 		return r.occupied(ctx, op, err)
-	case errors.Is(err, zk.ErrBadVersion) && op.Addr == "":
-		return conflict("another apply of this stack was committed")
 	case errors.Is(err, zk.ErrBadVersion):
 		return conflict("its data was changed")
 	case errors.Is(err, zk.ErrNodeExists):
@@ -36,10 +34,15 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return conflict("it was deleted")
 	}
+	return r.x.denial(op, err)
+}
+
+// denial is explain for what is about rights and servers.
+func (x *Applier) denial(op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.client), ", "), perm, at)
+		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(x.client), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -398,31 +397,4 @@ func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error
 		}
 	}
 	return steps, nil
-}
-
-// sweptError: of the plan nothing was written because of err, but nodes of keys that nobody used were deleted before.
-type sweptError struct {
-	nodes int
-	err   error
-}
-
-func (e *sweptError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
-	deleted := fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", e.nodes)
-	if e.nodes == 1 {
-		deleted = "the node of a key, which nobody used, was deleted"
-	}
-	x.Written = strings.ReplaceAll(x.Written, nothingWritten, "Nothing of the plan was written, but "+deleted+".")
-	return x
-}
-
-func (e *sweptError) Error() string { return message(e) }
-func (e *sweptError) Unwrap() error { return e.err }
-
-// alsoSwept adds to err that nodes of keys were deleted.
-func (r *locked) alsoSwept(err error) error {
-	if n := int(r.swept.Load()); n > 0 {
-		return &sweptError{n, err}
-	}
-	return err
 }

@@ -68,7 +68,7 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
 	next.Intent.Imports = []plan.Import{{To: next.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
 	p := s.plan(c, next)
-	require.Equal(t, "1 key in use has the former access list: apply sets the new one", relists(p))
+	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
 	_, err := executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
@@ -91,7 +91,7 @@ func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
 	next := s.orders(of("semaphore"), set("permits", 2), to(kind.List{admin, joiner}, kind.List{admin, joined}))
 	require.NoError(t, s.setACL(c, key, kind.List{admin, joined}))
 	p := s.plan(c, next)
-	require.Equal(t, "1 key in use has the former access list: apply sets the new one", relists(p))
+	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
 	_, err := executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	for _, part := range []string{"", "/leases", "/locks"} {

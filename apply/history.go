@@ -132,8 +132,11 @@ func bytesOf(all []json.RawMessage) (out [][]byte) {
 }
 
 // History reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
-func History(ctx context.Context, s *recipes.Session, root, stack string) (out []Entry, err error) {
-	path := plan.HistoryPath(root, stack)
+func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
+	return historyAt(ctx, s, plan.HistoryPath(root, stack))
+}
+
+func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
 	data, _, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -42,7 +42,7 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 		}, "/locks/pay/pool", "it was deleted"},
 		"index written": {func(t *testing.T, s *site) {
 			require.NoError(t, s.server.Set(plan.IndexPath("/locks", stack), []byte("x")))
-		}, plan.IndexPath("/locks", stack), "another apply of this stack was committed"},
+		}, plan.IndexPath("/locks", stack), "its data was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)

@@ -29,14 +29,15 @@ func (x *Applier) Remake(ctx context.Context, desired *plan.Tree, declared *plan
 	deadline := time.Now().Add(within)
 	waiting, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	var was, now *idling
+	var last *idling
 	for {
 		s, err := x.client.Session(waiting)
 		if err != nil {
 			return waitEnded(ctx, declared, err)
 		}
-		if now, err = lookIdle(waiting, s, desired, declared, was); err == nil {
-			was = now
+		now, err := lookIdle(waiting, s, desired, declared, last)
+		if err == nil {
+			last = now
 		}
 		switch {
 		case err != nil:
@@ -50,7 +51,7 @@ func (x *Applier) Remake(ctx context.Context, desired *plan.Tree, declared *plan
 			err = now.remake(ctx, New(x.client, o), desired)
 		}
 		switch {
-		case ctx.Err() == nil && waiting.Err() != nil && now != nil:
+		case ctx.Err() == nil && waiting.Err() != nil && last != nil:
 			usage, err := readUsage(ctx, s, declared)
 			if err != nil {
 				return err
@@ -261,7 +262,7 @@ func (v *idling) remake(ctx context.Context, x *Applier, desired *plan.Tree) err
 	results, err := h.lease.Multi(one, requests(ops)...)
 	if op, refused := firstRefused(results, ops); refused {
 		op.Addr = v.node.Addr
-		return l.alsoSwept(l.explain(ctx, op, err))
+		return l.besides(l.explain(ctx, op, err))
 	}
 	return err
 }

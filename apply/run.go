@@ -35,6 +35,9 @@ type job struct {
 	s       *recipes.Session
 	total   int // transactions, as far as is known
 	history history
+	// What was written although it is not of the plan, as clauses, and how many nodes of keys that nobody used were deleted.
+	prepared []string
+	swept    atomic.Int32
 	// created are the access lists to set on what this apply created for those who leave, too.
 	created []plan.ACLStep
 }
@@ -44,7 +47,6 @@ type locked struct {
 	*job
 	lease  *recipes.Lease
 	closed []*plan.Change // locks that this apply is draining
-	swept  atomic.Int32   // nodes of keys that nobody used
 }
 
 // sending are the transactions of a job.
@@ -87,11 +89,11 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	start := time.Now()
 	sent, err := l.send(ctx, steps)
 	if err != nil {
-		return l.alsoSwept(err)
+		return err
 	}
 	keys, err := sent.keySteps(ctx)
 	if err != nil {
-		return &ACLPhaseError{ApplyID: r.id, Total: len(steps), Err: err}
+		return &ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
 	steps = slices.Concat(keys, r.created, steps)
 	if err := sent.list(ctx, steps); err != nil {
@@ -155,6 +157,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		}
 	}
 	if len(made) > 0 {
+		r.prepared = append(r.prepared, "the nodes that an apply needs were created ("+plan.Few(made, 3)+")")
 		r.emit(Scaffolded{Paths: made})
 	}
 	if !r.fresh {

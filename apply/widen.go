@@ -50,6 +50,7 @@ func (r *locked) widen(ctx context.Context) error {
 		if live.Aversion, err = r.setACL(ctx, step); err != nil {
 			return err
 		}
+		r.prepared = append(r.prepared, "we were given the rights that we lacked on "+c.Path)
 		r.emit(ACLWidened{Addr: c.Addr, Path: c.Path})
 		before.Live, c.Before = &live, &before
 		if pin := r.p.Pin(c.Path); pin != nil {

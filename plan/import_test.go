@@ -249,7 +249,7 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 	}{
 		{"as it was", crew, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}}, nil, ""},
 		{"with another list", others, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}, {Lists: []kind.List{kind.WorldAll()}, Keys: 1}},
-			[]kind.List{crew, slices.Concat(crew, others).Normalize()}, "2 keys in use have the former access list: apply sets the new one"},
+			[]kind.List{crew, slices.Concat(crew, others).Normalize()}, "2 keys have a node with the former access list: apply sets the new one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := applied(t, family(crew))

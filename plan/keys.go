@@ -76,9 +76,9 @@ func (c *Change) Relists() string {
 		k := keysOf(c.Before)
 		return fmt.Sprintf("%d keys have a node, and %d of the %d that were looked at have the former access list: apply sets the new one on all that have it", k.Nodes, n, k.Looked)
 	case n == 1:
-		return "1 key in use has the former access list: apply sets the new one"
+		return "1 key has a node with the former access list: apply sets the new one"
 	case n > 1:
-		return fmt.Sprintf("%d keys in use have the former access list: apply sets the new one", n)
+		return fmt.Sprintf("%d keys have a node with the former access list: apply sets the new one", n)
 	}
 	return ""
 }

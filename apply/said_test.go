@@ -1,0 +1,208 @@
+package apply_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// What an apply says of itself when it fails has to be true.
+
+const codeNoAuth = zktest.Code(-102)
+
+// "All 0 access lists were set, and the note does no harm", although the keys in use still had the former list.
+func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
+	s := inMemory(t)
+	c, w := s.provisioner(), s.dial("worker:w")
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	s.hold(w, tree, "order-17")
+	next := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{admin, crew, joined}))
+	x := executor(c)
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Committed); ok {
+			family := s.root + "/shop/orders"
+			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
+		}
+	}
+	p := s.plan(c, next)
+	require.Empty(t, p.ACLSteps())
+	_, err := x.Run(t.Context(), p)
+	var phase *apply.ACLPhaseError
+	require.ErrorAs(t, err, &phase)
+	require.Equal(t, "Not all access lists are set", plan.Explain(err).Summary)
+	require.NotContains(t, err.Error(), "does no harm")
+	s.apply(c, next)
+	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
+	require.NoError(t, err)
+	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
+}
+
+// "1 key in use", of a node that a crash had left.
+func TestLeftoverOfAKeyIsNotCalledInUse(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.orders(of("mutex"))
+	s.apply(c, tree)
+	s.leave(s.dial("worker:w"), tree, "order-17")
+	text := relists(s.plan(c, s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))))
+	require.Contains(t, text, "1 key has a node with the former access list")
+	require.NotContains(t, text, "in use")
+}
+
+// "Shorten the declaration", of thousands of places in a queue.
+func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	long := declare("/"+strings.Repeat("x", 250), kind.Mutex)
+	s.apply(c, s.tree(long))
+	for i := range 3000 {
+		require.NoError(t, s.server.Create(fmt.Sprintf("%s%s/%s%010d", s.root, long.Path, mutexName, i), nil))
+	}
+	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{string(long.Addr)}}))
+	var large *apply.TooLargeError
+	require.ErrorAs(t, err, &large)
+	require.NotContains(t, err.Error(), "Shorten")
+	require.Contains(t, err.Error(), "in its queue")
+}
+
+// The last key was released between the last two looks of a drain: the apply failed for no reason, and its error had none.
+func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c, w := s.provisioner(), s.dial("worker:w")
+		tree := s.orders(of("mutex"))
+		s.apply(c, tree)
+		held := s.hold(w, tree, "order-17")
+		x, worker := executor(c), s.session(w)
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.Draining); ok {
+				look := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }), zktest.DelayReply(time.Second))
+				go func() {
+					<-look.Hit()
+					time.Sleep(500 * time.Millisecond)
+					_ = worker.Delete(t.Context(), held, -1)
+				}()
+			}
+		}
+		_, err := x.Run(t.Context(), s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: 500 * time.Millisecond}))
+		require.NoError(t, err)
+	})
+}
+
+// A set was held in two locks, the second of which refused: the error named the first, and that the servers may be down.
+func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex)))
+	_, err := c.MultiLock(c.Mutex(s.root+"/a"), c.Mutex(s.root+"/b")).Lock(t.Context())
+	require.NoError(t, err)
+	in, all := s.acquisitions(c, s.root+"/a")
+	one := all[0]
+	cfg := s.config
+	cfg.ReadOnly, cfg.Auth = true, []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}}
+	looker, err := recipes.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	defer looker.Close()
+	snap, err := inspect.Look(t.Context(), looker, inspect.ScanOptions{Prefix: "/"})
+	require.NoError(t, err)
+	one.Set(snap)
+	require.Len(t, one.Others, 1)
+	require.NoError(t, s.setACL(c, s.root+"/b", kind.List{admin, {Scheme: "digest", ID: worker.ID, Perms: kind.PermRead}}))
+	_, err = apply.New(s.dial("worker:w"), apply.Options{}).Break(t.Context(), in, one)
+	require.Equal(t, s.root+"/b", apply.RefusedAt(err))
+	require.ErrorContains(t, err, "do not have DELETE on "+s.root+"/b")
+	require.NotContains(t, err.Error(), "Check that the servers run")
+}
+
+// The request never arrived, and the client left by itself: it was said to have been broken, and that the history has it.
+func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		holder := s.dial("worker:w")
+		_, err := holder.Mutex(s.root + "/a").Lock(t.Context())
+		require.NoError(t, err)
+		in, all := s.acquisitions(c, s.root+"/a")
+		me, them := s.session(c).ID(), s.session(holder).ID()
+		lost := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == me }), zktest.CutBefore)
+		go func() {
+			<-lost.Hit()
+			s.server.Expire(them)
+		}()
+		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		require.NoError(t, err)
+		require.Len(t, s.history(c), 1)
+		require.True(t, done.Gone(), "%v", done)
+	})
+}
+
+// The time was up during a look at the lock, which a busy one is looked at most of the time: the servers were blamed.
+func TestWaitThatEndsDuringALookSaysWhoIsInTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		x, tree, n, java, _ := s.busy(t, kind.Mutex, "", mutexName)
+		_, err := java.enter(n.Path, mutexName)
+		require.NoError(t, err)
+		last, err := java.enter(n.Path, mutexName)
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(50 * time.Second)
+			s.server.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == n.Path }, zktest.DelayReply(20*time.Second))
+			java.leave(last)
+		}()
+		err = x.applier().Remake(t.Context(), tree, n, time.Minute)
+		var used *apply.InUseError
+		require.ErrorAs(t, err, &used)
+	})
+}
+
+// "Nothing was written", of an apply that had created its own nodes, or given itself rights.
+func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	x := executor(c)
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.LockAcquired); ok {
+			require.NoError(t, s.server.Create(s.root+"/pay", nil))
+		}
+	}
+	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
+	var stale *apply.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
+	require.NoError(t, s.server.Delete(s.root+"/pay"))
+	s.apply(c, s.shop())
+
+	require.NoError(t, s.setACL(c, s.root+"/pay/ledger", kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermRead | kind.PermAdmin}}))
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); ok {
+			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte("x")))
+		}
+	}
+	tree := s.shop(func(n *plan.Node) {
+		if strings.HasSuffix(n.Path, "/ledger") {
+			n.Payload.Protect = true
+		}
+	})
+	p := s.plan(c, tree)
+	require.True(t, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Update }))
+	_, err = x.Run(t.Context(), p)
+	var conflict *apply.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
+	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
+}
