@@ -201,15 +201,7 @@ func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
 }
 
 func (s scope) evaluateTLS(b *block) *TLS {
-	t := &TLS{}
-	for name, to := range map[string]*string{"ca_file": &t.CAFile, "cert_file": &t.CertFile, "key_file": &t.KeyFile} {
-		if path, ok := s.text(b.arg(name)); ok && path != "" {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(s.files.dir, path)
-			}
-			*to = path
-		}
-	}
+	t := &TLS{CAFile: s.file(b.arg("ca_file")), CertFile: s.file(b.arg("cert_file")), KeyFile: s.file(b.arg("key_file"))}
 	t.ServerName, _ = s.text(b.arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
 	set := func(name, path string) bool { a := b.arg(name); return path != "" || a != nil && s.isBad(a) }

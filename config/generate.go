@@ -216,7 +216,7 @@ func (g *generator) acl(list kind.List) string {
 	for _, e := range list.Normalize() {
 		principal := g.label(&g.names, fmt.Sprintf("  scheme = %q\n  id = %s\n", e.Scheme, quoteText(e.ID)))
 		grants += fmt.Sprintf("  grant {\n    to = [principal.%s]\n    allow = %q\n  }\n", principal, e.Perms)
-		if e.Scheme == "world" && e.Perms&^kind.PermRead != 0 {
+		if plan.Everybody(e) && e.Perms&^kind.PermRead != 0 {
 			allow = "  allow_world = true\n"
 		}
 	}

@@ -23,3 +23,10 @@ func TestAMaskedAccessListIsNotWritten(t *testing.T) {
 		require.Equal(t, masked, !strings.Contains(text, "digest"+"\""), text)
 	}
 }
+
+// A list that lets every address in was written without allow_world, so the plan refused it.
+func TestAListForEveryAddressIsWrittenAsOneForEverybody(t *testing.T) {
+	acl := kind.List{{Scheme: "ip", ID: "0.0.0.0/0", Perms: kind.PermAll}}
+	made := (&config.Config{}).Generate(&config.Ensemble{Root: "/t", Tree: &plan.Tree{}}, []*config.Existing{{Path: "/t/a", Kind: kind.Mutex, Params: kind.Mutex.New(), ACL: acl}}, "f", false)
+	require.Contains(t, string(made.Source), "allow_world = true")
+}

@@ -164,13 +164,13 @@ func (s scope) evaluateKerberos(b *block) *kerberos.Config {
 		}
 	}
 	switch {
-	case b.arg("keytab") != nil && b.arg("ccache") != nil:
+	case s.isSet(b.arg("keytab")) && s.isSet(b.arg("ccache")):
 		s.errorf(b.head, "Two sources of tickets", "Set keytab, or ccache, or neither: then KRB5CCNAME says where kinit has put the tickets.")
 		s.fail()
-	case b.arg("keytab") != nil && b.arg("principal") == nil:
+	case s.isSet(b.arg("keytab")) && !s.isSet(b.arg("principal")):
 		s.errorf(b.head, "Missing required argument", "A keytab holds keys of several principals: set principal to the one that logs in.")
 		s.fail()
-	case b.arg("server_principal") != nil && b.arg("service") != nil:
+	case s.isSet(b.arg("server_principal")) && s.isSet(b.arg("service")):
 		s.errorf(b.head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
 		s.fail()
 	}
@@ -197,19 +197,22 @@ func (s scope) file(a *attribute) string {
 
 // password is that of an auth block, or the file it is in. A warning says if anybody can read it.
 func (s scope) password(b *block) (text recipes.Secret, inFile string) {
-	a := b.arg("password")
-	inFile = s.file(b.arg("password_file"))
-	switch {
-	case a == nil && b.arg("password_file") == nil:
-		s.errorf(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
-		s.fail()
-		return "", ""
-	case a != nil && b.arg("password_file") != nil:
+	a, file := b.arg("password"), b.arg("password_file")
+	inFile = s.file(file)
+	switch set, inFileSet := s.isSet(a), s.isSet(file); {
+	case set && inFileSet:
 		s.errorf(b.head, "Two passwords", "Set password or password_file, not both.")
 		s.fail()
 		return "", ""
-	case a == nil:
+	case inFileSet:
+		if text, ok := s.text(file); ok && text == "" {
+			s.wrong(file, "Empty password", "password_file names no file. Is the variable or the environment variable set?")
+		}
 		return "", inFile
+	case a == nil:
+		s.errorf(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
+		s.fail()
+		return "", ""
 	}
 	a.required = true // null is no value for it
 	password, ok := s.secret(a)

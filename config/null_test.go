@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,4 +76,28 @@ func TestNullServersAreThoseOfTheEnvironment(t *testing.T) {
 func TestNullIsNoHalfOfACertificate(t *testing.T) {
 	_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  tls {\n    cert_file = null\n    key_file  = \"k\"\n  }\n}\n", config.Options{})
 	require.Contains(t, summaries(diags), "Half a certificate")
+}
+
+// Null beside another argument of its kind was "two passwords", and a principal that is null one that logs in. The name of no file was
+// an empty password.
+func TestNullIsNoSecondIdentityAndNoFileNoPassword(t *testing.T) {
+	for auth, want := range map[string]string{
+		`"sasl" { username = "u", password = null, password_file = "/p" }`:          "",
+		`"sasl" { username = "u", password = null, password_file = null }`:          "password is null",
+		`"sasl" { username = "u", password_file = null }`:                           "set password, or password_file",
+		`"sasl" { username = "u", password_file = "" }`:                             "names no file",
+		`"digest" { username = "u", password_file = "" }`:                           "names no file",
+		`"kerberos" { keytab = null, ccache = "/c" }`:                               "",
+		`"kerberos" { ccache = "/c", server_principal = "zk/h@R", service = null }`: "",
+		`"kerberos" { keytab = "/k", principal = null }`:                            "set principal to the one that logs in",
+	} {
+		text := strings.NewReplacer("{ ", "{\n    ", ", ", "\n    ", " }", "\n  }").Replace(auth)
+		_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  admins = [principal.p]\n  auth "+text+"\n}\nprincipal \"p\" {\n  scheme = \"sasl\"\n  id = \"p\"\n}\n", config.Options{})
+		if want == "" {
+			require.Empty(t, diags.Errs(), auth)
+			continue
+		}
+		require.Len(t, diags.Errs(), 1, "%s: %s", auth, summaries(diags))
+		require.Contains(t, summaries(diags), want, auth)
+	}
 }

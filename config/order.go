@@ -34,19 +34,33 @@ func (r *reading) orderOf(n *nodeDecl) (all []*nodeDecl) {
 			lock = r.index[nodeKey{lock, typ, label}]
 		}
 		switch {
-		case at == "" || len(steps) > 0:
-			r.errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.addr)
 		case lock == nil:
 			r.errorf(expr.Range(), "Invalid order", "There is no %s in %s. The addresses in an order begin there.", at, n.addr)
+		case at == "" || len(steps) > 0:
+			r.errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.addr)
 		case lock.kind.Container:
 			r.errorf(expr.Range(), "Invalid order", "%s is a namespace, which nobody takes. Name the locks in it.", at)
 		case slices.Contains(all, lock):
 			r.errorf(expr.Range(), "Invalid order", "%s is in the order twice. Name it once.", at)
+		case lock.orderedIn(n) != nil:
+			r.errorf(expr.Range(), "Invalid order", "%s is in the order of %s already, and a lock has one place. Name it in one of the two.", at, lock.orderedIn(n).addr)
 		default:
 			all = append(all, lock)
 		}
 	}
 	return all
+}
+
+// orderedIn is the namespace inside another one that has the lock in its order.
+func (n *nodeDecl) orderedIn(outer *nodeDecl) *nodeDecl {
+	in := n.parent
+	for in != outer && !slices.Contains(in.order, n) {
+		in = in.parent
+	}
+	if in == outer {
+		return nil
+	}
+	return in
 }
 
 // orders gives the locks inside their places in the order that the namespace declares.

@@ -168,6 +168,12 @@ func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 	}
 }
 
+// isSet reports whether an argument is meant to have a value: null is none, what is wrong is.
+func (s scope) isSet(a *attribute) bool {
+	v, ok := s.value(a)
+	return a != nil && (!ok || !isNull(v))
+}
+
 func isNull(v cty.Value) bool {
 	v, _ = v.Unmark()
 	return v.IsNull()
