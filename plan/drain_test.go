@@ -86,3 +86,13 @@ func TestForgottenLockIsNotLeftDraining(t *testing.T) {
 	require.Empty(t, payload.Owner.Stack)
 	require.Equal(t, kind.StateActive, payload.State)
 }
+
+// "Declare it again to have it opened", of a lock that is declared, in a destroy.
+func TestADestroyDoesNotAskForADeclarationThatIsThere(t *testing.T) {
+	m := applied(t, base())
+	current := m.read(t, testRoot, testStack)
+	current.Find("/locks/solo").Payload.State = kind.StateDraining
+	p := plan.Diff(current, base(), plan.Options{Identities: us, Destroy: true})
+	require.Equal(t, plan.ProblemDraining, p.Problems[len(p.Problems)-1].Code)
+	require.NotContains(t, p.Problems[len(p.Problems)-1].Detail, "Declare it again")
+}

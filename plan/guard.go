@@ -318,7 +318,7 @@ func (d *selection) draining() {
 		case c.Action == Forget:
 			then = "It is opened again before it is forgotten."
 		case c.Action == Delete:
-			then = "This plan finishes: it is deleted when it is idle. Declare it again to have it opened instead."
+			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
 		case c.Action == Replace:
 			then = "This plan finishes: it is replaced when it is idle."
 		case c.Tombstone && c.Action == Update:

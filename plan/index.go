@@ -244,10 +244,13 @@ func (d *selection) lost() {
 		}
 		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
 	}
+	then := "Apply writes it again, and new sums into the nodes; no lock changes. The outputs are not known until then. " +
+		"What was changed by hand since the last apply, and what imports have left outside of this stack's namespaces, stays unknown."
+	if d.opts.Destroy {
+		then = "It is not known what imports have left outside of this stack's namespaces, so that stays where it is."
+	}
 	d.p.prior.Lost = true
-	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. Apply writes it again, and new sums into the nodes; no lock changes. "+
-		"The outputs are not known until then. What was changed by hand since the last apply, and what imports have left outside of this stack's "+
-		"namespaces, stays unknown.", d.p.Index.Path, why))
+	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. %s", d.p.Index.Path, why, then))
 }
 
 // MendsIndex reports whether an apply restores the record; see [ProblemIndex].

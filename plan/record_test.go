@@ -103,3 +103,14 @@ func TestANamespaceIsLetGoAfterTheMarksInIt(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 	require.Empty(t, payloadAt(t, m, "/locks/many").Owner.Stack)
 }
+
+// A destroy that found the record damaged said that an apply writes it again, and that no lock changes.
+func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
+	m := applied(t, base())
+	current := m.read(t, testRoot, testStack)
+	current.Index, current.IndexTrouble = nil, "cut off"
+	p := plan.Diff(current, base(), plan.Options{Identities: us, Destroy: true})
+	text := p.Problems[len(p.Problems)-1].Detail
+	require.NotContains(t, text, "no lock changes")
+	require.Contains(t, text, "what imports have left outside of this stack's namespaces")
+}
