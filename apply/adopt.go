@@ -7,7 +7,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // adopt completes what was read of nodes that are to be imported: as they say
@@ -17,15 +16,14 @@ import (
 // children are only children. A node that was let go still has its own declaration, and that
 // counts, as its users go by it.
 func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
-	declared := importedAs(desired)
 	for _, imp := range desired.Intent.Imports {
 		n := r.seen[imp.Path]
 		if n == nil || r.ours(n) {
 			continue
 		}
 		as := n.Payload
-		if as == nil {
-			as = declared[imp.To]
+		if want := desired.Find(imp.Target); as == nil && want != nil {
+			as = want.Payload
 		}
 		if as == nil {
 			continue
@@ -50,22 +48,4 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		n.Live = tmp.Live
 	}
 	return nil
-}
-
-// importedAs is what is declared at the addresses that imports name: one pass over
-// the nodes, however many imports there are.
-func importedAs(desired *plan.Tree) map[plan.Addr]*kind.Payload {
-	if len(desired.Intent.Imports) == 0 {
-		return nil
-	}
-	out := make(map[plan.Addr]*kind.Payload, len(desired.Intent.Imports))
-	for _, imp := range desired.Intent.Imports {
-		out[imp.To] = nil
-	}
-	for _, n := range desired.Nodes {
-		if first, named := out[n.Addr]; named && first == nil {
-			out[n.Addr] = n.Payload
-		}
-	}
-	return out
 }

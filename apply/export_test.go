@@ -24,7 +24,6 @@ var (
 	ExplainACL    = explainACL
 	Free          = free
 	FromZK        = fromZK
-	ImportedAs    = importedAs
 	LockError     = lockError
 	OwnACL        = ownACL
 	ParseInfo     = parseInfo

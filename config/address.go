@@ -13,49 +13,25 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// step is one TYPE.LABEL or TYPE.LABEL["KEY"] of an address.
-type step struct {
-	typ, label string
-	key        string
-	keyed      bool
-}
-
-// address is a written address of modules, namespaces and nodes. It names what a
-// plan works on, and is no reference: nothing has to be declared there.
-type address []step
-
-func (a address) String() string {
-	var out plan.Addr
-	for _, s := range a {
-		if out = out.Child(s.typ, s.label); s.keyed {
-			out = out.Instance(s.key)
-		}
-	}
-	return string(out)
-}
-
-// last is the type of what the address names.
-func (a address) last() string { return a[len(a)-1].typ }
-
-// parseAddress reads an address without evaluating it. Keys must be constants.
-func (r *report) parseAddress(a *attribute) (out address, ok bool) {
+// parseAddress reads an address of modules, namespaces and nodes without evaluating it. It names what a plan works on, and is no
+// reference: nothing has to be declared there. Keys must be constants.
+func (r *report) parseAddress(a *attribute) (out plan.Addr, ok bool) {
 	var steps hcl.Traversal
 	if e, ok := written(a.expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
 	}
 	for len(steps) > 1 && nameOf(steps[0]) != "" && nameOf(steps[1]) != "" {
-		s := step{typ: nameOf(steps[0]), label: nameOf(steps[1])}
-		if why := misplaced(out, s.typ); why != "" {
+		if why := misplaced(out, nameOf(steps[0])); why != "" {
 			return r.notAddress(a, why)
 		}
+		out = out.Child(nameOf(steps[0]), nameOf(steps[1]))
 		if steps = steps[2:]; len(steps) > 0 {
 			if key, ok := steps[0].(hcl.TraverseIndex); ok && key.Key.Type() == cty.String {
-				s.key, s.keyed, steps = key.Key.AsString(), true, steps[1:]
+				out, steps = out.Instance(key.Key.AsString()), steps[1:]
 			}
 		}
-		out = append(out, s)
 	}
-	if len(steps) > 0 || len(out) == 0 {
+	if len(steps) > 0 || out == "" {
 		return r.notAddress(a, `Each part is a type and a name; a key behind them is a constant string.`)
 	}
 	return out, true
@@ -95,9 +71,9 @@ func constantText(expr hcl.Expression) (string, bool) {
 	return v.AsString(), true
 }
 
-func (r *report) notAddress(a *attribute, why string) (address, bool) {
+func (r *report) notAddress(a *attribute, why string) (plan.Addr, bool) {
 	r.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
-	return nil, false
+	return "", false
 }
 
 // kindNames are the names of all kinds, sorted, for "did you mean".
@@ -111,16 +87,16 @@ func kindNames() []string {
 }
 
 // misplaced reports why a step of this type cannot follow those before.
-func misplaced(before address, typ string) string {
+func misplaced(before plan.Addr, typ string) string {
 	k := kind.Lookup(typ)
 	if k == nil && typ != "module" {
 		names := append(kindNames(), "module")
 		return fmt.Sprintf("%q is not a type of block that declares nodes.%s", typ, hint(typ, names, ""))
 	}
-	if len(before) == 0 || before.last() == "module" {
+	if before == "" || before.Type() == "module" {
 		return ""
 	}
-	switch outer := kind.Lookup(before.last()); {
+	switch outer := kind.Lookup(before.Type()); {
 	case k == nil:
 		return "A module cannot be inside a namespace."
 	case !outer.Container:
@@ -160,31 +136,29 @@ func (p place) siblings() []*nodeDecl {
 
 // lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
 // the files that could not be read.
-func (d *declarations) lookup(a address) (at place, why string, ok bool) {
-	at = place{in: d}
-	for i, s := range a {
-		where, prefix := "at the top", ""
-		if i > 0 {
-			where, prefix = "in "+a[:i].String(), a[:i].String()+"."
-		}
-		if s.typ != "module" {
-			n := at.in.index[nodeKey{at.node, s.typ, s.label}]
-			if n == nil {
-				return at, at.noNode(s.typ, s.label, where, prefix), false
-			}
-			at = place{node: n, in: at.in}
-			continue
-		}
-		call := at.in.named["module"][s.label]
-		if call == nil {
-			return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, at.in.names["module"], "No module is called "+where+".")), false
-		}
-		if call.child == nil {
-			return at, "", false
-		}
-		at = place{call: call, in: call.child}
+func (d *declarations) lookup(a plan.Addr) (at place, why string, ok bool) {
+	if a == "" {
+		return place{in: d}, "", true
 	}
-	return at, "", true
+	where, prefix, outer := "at the top", "", a.Parent()
+	if outer != "" {
+		where, prefix = "in "+string(outer), string(outer)+"."
+	}
+	if at, why, ok = d.lookup(outer); !ok {
+		return at, why, false
+	}
+	if a.Type() != "module" {
+		n := at.in.index[nodeKey{at.node, a.Type(), a.Name()}]
+		if n == nil {
+			return at, at.noNode(a.Type(), a.Name(), where, prefix), false
+		}
+		return place{node: n, in: at.in}, "", true
+	}
+	call := at.in.named["module"][a.Name()]
+	if call == nil {
+		return at, fmt.Sprintf("There is no %s.%s", a, hint(a.Name(), at.in.names["module"], "No module is called "+where+".")), false
+	}
+	return place{call: call, in: call.child}, "", call.child != nil
 }
 
 // noNode says that there is no such node here, and what is declared instead.

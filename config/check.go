@@ -93,7 +93,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 			origins[i.decl] = e.where(i.decl.head)
 		}
 		if _, err := drafts[i.ensemble].Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
-			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", sentence(err.Error()))
+			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
 		}
 	}
 	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) > 0 {

@@ -42,7 +42,7 @@ func (e *evaluation) pathOf(a *attribute) *instance {
 		return nil
 	}
 	for _, i := range e.instances {
-		if string(i.addr) == addr.String() && i.path != "" {
+		if i.addr == addr && i.path != "" {
 			return i
 		}
 	}

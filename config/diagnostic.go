@@ -73,15 +73,6 @@ func (r *report) errorf(at hcl.Range, summary, format string, args ...any) {
 	r.add(errorAt(at, summary, fmt.Sprintf(format, args...)))
 }
 
-// sentence makes an error's text stand alone.
-func sentence(text string) string {
-	text = upperFirst(text)
-	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
-		return text
-	}
-	return text + "."
-}
-
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 

@@ -59,7 +59,7 @@ func (s scope) evaluateRoot(e *Ensemble) {
 		return
 	}
 	if err := kind.ValidatePath(root); err != nil {
-		s.wrong(a, "Illegal path", sentence(err.Error()))
+		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
 		root = "/" // or every node below would be reported as well
 	}
 	e.Root = root

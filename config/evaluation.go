@@ -98,21 +98,14 @@ func (e *evaluation) collectInstances(nodes []*nodeDecl, at siblings) {
 	}
 }
 
-// within are the instances inside an instance; nil is the top of the module.
-func (e *evaluation) within(at *instance) siblings {
-	if at == nil {
-		return e.top
-	}
-	return at.inside
-}
-
-// instancesOf are all instances of a node in the order of the configuration and of their keys.
-func (e *evaluation) instancesOf(n *nodeDecl) []*instance {
-	if n.parent == nil {
-		return e.top[n]
+// of are all instances of a node, however deep inside the node outer whose siblings these are, in the order of the configuration and
+// of their keys.
+func (s siblings) of(n, outer *nodeDecl) []*instance {
+	if n.parent == outer {
+		return s[n]
 	}
 	var out []*instance
-	for _, at := range e.instancesOf(n.parent) {
+	for _, at := range s.of(n.parent, outer) {
 		out = append(out, at.inside[n]...)
 	}
 	return out

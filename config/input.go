@@ -121,7 +121,7 @@ func (e *evaluation) parseInput(v *variable, text, from string) input {
 func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
-		e.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
+		e.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")

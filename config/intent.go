@@ -11,7 +11,7 @@ import (
 
 // intention is a moved, import or removed block as it is written.
 type intention struct {
-	from, to         address
+	from, to         plan.Addr
 	fromPath, toPath string // of a moved block that names paths
 }
 
@@ -86,7 +86,7 @@ func (r *reading) collectMoved(b *block) {
 func (r *reading) legalPath(a *attribute, path string) bool {
 	err := kind.ValidatePath(path)
 	if err != nil {
-		r.errorf(a.expr.Range(), "Illegal path", "%s", sentence(err.Error()))
+		r.errorf(a.expr.Range(), "Illegal path", "%s", plan.Sentence(err.Error()))
 	}
 	return err == nil
 }
@@ -101,12 +101,13 @@ func (s scope) evaluateMoved() {
 		s.pathMoves = append(s.pathMoves, &pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: s.where(d.head)}, d})
 		return
 	}
-	if in.from.last() != in.to.last() {
-		s.errorf(d.block.arg("to").expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.last(), in.to.last())
+	if in.from.Type() != in.to.Type() {
+		s.errorf(d.block.arg("to").expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.Type(), in.to.Type())
 		return
 	}
-	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
-	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix + in.from.String()), To: plan.Addr(s.prefix + in.to.String()), One: one, Origin: s.where(d.head)}, d: d}
+	_, fromOne := in.from.Key()
+	_, toOne := in.to.Key()
+	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.from, To: plan.Addr(s.prefix) + in.to, One: fromOne || toOne, Origin: s.where(d.head)}, d: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
 	item.place, item.lost, _ = s.lookup(in.to)
@@ -134,7 +135,7 @@ func (s scope) evaluateRemoved() {
 	if s.r.failed {
 		return
 	}
-	r := plan.Removal{From: plan.Addr(s.prefix + d.intent.from.String()), Destroy: true, Origin: s.where(d.head)}
+	r := plan.Removal{From: plan.Addr(s.prefix) + d.intent.from, Destroy: true, Origin: s.where(d.head)}
 	for _, l := range d.block.nested("lifecycle") {
 		if v, ok := s.shown(l.arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
@@ -155,7 +156,7 @@ func (r *reading) collectImport(b *block) {
 		d.broken = true
 		return
 	}
-	if d.intent.to.last() == "module" {
+	if d.intent.to.Type() == "module" {
 		r.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
 		d.broken = true
 	}
@@ -172,7 +173,7 @@ func (s scope) evaluateImport() {
 		return
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		s.wrong(a, "Illegal path", sentence(err.Error()))
+		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
 		return
 	}
 	if _, lost, found := s.lookup(d.intent.to); !found {
@@ -182,5 +183,5 @@ func (s scope) evaluateImport() {
 		s.fail()
 		return
 	}
-	s.imports = append(s.imports, &importItem{plan.Import{To: plan.Addr(d.intent.to.String()), Path: path, Origin: s.where(d.head)}, d, s})
+	s.imports = append(s.imports, &importItem{plan.Import{To: d.intent.to, Path: path, Origin: s.where(d.head)}, d, s})
 }

@@ -137,14 +137,14 @@ func (e *evaluation) declaredAt(i *instance) string {
 // lock and create another.
 func (e *evaluation) checkTarget(v *moveItem, have *declared) {
 	at := v.d.block.arg("to").expr.Range()
-	last := v.d.intent.to[len(v.d.intent.to)-1]
+	_, keyed := v.To.Key()
 	switch {
 	case v.lost != "":
 		e.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
 	case v.place.decl() == nil || !have.sound:
-	case v.One && !last.keyed && v.place.repeated():
+	case v.One && !keyed && v.place.repeated():
 		e.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
-	case v.place.repeated() && !last.keyed:
+	case v.place.repeated() && !keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
 			e.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)

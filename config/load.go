@@ -55,7 +55,7 @@ func (d *directories) close() {
 }
 
 func (r *report) noDirectory(dir string, err error) {
-	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
+	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(plainError(err)), nativeSuffix)
 }
 
 func loadTree(fsys fs.FS, dir string, opts Options, code *Code, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
@@ -136,7 +136,7 @@ func (e *evaluation) stack() string {
 	err := kind.ValidateName(stack)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid stack", sentence(err.Error()))
+		s.wrong(a, "Invalid stack", plan.Sentence(err.Error()))
 	case len(stack) > maxStack:
 		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
 	}

@@ -47,7 +47,7 @@ func (s scope) evaluateNode() {
 	if s.of(n.parent.decl).failed {
 		s.fail()
 	}
-	for _, at := range s.instancesOf(n.parent) {
+	for _, at := range s.top.of(n.parent, nil) {
 		s.expand(at, at.ensemble)
 	}
 }
@@ -180,10 +180,13 @@ func (s scope) instantiate(i instance) bool {
 	inst.inherit()
 	s.ofInstance(inst).evaluateInstance(inst)
 	s.place(inst)
-	if i.parent != nil && i.parent.inside == nil {
-		i.parent.inside = siblings{}
+	in := s.top
+	if i.parent != nil {
+		if i.parent.inside == nil {
+			i.parent.inside = siblings{}
+		}
+		in = i.parent.inside
 	}
-	in := s.within(i.parent)
 	in[n] = append(in[n], inst)
 	return true
 }
@@ -335,7 +338,7 @@ func (s scope) place(i *instance) {
 		if i.decl.attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", sentence(err.Error()), i.addr, next)
+		s.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
 	}
 	if err != nil || parent == "" {
 		i.path = ""

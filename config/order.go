@@ -66,7 +66,7 @@ func (n *nodeDecl) orderedIn(outer *nodeDecl) *nodeDecl {
 // orders gives the locks inside their places in the order that the namespace declares.
 func (i *instance) orders() {
 	for rank, n := range i.decl.order {
-		for _, in := range i.instancesOf(n) {
+		for _, in := range i.inside.of(n, i.decl) {
 			for _, f := range in.params.Fields() {
 				if f.Derived && i.path != "" {
 					_ = f.Set(kind.Place{Of: i.path, Rank: rank + 1}.String())
@@ -74,16 +74,4 @@ func (i *instance) orders() {
 			}
 		}
 	}
-}
-
-// instancesOf are the instances inside i of a node in its block, however deep.
-func (i *instance) instancesOf(n *nodeDecl) []*instance {
-	if n.parent == i.decl {
-		return i.inside[n]
-	}
-	var out []*instance
-	for _, at := range i.instancesOf(n.parent) {
-		out = append(out, at.inside[n]...)
-	}
-	return out
 }

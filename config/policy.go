@@ -92,10 +92,10 @@ func (s scope) evaluatePrincipal() {
 		// The line of a digest may hold a password where its hash belongs.
 		if at == nil || at == idAttr && scheme == "digest" {
 			s.fail()
-			s.errorf(d.head, summary, "%s", sentence(err.Error()))
+			s.errorf(d.head, summary, "%s", plan.Sentence(err.Error()))
 			return
 		}
-		s.wrong(at, summary, sentence(err.Error()))
+		s.wrong(at, summary, plan.Sentence(err.Error()))
 		return
 	}
 	// A file usually ends in a newline, which is no part of an id.
@@ -236,7 +236,7 @@ func (s scope) evaluateGrant(g *block, p *policy) {
 	if okAllow {
 		var err error
 		if perms, err = grantPerms(word); err != nil {
-			s.wrong(allow, "Invalid permissions", sentence(err.Error()))
+			s.wrong(allow, "Invalid permissions", plan.Sentence(err.Error()))
 			okAllow = false
 		}
 	}
@@ -313,7 +313,7 @@ func (s scope) principals(a *attribute, v cty.Value) (kind.List, bool) {
 			if secret { // it may have been written here as an object, with any scheme
 				err = errWithheld
 			}
-			s.wrong(a, "Invalid principal", sentence(err.Error()))
+			s.wrong(a, "Invalid principal", plan.Sentence(err.Error()))
 			return nil, false
 		}
 		out = append(out, p)

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
+
+	"github.com/locktree/locktree/plan"
 )
 
 const (
@@ -80,7 +82,7 @@ func (s *sources) parse(name string) hcl.Body {
 	shown := s.display(name)
 	src, err := readLimited(s.fsys, name, maxFileBytes)
 	if err != nil {
-		s.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
+		s.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
 		return nil
 	}
 	isJSON := strings.HasSuffix(shown, ".json")

@@ -65,7 +65,7 @@ type TestRun struct {
 type expectation struct {
 	addr plan.Addr
 	at   hcl.Range
-	path address // of a node; nil for a variable or a check
+	node bool // else a variable or a check
 }
 
 // LoadTests reads the files of tests in dir, in the order of their names. The files by name are for snippets. There may be
@@ -136,7 +136,7 @@ func (s *sources) planOptions(run *block) (out plan.Options) {
 		for name, to := range map[string]*[]string{"target": &out.Targets, "exclude": &out.Excludes, "replace": &out.Replace} {
 			for _, a := range s.elements(b.arg(name)) {
 				if addr, ok := s.parseAddress(a); ok {
-					*to = append(*to, addr.String())
+					*to = append(*to, string(addr))
 				}
 			}
 		}
@@ -176,10 +176,9 @@ func (s *sources) expectations(a *attribute) (out []expectation) {
 			name, _ := word(t, 1)
 			e.addr = plan.Addr(root + "." + name)
 		default:
-			if e.path, ok = s.parseAddress(element); !ok {
+			if e.addr, e.node = s.parseAddress(element); !e.node {
 				continue
 			}
-			e.addr = plan.Addr(e.path.String())
 		}
 		if !slices.ContainsFunc(out, func(o expectation) bool { return o.addr == e.addr }) {
 			out = append(out, e)

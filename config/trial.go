@@ -79,8 +79,8 @@ func (t *Trial) checkExpectations() {
 		return // nothing could be read
 	}
 	for _, e := range t.run.expected {
-		if e.path != nil {
-			if _, why, ok := root.lookup(e.path); !ok && why != "" {
+		if e.node {
+			if _, why, ok := root.lookup(e.addr); !ok && why != "" {
 				t.l.errorf(e.at, "Unknown address", "%s", why)
 			}
 			continue

@@ -51,15 +51,10 @@ func (d *frame) audit() {
 // The rights of an identity are added up first, as the server does. Whoever has ADMIN in one entry can
 // take the rest.
 func (d *sides) others(list kind.List, mask kind.Perm) (who []string) {
-	sum := map[Identity]kind.Perm{}
-	for _, a := range list {
-		sum[Identity{a.Scheme, a.ID}] |= a.Perms
-	}
 	for _, a := range list.Normalize() {
-		perms := sum[Identity{a.Scheme, a.ID}]
 		switch {
 		case a.Scheme == "auth", d.oneOfUs(a):
-		case Everybody(a) && perms&(mask|kind.PermAdmin) != 0, perms&mask != 0 && perms&kind.PermAdmin == 0:
+		case Everybody(a) && a.Perms&(mask|kind.PermAdmin) != 0, a.Perms&mask != 0 && a.Perms&kind.PermAdmin == 0:
 			who = append(who, a.String())
 		}
 	}

@@ -86,7 +86,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
-			Destroy: opts.Destroy, Drain: opts.drainMs(),
+			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(),
 		},
 	}
 	if d.p.Index.Path == "" {

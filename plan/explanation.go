@@ -33,7 +33,7 @@ func Explain(err error) Explanation {
 	case errors.As(err, &e):
 		x := e.Explain()
 		if x.Detail == "" {
-			x.Detail = sentence(text)
+			x.Detail = Sentence(text)
 		}
 		return x
 	case errors.Is(err, context.Canceled):
@@ -50,7 +50,7 @@ func Explain(err error) Explanation {
 // applies only to its own step.
 func (x Explanation) Within(summary, before, next string) Explanation {
 	if x.Detail == "" {
-		x.Detail = sentence(x.Summary)
+		x.Detail = Sentence(x.Summary)
 	}
 	if strings.Contains(next, x.Next) {
 		x.Next = ""

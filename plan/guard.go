@@ -28,13 +28,13 @@ func (d *sides) declaredWell(n *Node) bool {
 		d.problem(Error, ProblemDuplicate, n, "Path declared twice",
 			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, d.want[n.Path].Addr, n.Addr))
 	case kind.ValidatePath(n.Path) != nil:
-		d.problem(Error, ProblemPath, n, "Illegal path", sentence(kind.ValidatePath(n.Path).Error()))
+		d.problem(Error, ProblemPath, n, "Illegal path", Sentence(kind.ValidatePath(n.Path).Error()))
 	case !under(n.Path, d.p.Root) || n.Path == ScaffoldPath(d.p.Root) || under(n.Path, ScaffoldPath(d.p.Root)):
 		d.problem(Error, ProblemPath, n, "Path outside the tree",
 			fmt.Sprintf("%s must be below the root %s, and not below %s, where locktree keeps its own nodes.",
 				n.Path, d.p.Root, ScaffoldPath(d.p.Root)))
 	case kind.Validate(n.Payload.Params) != nil:
-		d.problem(Error, ProblemDamaged, n, "Invalid parameters", sentence(kind.Validate(n.Payload.Params).Error()))
+		d.problem(Error, ProblemDamaged, n, "Invalid parameters", Sentence(kind.Validate(n.Payload.Params).Error()))
 	default:
 		return true
 	}
@@ -44,11 +44,13 @@ func (d *sides) declaredWell(n *Node) bool {
 // under reports whether path is a proper descendant of root.
 func under(path, root string) bool { return path != root && kind.Below(path, root) }
 
-func sentence(s string) string {
+// Sentence makes an error's text stand alone.
+func Sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+	s = strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".")
+	return s + map[bool]string{false: "."}[strings.HasSuffix(s, "?")]
 }
 
 // obstacle reports a node that is not ours at the path of a declared one. It is always an error: the

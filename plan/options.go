@@ -1,5 +1,7 @@
 package plan
 
+import "time"
+
 // Options are what a person asks of one run of [Diff]. What is declared is only in the
 // desired tree: the nodes, and the rest (moves, imports, removals, outputs) in
 // its Intent.
@@ -28,26 +30,13 @@ type Options struct {
 	// (at least five), which is otherwise a [ProblemMassDestroy]. Destroy implies it.
 	AllowMassDestroy bool
 	// Drain is how long an apply waits until locks that are to be deleted are idle,
-	// after telling the library to grant nothing new there; a [time.Duration]. nil and 0
-	// do not drain. An apply also waits for a lock that it takes over from other
+	// after telling the library to grant nothing new there; 0 does not drain. An apply also waits for a lock that it takes over from other
 	// programs, but cannot close it to them.
-	Drain Span
+	Drain time.Duration
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it has lost it, but only after the
 	// fact: in between, two programs may believe that they hold it.
 	ForceBreak []string
 	// OverwriteData lets an import replace data that another program wrote.
 	OverwriteData bool
-}
-
-// Span is a length of time, such as a time.Duration. This package does not import time,
-// because that has the clock.
-type Span interface{ Milliseconds() int64 }
-
-// drainMs is the span in milliseconds, 0 for none.
-func (o Options) drainMs() int64 {
-	if o.Drain == nil {
-		return 0
-	}
-	return o.Drain.Milliseconds()
 }

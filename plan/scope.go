@@ -91,7 +91,7 @@ func (d *sides) unused(what string, g *globs) {
 func (d *sides) unmatched(what, given, kind string, addrs []Addr) {
 	d.problem(Warning, ProblemTarget, &Node{Addr: Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
-			sentence(what)[:len(what)], given, kind, NearestAddr(given, addrs)))
+			Sentence(what)[:len(what)], given, kind, NearestAddr(given, addrs)))
 }
 
 // forced warns of addresses to break that are not locks.

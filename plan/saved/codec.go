@@ -37,14 +37,8 @@ var (
 	treeType   = reflect.TypeFor[*plan.Tree]()
 	kindType   = reflect.TypeFor[*kind.Kind]()
 	timeType   = reflect.TypeFor[time.Time]()
-	spanType   = reflect.TypeFor[plan.Span]()
 	outputType = reflect.TypeFor[plan.Output]()
 )
-
-// span is a [plan.Span] that was read.
-type span int64
-
-func (s span) Milliseconds() int64 { return int64(s) }
 
 func writer(out *bufio.Writer) *codec { return &codec{out: out, numbers: map[string]int64{}} }
 func reader(in []byte) *codec         { return &codec{in: in, lists: map[string]reflect.Value{}} }
@@ -296,10 +290,6 @@ func (c *codec) tree(v reflect.Value) {
 // dynamic is the value of an interface that is not nil.
 func (c *codec) dynamic(v reflect.Value) {
 	switch {
-	case v.Type() == spanType && c.out == nil:
-		v.Set(reflect.ValueOf(span(c.number(0))))
-	case v.Type() == spanType:
-		c.number(v.Interface().(plan.Span).Milliseconds())
 	case c.out == nil:
 		k := kind.Lookup(c.text(""))
 		if k == nil {
