@@ -196,16 +196,6 @@ func (x *Applier) emit(e Event) {
 	}
 }
 
-// mayApply refuses a connection that is not one of the administrators: an apply by anybody else
-// would fail at some write, or create nodes that the administrators cannot change. It does not matter who
-// planned. Only the servers know whether an address is ours, so those count as ours.
-func (x *Applier) mayApply(p *plan.Plan) error {
-	if p.Set == nil {
-		return nil
-	}
-	return x.among(p.Set, p.SetOf(), p.Root)
-}
-
 // mayBegin refuses a connection before anything of the stack is read that is neither among the administrators that the stack
 // names, nor among those of the root: which of the two counts, the plan says.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
@@ -233,7 +223,9 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return x.none(there, "of "+desired.Root, desired.Root)
 }
 
-// among refuses a connection that is not one of the administrators of a set. of says whose these are.
+// among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
+// create nodes that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. of
+// says whose these are.
 func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

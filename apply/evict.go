@@ -219,16 +219,16 @@ func (d *diary) note(ctx context.Context, s *recipes.Session, e Entry) ([]plan.O
 	if d.why != "" {
 		return nil, nil
 	}
-	data, stat, err := s.Get(ctx, d.path)
+	h, err := readHistory(ctx, s, d.path)
 	switch {
-	case errors.Is(err, zk.ErrNoAuth):
+	case err != nil:
+		return nil, err
+	case h.state == historyClosed:
 		d.why = "we may not read and write " + d.path
 		return nil, nil
-	case errors.Is(err, zk.ErrNoNode):
+	case h.state == historyAbsent:
 		d.why = "somebody deleted " + d.path
 		return nil, nil
-	case err != nil:
-		return nil, readError(d.path, err)
 	}
-	return []plan.Op{{Kind: plan.OpSet, Path: d.path, Data: with(e, entries(data), maxEntries), Version: stat.Version}}, nil
+	return h.op(e, maxEntries), nil
 }

@@ -120,15 +120,11 @@ func with(e Entry, all []json.RawMessage, most int) []byte {
 		var other Entry
 		return json.Unmarshal(one, &other) == nil && other.ID == e.ID
 	})
-	all = append([]json.RawMessage{e.encode()}, all...)
-	return slices.Concat([]byte("["), bytes.Join(bytesOf(all[:min(len(all), most)]), []byte(",\n")), []byte("]"))
-}
-
-func bytesOf(all []json.RawMessage) (out [][]byte) {
-	for _, one := range all {
-		out = append(out, one)
+	out := append([]byte("["), e.encode()...)
+	for _, one := range all[:min(len(all), most-1)] {
+		out = append(append(out, ",\n"...), one...)
 	}
-	return out
+	return append(out, ']')
 }
 
 // History reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
@@ -137,20 +133,17 @@ func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Ent
 }
 
 func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
-	data, _, err := s.Get(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
-	case err != nil:
-		return nil, readError(path, err)
+	h, err := readHistory(ctx, s, path)
+	if h.state == historyClosed {
+		err = readError(path, zk.ErrNoAuth)
 	}
-	for _, one := range entries(data) {
+	for _, one := range h.entries {
 		var e Entry
 		if json.Unmarshal(one, &e) == nil {
 			out = append(out, e)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // entry is what the history will have of the apply.
@@ -191,23 +184,29 @@ type history struct {
 	version int32
 }
 
-// lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
-// that was idle. If it is written meanwhile, it is read again.
-func (r *job) lookBack(ctx context.Context, s *recipes.Session) error {
-	h := &r.history
-	*h = history{path: plan.HistoryPath(r.p.Root, r.p.Stack)}
-	data, stat, err := s.Get(ctx, h.path)
+func readHistory(ctx context.Context, s *recipes.Session, path string) (history, error) {
+	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil
+		return history{path: path}, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		h.state = historyClosed
-		return nil
+		return history{path: path, state: historyClosed}, nil
 	case err != nil:
-		return readError(h.path, err)
+		return history{path: path}, readError(path, err)
 	}
-	h.state, h.entries, h.version = historyWhole, entries(data), stat.Version
-	return nil
+	return history{path, historyWhole, entries(data), stat.Version}, nil
+}
+
+// op writes an entry in front of the others, of which it keeps at most so many.
+func (h *history) op(e Entry, most int) []plan.Op {
+	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
+}
+
+// lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
+// that was idle. If it is written meanwhile, it is read again.
+func (r *job) lookBack(ctx context.Context, s *recipes.Session) (err error) {
+	r.history, err = readHistory(ctx, s, plan.HistoryPath(r.p.Root, r.p.Stack))
+	return err
 }
 
 // note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
@@ -224,7 +223,7 @@ func (r *sending) note() []plan.Op {
 	entry := r.entry
 	entry.Unfinished = !r.tx.Last
 	r.noted = &entry
-	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(entry, h.entries, most), Version: h.version}}
+	return h.op(entry, most)
 }
 
 // missed reports whether a transaction was refused because of the history, and may be sent again.

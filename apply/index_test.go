@@ -132,7 +132,7 @@ func TestWhatNoWalkFindsIsInTheRecord(t *testing.T) {
 		require.NoError(t, err)
 	}
 	tree := s.shop()
-	tree.Nodes = append(tree.Nodes, s.tree(declare("/near", kind.Mutex)).Nodes...)
+	tree.Nodes = append(s.tree(declare("/near", kind.Mutex)).Nodes, tree.Nodes...) // sorted
 	tree.Intent.Imports = []plan.Import{{To: "near.mutex", Path: "/legacy/far", Target: s.root + "/near"}}
 	s.apply(c, tree)
 	require.Equal(t, []string{"/legacy/far"}, s.index(c).Away)

@@ -109,10 +109,10 @@ func (r *job) permitted() error {
 	switch {
 	case !r.p.Applyable():
 		return &ProblemsError{Problems: r.p.Problems}
-	case !r.p.HasChanges():
+	case !r.p.HasChanges(), r.p.Set == nil:
 		return nil
 	}
-	return r.x.mayApply(r.p)
+	return r.x.among(r.p.Set, r.p.SetOf(), r.p.Root)
 }
 
 // prepare checks all transactions, without a server, so that none is sent if one of them

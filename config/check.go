@@ -66,9 +66,6 @@ func (e *evaluation) checkHomes() {
 	}
 }
 
-// severalEnsembles reports whether the configuration declares more than one.
-func (l *loading) severalEnsembles() bool { return len(l.root.names["ensemble"]) > 1 }
-
 // trees returns the ensembles with what is declared on them.
 func (e *evaluation) trees(stack string) []*Ensemble {
 	var out []*Ensemble

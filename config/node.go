@@ -60,7 +60,7 @@ func (s scope) ensembleOf(n *nodeDecl) *Ensemble {
 	if s.home == nil {
 		s.fail()
 	}
-	if s.home == nil && s.outer != nil && s.severalEnsembles() {
+	if s.home == nil && s.outer != nil && len(s.root.names["ensemble"]) > 1 {
 		s.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
 	}
 	return s.home

@@ -65,7 +65,10 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.outputs()
 	d.tidy()
 	d.keepOccupied()
-	d.report()
+	d.checkMass()
+	d.draining()
+	d.unseen()
+	d.drift()
 	d.vacated()
 	d.listings()
 	d.crowds()
@@ -136,14 +139,6 @@ func (d *decisions) choose() *selection {
 	x := &selection{decisions: d, asked: map[Addr]bool{}}
 	x.limit()
 	return x
-}
-
-// report says what a person has to know besides the changes.
-func (d *selection) report() {
-	d.checkMass()
-	d.draining()
-	d.unseen()
-	d.drift()
 }
 
 // finish cuts the plan into its transactions.

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,10 +17,10 @@ const IndexFormat = 3
 // Index is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
 // writes it, together with the nodes. Its size does not depend on the number of locks.
 type Index struct {
-	Apply   string                  // id of the apply that wrote it
-	Key     string                  // of the sums in the nodes, see [Plan.Keyed]; "" for a record of the first format
-	Pending []PendingACL            // access lists that apply has still to set
-	Outputs map[string]StoredOutput // by name
+	Apply   string            // id of the apply that wrote it
+	Key     string            // of the sums in the nodes, see [Plan.Keyed]; "" for a record of the first format
+	Pending []PendingACL      // access lists that apply has still to set
+	Outputs map[string]Output // by name, which they do not have themselves
 	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
 	// Next is what it sets.
 	Access, Next kind.List
@@ -59,13 +60,6 @@ func pendingOf(steps []ACLStep) (all []PendingACL) {
 		all = append(all, one)
 	}
 	return all
-}
-
-// StoredOutput is an output value in the record.
-type StoredOutput struct {
-	Type      json.RawMessage `json:"type,omitempty"`
-	Value     json.RawMessage `json:"value,omitempty"`
-	Sensitive bool            `json:"sensitive,omitempty"`
 }
 
 // IndexPath returns the path of the record of a stack: <root>/.locktree/stacks/<stack>.
@@ -137,8 +131,17 @@ func (x *Index) op(at Pin, acl kind.List) (Op, error) {
 	return Op{Kind: OpSet, Path: at.Path, Data: data, Version: at.Version}, err
 }
 
-// DecodeIndex reads what Encode wrote. The error is [ErrNotIndex], a
-// [*VersionError] or a [*DamagedError]; no input makes it panic.
+// ErrNotIndex: the data is not the record of a stack.
+var ErrNotIndex = errors.New("plan: not a record of locktree")
+
+// VersionError: the record was written by a newer version of this program.
+type VersionError struct{ Got, Reads int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("plan: the record was written in format %d, this program reads format %d: upgrade locktree", e.Got, e.Reads)
+}
+
+// DecodeIndex reads what Encode wrote. The error is [ErrNotIndex], a [*VersionError], or says what is damaged; no input makes it panic.
 func DecodeIndex(data []byte) (*Index, error) {
 	var doc map[string]json.RawMessage
 	// A record always has these fields, another node's payload does not.
@@ -152,7 +155,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		}
 		delete(doc, key)
 		if err := json.Unmarshal(raw, to); err != nil {
-			return &DamagedError{What: "record", Field: key, Err: err}
+			return fmt.Errorf("plan: damaged record: %s: %w", key, err)
 		}
 		return nil
 	}
@@ -164,24 +167,22 @@ func DecodeIndex(data []byte) (*Index, error) {
 	case format > IndexFormat:
 		return nil, &VersionError{Got: format, Reads: IndexFormat}
 	case format < 1:
-		return nil, &DamagedError{What: "record", Field: "locktree", Err: fmt.Errorf("%d is not a format", format)}
+		return nil, fmt.Errorf("plan: damaged record: locktree: %d is not a format", format)
 	}
 	x := &Index{}
-	rest := x.latest
+	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next), read("known", &x.Lists))
 	if format < IndexFormat {
-		rest = x.former
+		err = cmp.Or(err, x.former(read))
+	} else {
+		err = cmp.Or(err, read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
 	}
-	if err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next), read("known", &x.Lists), rest(read)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if len(doc) > 0 {
 		x.Extra = doc
 	}
 	return x, nil
-}
-
-func (x *Index) latest(read func(key string, to any) error) error {
-	return cmp.Or(read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
 }
 
 // former reads what records of former formats have: the paths of all nodes, and lists without those before them. What they know of

@@ -185,9 +185,9 @@ func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 			continue
 		}
 		if x.Outputs == nil {
-			x.Outputs = map[string]StoredOutput{}
+			x.Outputs = map[string]Output{}
 		}
-		x.Outputs[o.Name] = StoredOutput{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
+		x.Outputs[o.Name] = Output{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
 	}
 	return x
 }

@@ -74,7 +74,7 @@ func (d *selection) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {
 		for name, o := range x.Outputs {
-			before[name] = &Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
+			o.Name, before[name] = name, &o
 		}
 	}
 	gone := make(map[string]bool, len(before)) // of those that are stored

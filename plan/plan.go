@@ -103,7 +103,7 @@ type Stats struct {
 
 // Output is one output value of a configuration.
 type Output struct {
-	Name  string          `json:"name"`
+	Name  string          `json:"name,omitempty"`
 	Type  json.RawMessage `json:"type,omitempty"`  // of the value, in cty's JSON notation; may be nil
 	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
 	// Sensitive outputs are known only by name.

@@ -127,7 +127,8 @@ func StoredOutputs(trees []*plan.Tree) (out Outputs) {
 			continue
 		}
 		for name, o := range tree.Index.Outputs {
-			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
+			o.Name = name
+			out = append(out, o)
 		}
 	}
 	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })
