@@ -16,14 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// An apply goes through phases, each of which is a type that holds what is known from then on:
-//
-//	job       the plan, looked at without the lock: may it be applied, does it still fit
-//	locked    the apply lock is ours; nodes are prepared that need it
-//	sending   the transactions go out
-//	listing   the access lists of existing nodes are set
-
-// job is one apply.
+// job is one apply, and until it has the lock a look at the plan: whether it may be applied, and still fits.
 type job struct {
 	x       *Applier
 	p       *plan.Plan

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -76,13 +75,12 @@ func (r *report) notAddress(a *attribute, why string) (plan.Addr, bool) {
 	return "", false
 }
 
-// kindNames are the names of all kinds, sorted, for "did you mean".
+// kindNames are the names of all kinds, for "did you mean".
 func kindNames() []string {
 	var names []string
 	for _, k := range kind.All() {
 		names = append(names, k.Name)
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -140,39 +138,43 @@ func (d *declarations) lookup(a plan.Addr) (at place, why string, ok bool) {
 	if a == "" {
 		return place{in: d}, "", true
 	}
-	where, prefix, outer := "at the top", "", a.Parent()
-	if outer != "" {
-		where, prefix = "in "+string(outer), string(outer)+"."
-	}
-	if at, why, ok = d.lookup(outer); !ok {
+	if at, why, ok = d.lookup(a.Parent()); !ok {
 		return at, why, false
 	}
 	if a.Type() != "module" {
 		n := at.in.index[nodeKey{at.node, a.Type(), a.Name()}]
 		if n == nil {
-			return at, at.noNode(a.Type(), a.Name(), where, prefix), false
+			return at, at.noNode(a.Type(), a.Name(), string(a.Parent())), false
 		}
 		return place{node: n, in: at.in}, "", true
 	}
 	call := at.in.named["module"][a.Name()]
 	if call == nil {
-		return at, fmt.Sprintf("There is no %s.%s", a, hint(a.Name(), at.in.names["module"], "No module is called "+where+".")), false
+		return at, fmt.Sprintf("There is no %s.%s", a, hint(a.Name(), at.in.names["module"], "No module is called "+inside(string(a.Parent()))+".")), false
 	}
 	return place{call: call, in: call.child}, "", call.child != nil
 }
 
-// noNode says that there is no such node here, and what is declared instead.
-func (p place) noNode(typ, label, where, prefix string) string {
+func inside(outer string) string {
+	if outer == "" {
+		return "at the top"
+	}
+	return "in " + outer
+}
+
+// noNode says that there is no such node here, in what outer names, and what is declared instead.
+func (p place) noNode(typ, label, outer string) string {
 	if p.in.incomplete {
 		return ""
 	}
+	given := string(plan.Addr(outer).Child(typ, label))
 	var same []string
 	for _, n := range p.siblings() {
 		if n.kind.Name == typ {
 			same = append(same, n.label)
 		} else if n.label == label {
-			return fmt.Sprintf("There is no %s%s.%s. Did you mean %s%s.%s?", prefix, typ, label, prefix, n.kind.Name, label)
+			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.kind.Name, label))
 		}
 	}
-	return fmt.Sprintf("There is no %s%s.%s.%s", prefix, typ, label, hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, where)))
+	return fmt.Sprintf("There is no %s.%s", given, hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
 }

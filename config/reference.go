@@ -216,11 +216,11 @@ func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool 
 }
 
 func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) bool {
-	where, prefix := "at the top", ""
+	outer := ""
 	if in != nil {
-		where, prefix = "in "+in.addr, in.addr+"."
+		outer = in.addr
 	}
-	if why := (place{node: in, in: r.declarations}).noNode(k, label, where, prefix); why != "" {
+	if why := (place{node: in, in: r.declarations}).noNode(k, label, outer); why != "" {
 		r.errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
 	return false

@@ -5,18 +5,10 @@ import (
 	"slices"
 )
 
-// A plan is made in phases, each of which is a type that holds what is known from then on:
-//
-//	sides       the two trees, by path; declarations that make no sense are out
-//	pairing     which declaration continues, or takes over, which node
-//	decisions   a change for each path
-//	selection   the changes that were asked for
-//	frame       the access lists of the tool's own nodes
-//
-// A phase begins when the one before it is complete, and can use all that it found. Everything that
-// cannot or should not be done becomes a Problem, in any phase.
+// A plan is made in phases, each of which is a type that holds what is known from then on. A phase begins when the one before it is
+// complete. Everything that cannot or should not be done becomes a Problem, in any phase.
 
-// sides are what exists and what is declared.
+// sides are what exists and what is declared, without declarations that make no sense.
 type sides struct {
 	current *Tree
 	desired []*Node          // sorted, legal, each path once
