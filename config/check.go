@@ -101,8 +101,6 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 	}
 	for _, on := range out {
 		on.Tree.Intent.Access, on.Tree.EnsembleID = on.access, on.id
-	}
-	for _, on := range out {
 		for _, other := range out {
 			if other != on {
 				on.Tree.Intent.Elsewhere = append(on.Tree.Intent.Elsewhere, other.Tree)

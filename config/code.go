@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -64,12 +65,15 @@ type CodeOutput struct {
 // LoadCode reads the configuration in dir without any values for its variables: those of opts are not used, and neither is
 // what else [Load] reads them from.
 func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
-	d := directories{dir: dir}
+	d, l := directories{dir: dir}, newLoading(dir, opts)
 	defer d.close()
-	code := &Code{}
-	c, diags := d.load(opts, code)
-	code.Sources = c.Sources
-	return code, diags
+	return l.loadCode(d.open)
+}
+
+func (l *loading) loadCode(open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
+	l.code = &Code{}
+	l.code.Sources = l.load(open).Sources
+	return l.code, l.sorted()
 }
 
 // anyElement stands for the elements of a for_each that are not known.

@@ -14,15 +14,13 @@ import (
 // LoadFS is [Load] on any file system, which must hold every module; dir is what
 // diagnostics call it.
 func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	return loadTree(fsys, dir, opts, nil, within(fsys))
+	l := newLoading(dir, opts)
+	return l.load(within(fsys)), l.sorted()
 }
 
 // LoadCodeFS is [LoadCode] on any file system.
 func LoadCodeFS(fsys fs.FS, dir string, opts Options) (*Code, hcl.Diagnostics) {
-	code := &Code{}
-	c, diags := loadTree(fsys, dir, opts, code, within(fsys))
-	code.Sources = c.Sources
-	return code, diags
+	return newLoading(dir, opts).loadCode(within(fsys))
 }
 
 func within(fsys fs.FS) func(sub string) (fs.FS, error) {

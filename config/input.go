@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -39,7 +37,8 @@ func (e *evaluation) readInputs() {
 			e.inputs[name] = e.parseInput(e.variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
-	for _, file := range e.autoFiles() {
+	files, _ := e.files.ending(inputSuffix, inputSuffix+".json")
+	for _, file := range files {
 		e.readInputFile(e.files.display(file), func() ([]byte, error) { return readLimited(e.files.fsys, file, maxFileBytes) })
 	}
 	for _, in := range e.opts.Inputs {
@@ -49,22 +48,6 @@ func (e *evaluation) readInputs() {
 			e.readSetting(in.Var)
 		}
 	}
-}
-
-func (e *evaluation) autoFiles() []string {
-	entries, err := fs.ReadDir(e.files.fsys, ".")
-	if err != nil {
-		return nil // list has reported it
-	}
-	var out []string
-	for _, f := range entries {
-		name := strings.TrimSuffix(f.Name(), ".json")
-		if strings.HasSuffix(name, inputSuffix) && !strings.HasPrefix(name, ".") && !f.IsDir() {
-			out = append(out, f.Name())
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 func (in Input) read() ([]byte, error) {

@@ -17,19 +17,9 @@ import (
 // Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
 // has only Dir and Sources set, which is what a view needs to show them; it is never nil.
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
-	d := directories{dir: dir}
+	d, l := directories{dir: dir}, newLoading(dir, opts)
 	defer d.close()
-	return d.load(opts, nil)
-}
-
-func (d *directories) load(opts Options, code *Code) (*Config, hcl.Diagnostics) {
-	fsys, err := d.open(".")
-	if err != nil {
-		r := &report{}
-		r.noDirectory(d.dir, err)
-		return &Config{Dir: d.dir}, r.sorted()
-	}
-	return loadTree(fsys, d.dir, opts, code, d.open)
+	return l.load(d.open), l.sorted()
 }
 
 // directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
@@ -58,19 +48,15 @@ func (r *report) noDirectory(dir string, err error) {
 	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(plainError(err)), nativeSuffix)
 }
 
-func loadTree(fsys fs.FS, dir string, opts Options, code *Code, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
-	l := newLoading(dir, opts)
-	l.code = code
-	return l.load(fsys, open), l.sorted()
-}
-
 func newLoading(dir string, opts Options) *loading {
 	return &loading{report: &report{dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}}
 }
 
-func (l *loading) load(fsys fs.FS, open func(string) (fs.FS, error)) *Config {
+func (l *loading) load(open func(string) (fs.FS, error)) *Config {
 	c := &Config{Dir: l.dir, Sources: map[string]*hcl.File{}}
-	if l.run(fsys, c, open); l.diags.HasErrors() {
+	if fsys, err := open("."); err != nil {
+		l.noDirectory(l.dir, err)
+	} else if l.run(fsys, c, open); l.diags.HasErrors() {
 		*c = Config{Dir: l.dir, Sources: c.Sources}
 	}
 	return c

@@ -34,13 +34,7 @@ func (t *TestRun) Load(dir string, opts Options, earlier ...*Trial) *Trial {
 		trial.before[e.run.Name] = e.outputs()
 	}
 	trial.l.given = trial.readVariables
-	fsys, err := trial.dirs.open(".")
-	if err != nil {
-		trial.l.noDirectory(dir, err)
-		trial.Config = &Config{Dir: dir, Sources: map[string]*hcl.File{}}
-	} else {
-		trial.Config = trial.l.load(fsys, trial.dirs.open)
-	}
+	trial.Config = trial.l.load(trial.dirs.open)
 	trial.Sources[t.file.Name] = t.file.source
 	trial.checkExpectations()
 	trial.Loaded = !trial.l.diags.HasErrors()

@@ -78,15 +78,6 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 // [Plan.Transactions].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
-func (p *Plan) changing() (out []*Change) {
-	for c := range p.Each() {
-		if c.Action != NoOp || c.renamed() {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
 // deletions come last, ordered by path.
 func (p *Plan) unchanged(path string) *Change {
@@ -154,8 +145,14 @@ func (b *batcher) cut(units [][]*Change) (tx *Transaction, taken int, err error)
 // A namespace is forgotten after what is in it: until then its mark leads there.
 func (p *Plan) units() (out [][]*Change) {
 	partner := map[string]*Change{}
-	var forgotten [][]*Change
-	for _, c := range p.changing() {
+	var forgotten, unsealed [][]*Change
+	for c := range p.Each() {
+		if c.Action == NoOp && !c.renamed() {
+			if c.Unsealed {
+				unsealed = append(unsealed, []*Change{c})
+			}
+			continue
+		}
 		other := c.PreviousPath
 		if c.Tombstone && c.Action == Update {
 			other = c.After.Payload.MovedTo
@@ -174,13 +171,8 @@ func (p *Plan) units() (out [][]*Change) {
 		}
 		partner[other] = c
 	}
-	for c := range p.Each() {
-		if c.Action == NoOp && !c.renamed() && c.Unsealed {
-			out = append(out, []*Change{c})
-		}
-	}
 	slices.Reverse(forgotten)
-	return append(out, forgotten...)
+	return slices.Concat(out, unsealed, forgotten)
 }
 
 // operations returns the operations of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones
