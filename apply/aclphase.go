@@ -196,7 +196,7 @@ func (r *listing) clearPending(ctx context.Context, set []plan.ACLStep) error {
 // A list that reads back differently would appear as a difference in every later plan. It is better
 // reported now, by the apply that wrote it.
 func (r *locked) readBack(ctx context.Context) error {
-	ctx, cancel := r.detached(ctx)
+	ctx, cancel := detached(ctx, r.s)
 	defer cancel()
 	// Not the session of the lock: that may have been lost after the transaction.
 	session, err := r.x.client.Session(ctx)

@@ -139,7 +139,11 @@ func Identities(c *recipes.Client) []plan.Identity {
 // left are noted for the next apply.
 func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
 	j := x.job(p)
-	defer func() { j.unlock(ctx) }()
+	defer func() {
+		if j.held != nil {
+			j.held.unlock(ctx)
+		}
+	}()
 	x.held = nil
 	if err := j.permitted(); err != nil {
 		return nil, err

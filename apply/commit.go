@@ -204,10 +204,10 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // it, or its contender must be gone, without which the fencing check refuses the transaction
 // for ever.
 //
-// It waits for one of these as long as job.detached allows, which is longer than the servers keep a
+// It waits for one of these as long as detached allows, which is longer than the servers keep a
 // session that they do not hear from. After that the outcome is an [*UnknownError].
 func (r *sending) resolve(ctx context.Context) (outcome, error) {
-	ctx, cancel := r.detached(ctx)
+	ctx, cancel := detached(ctx, r.s)
 	defer cancel()
 	for {
 		s, err := r.x.client.Session(ctx)

@@ -61,7 +61,7 @@
 //
 // Cancelling the context ends an Apply before a transaction, between two, and between two access
 // lists. The outcome of a transaction that was sent is determined under separate contexts
-// (job.detached), which end after some session timeouts.
+// (detached), which end after some session timeouts.
 //
 // # How it works
 //

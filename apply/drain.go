@@ -146,7 +146,7 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 	}
 	left, e := r.closed, &ClosedError{Err: cause}
 	if r.lease.Context().Err() == nil { // otherwise writes are refused, and another apply may have begun
-		ctx, cancel := r.detached(ctx)
+		ctx, cancel := detached(ctx, r.s)
 		defer cancel()
 		left = nil
 		for _, c := range r.closed {

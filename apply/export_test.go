@@ -79,4 +79,4 @@ func (b *Begun) Readable(ctx context.Context, bytes int) (readable bool, noted i
 	return readable, b.longest
 }
 
-func (b *Begun) End(ctx context.Context) { b.job.unlock(ctx) }
+func (b *Begun) End(ctx context.Context) { b.job.held.unlock(ctx) }

@@ -69,9 +69,9 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 // readParts reads the parts in which a record of a former format is kept. If the record is written meanwhile, Read notices and starts
 // over.
 func readParts(ctx context.Context, s *recipes.Session, path string, tree *plan.Tree) error {
-	names, _, err := s.Children(ctx, path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return readError(path, err)
+	names, err := childrenOf(ctx, s, path)
+	if err != nil {
+		return err
 	}
 	// Others are not ours: what they are in the way of says so.
 	names = slices.DeleteFunc(names, func(name string) bool { _, err := strconv.Atoi(name); return err != nil })

@@ -341,22 +341,16 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, 
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	names, _, err := r.s.Children(ctx, n.Path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) && (r.ours(n) || !errors.Is(err, zk.ErrNoAuth)) {
-		return nil, nil, readError(n.Path, err)
-	}
+	names, err := childrenOf(ctx, r.s, n.Path)
 	another := n.Path == plan.ScaffoldPath(kind.ParentPath(n.Path))
 	for i, name := range names {
 		names[i] = kind.JoinPath(n.Path, name)
 		another = another || names[i] == plan.ScaffoldPath(n.Path)
 	}
-	if another && !r.ours(n) { // another root: what is there belongs to the stacks below it, also where their name is ours
-		return n, nil, nil
+	if err == nil && another {
+		err = r.apart(ctx, n)
 	}
-	if another {
-		return n, names, r.apart(ctx, n)
-	}
-	return n, names, nil
+	return n, names, err
 }
 
 // apart is for a namespace of ours that is a root of other stacks. It notes if one of them has our name, or if that cannot be read:

@@ -259,7 +259,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
-	after, cancel := r.detached(ctx)
+	after, cancel := detached(ctx, r.s)
 	defer cancel()
 	stat, err := r.s.Exists(after, r.p.Index.Path)
 	if err != nil {
@@ -291,18 +291,8 @@ func (r *sending) applied(since time.Time, changes iter.Seq[*plan.Change], later
 	}
 }
 
-func (r *job) unlock(ctx context.Context) {
-	if r.held != nil {
-		r.held.unlock(ctx)
-	}
-}
-
 // detached is a context for what must be finished once the transaction is sent: long
 // enough for the session to come back or for the servers to expire it.
-func (r *job) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return detached(ctx, r.s)
-}
-
 func detached(ctx context.Context, s *recipes.Session) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }

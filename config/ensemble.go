@@ -97,8 +97,7 @@ func (s scope) serversOfEnvironment(e *Ensemble) {
 	for server := range strings.SplitSeq(list, ",") {
 		server = strings.TrimSpace(server)
 		if err := checkServer(server); err != nil {
-			s.errorf(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
-			s.fail()
+			s.refuse(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
 			return
 		}
 		e.Servers = append(e.Servers, server)
@@ -111,9 +110,8 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 		return
 	}
 	if (password == "") == (file == "") || strings.Contains(user, ":") {
-		s.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and either %s must hold its password, or %s must name a file with it.",
+		s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and either %s must hold its password, or %s must name a file with it.",
 			e.Name, usernameVariable, passwordVariable, passwordFileVariable)
-		s.fail()
 		return
 	}
 	if file != "" {
@@ -122,8 +120,7 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 		}
 		var err error
 		if password, err = passwordIn(file); err != nil {
-			s.errorf(e.DeclRange, "Cannot read the password", "%v. The environment variable %s names the file.", err, passwordFileVariable)
-			s.fail()
+			s.refuse(e.DeclRange, "Cannot read the password", "%v. The environment variable %s names the file.", err, passwordFileVariable)
 			return
 		}
 		e.passwordFiles = append(e.passwordFiles, file)
@@ -206,8 +203,7 @@ func (s scope) evaluateTLS(b *block) *TLS {
 	// null is not set; what is wrong in itself was meant to be.
 	set := func(name, path string) bool { a := b.arg(name); return path != "" || a != nil && s.isBad(a) }
 	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
-		s.errorf(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
-		s.fail()
+		s.refuse(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
 	}
 	return t
 }

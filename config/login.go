@@ -99,8 +99,7 @@ var schemeArguments = map[string][]string{
 func (s scope) fits(b *block) bool {
 	takes, ok := schemeArguments[b.name()]
 	if !ok {
-		s.errorf(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q: only with digest, sasl (DIGEST-MD5) and kerberos. Set a client certificate in the tls block.", b.name())
-		s.fail()
+		s.refuse(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q: only with digest, sasl (DIGEST-MD5) and kerberos. Set a client certificate in the tls block.", b.name())
 		return false
 	}
 	for _, a := range b.args {
@@ -117,8 +116,7 @@ func (s scope) fits(b *block) bool {
 func (s scope) needs(b *block, name string) (*attribute, bool) {
 	a := b.arg(name)
 	if a == nil {
-		s.errorf(b.head, "Missing required argument", "An auth block %q needs the argument %q.", b.name(), name)
-		s.fail()
+		s.refuse(b.head, "Missing required argument", "An auth block %q needs the argument %q.", b.name(), name)
 		return nil, false
 	}
 	a.required = true // null is no value for it
@@ -128,8 +126,7 @@ func (s scope) needs(b *block, name string) (*attribute, bool) {
 // evaluateLogin reads an auth block "sasl" or "kerberos".
 func (s scope) evaluateLogin(b *block, e *Ensemble) {
 	if e.Login != nil {
-		s.errorf(b.head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
-		s.fail()
+		s.refuse(b.head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
 		return
 	}
 	e.Login = &Login{}
@@ -165,14 +162,11 @@ func (s scope) evaluateKerberos(b *block) *kerberos.Config {
 	}
 	switch {
 	case s.isSet(b.arg("keytab")) && s.isSet(b.arg("ccache")):
-		s.errorf(b.head, "Two sources of tickets", "Set keytab, or ccache, or neither: then KRB5CCNAME says where kinit has put the tickets.")
-		s.fail()
+		s.refuse(b.head, "Two sources of tickets", "Set keytab, or ccache, or neither: then KRB5CCNAME says where kinit has put the tickets.")
 	case s.isSet(b.arg("keytab")) && !s.isSet(b.arg("principal")):
-		s.errorf(b.head, "Missing required argument", "A keytab holds keys of several principals: set principal to the one that logs in.")
-		s.fail()
+		s.refuse(b.head, "Missing required argument", "A keytab holds keys of several principals: set principal to the one that logs in.")
 	case s.isSet(b.arg("server_principal")) && s.isSet(b.arg("service")):
-		s.errorf(b.head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
-		s.fail()
+		s.refuse(b.head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
 	}
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
 		s.wrong(b.arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
@@ -201,8 +195,7 @@ func (s scope) password(b *block) (text recipes.Secret, inFile string) {
 	inFile = s.file(file)
 	switch set, inFileSet := s.isSet(a), s.isSet(file); {
 	case set && inFileSet:
-		s.errorf(b.head, "Two passwords", "Set password or password_file, not both.")
-		s.fail()
+		s.refuse(b.head, "Two passwords", "Set password or password_file, not both.")
 		return "", ""
 	case inFileSet:
 		if text, ok := s.text(file); ok && text == "" {
@@ -210,8 +203,7 @@ func (s scope) password(b *block) (text recipes.Secret, inFile string) {
 		}
 		return "", inFile
 	case a == nil:
-		s.errorf(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
-		s.fail()
+		s.refuse(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
 		return "", ""
 	}
 	a.required = true // null is no value for it

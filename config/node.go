@@ -159,8 +159,7 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 // count counts what a block expands to, and returns false when that is too much.
 func (s scope) count(n int) bool {
 	if s.expanded += n; s.expanded > maxNodes {
-		s.errorf(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules and dynamic blocks. Split it into several stacks.", maxNodes)
-		s.fail()
+		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules and dynamic blocks. Split it into several stacks.", maxNodes)
 	}
 	return s.expanded <= maxNodes
 }
@@ -251,8 +250,7 @@ func (s scope) checkTogether(i *instance) {
 		s.wrong(a, summary, detail)
 		return
 	}
-	s.errorf(i.decl.head, "Missing argument", "%s", detail)
-	s.fail()
+	s.refuse(i.decl.head, "Missing argument", "%s", detail)
 }
 
 // setField stores an argument as the parameter of that name.

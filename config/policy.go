@@ -91,8 +91,7 @@ func (s scope) evaluatePrincipal() {
 		}
 		// The line of a digest may hold a password where its hash belongs.
 		if at == nil || at == idAttr && scheme == "digest" {
-			s.fail()
-			s.errorf(d.head, summary, "%s", plan.Sentence(err.Error()))
+			s.refuse(d.head, summary, "%s", plan.Sentence(err.Error()))
 			return
 		}
 		s.wrong(at, summary, plan.Sentence(err.Error()))
@@ -209,22 +208,19 @@ func (s scope) evaluateACL() {
 	}
 	grants := s.expandNested(d.block, "grant")
 	if len(grants) == 0 && !s.r.failed {
-		s.errorf(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
-		s.fail()
+		s.refuse(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
 		g.s.evaluateGrant(g.block, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
-		s.errorf(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
-		s.fail()
+		s.refuse(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
 		return
 	}
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.failed && len(p.namespace) == 0 {
-		s.errorf(d.head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
-		s.fail()
+		s.refuse(d.head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
 	}
 	s.r.value = cty.CapsuleVal(policyType, p)
 }
@@ -369,8 +365,7 @@ func (s scope) evaluateAccess(b *block) *plan.Access {
 		return slices.ContainsFunc(admins, func(a kind.ACL) bool { return a.Scheme == r.Scheme && a.ID == r.ID })
 	})
 	if n := max(len(admins), len(readers)); n > maxEntries/2 {
-		s.errorf(b.head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
-		s.fail()
+		s.refuse(b.head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
 		return nil
 	}
 	return &plan.Access{Admins: admins, Readers: readers}

@@ -42,6 +42,12 @@ func (e *evaluation) apart(d *decl) scope {
 
 func (s scope) fail() { s.r.failed = true }
 
+// refuse reports an error of the declaration, which has no value then.
+func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
+	s.errorf(at, summary, format, args...)
+	s.fail()
+}
+
 // contextOf holds what the expressions refer to. path.module, as path.root, is relative to the directory of the configuration
 // and not to the working directory, so that a plan does not depend on where it is made.
 func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {

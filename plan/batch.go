@@ -249,9 +249,11 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 }
 
 func (b *batcher) record(x *Index, last bool) ([]Op, error) {
-	x.Lists, x.Away = b.lists(last), b.away
-	if last {
-		x.Away = b.p.away(true)
+	x.Away = b.away
+	if last { // until then an apply may end between an entry and the access list that it notes
+		known := b.known
+		known.At.Version = int64(b.at.Version) + 1
+		x.Lists, x.Away = &known, b.p.away(true)
 	}
 	op, err := x.op(b.at, b.acl)
 	return []Op{op}, err

@@ -34,11 +34,5 @@ func MarkedAs(data []byte) string {
 	return m.ID
 }
 
-// unmarked reports whether <root>/.locktree was found without data.
-func (d *sides) unmarked() bool {
-	f := d.framed(ScaffoldPath(d.p.Root))
-	return f.Path != "" && !f.Closed && !f.Data
-}
-
 // Unmarked reports whether the ensemble was found without an id, where an apply had been.
 func (p *Plan) Unmarked() bool { return p.prior.Unmarked }

@@ -143,14 +143,3 @@ func (l Lists) afterSteps(read []tally, steps []ACLStep) *Lists {
 	l.At.Version++
 	return &l
 }
-
-// lists is what the record says once the last transaction is committed. Until then an apply may end between an entry and
-// the access list that it notes.
-func (b *batcher) lists(last bool) *Lists {
-	if !last {
-		return nil
-	}
-	l := b.known
-	l.At.Version = int64(b.at.Version) + 1
-	return &l
-}

@@ -34,7 +34,8 @@ type frame struct{ *sides }
 
 // plan runs when it is known which tombstones stay. audit checks the lists that it plans.
 func (d *frame) plan() {
-	d.p.prior.Unmarked = d.unmarked()
+	f := d.framed(ScaffoldPath(d.p.Root))
+	d.p.prior.Unmarked = f.Path != "" && !f.Closed && !f.Data
 	d.ownLists()
 	d.tellStanding()
 	d.audit()
