@@ -33,6 +33,7 @@ type Applier struct {
 	client *recipes.Client
 	opts   Options
 	held   *held // from Begin until Apply
+	begun  bool  // by Begin, with or without a lock
 }
 
 // New returns an Applier that writes as client.
@@ -53,6 +54,7 @@ type Run struct {
 // takes it, and returns a [*StaleError] if another apply was first.
 func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Options) (*Run, error) {
 	r := &Run{Applier: New(client, o), ctx: ctx, desired: desired}
+	r.begun = true
 	if err := r.lockFirst(); err != nil {
 		return nil, err
 	}

@@ -42,16 +42,20 @@ func (e *ProblemsError) Explain() (x plan.Explanation) {
 }
 
 // StaleError: nodes on which the plan relied have changed since it was made. Locked means that the plan was
-// made under the apply lock, so no other apply of this stack has changed them.
+// made under the apply lock, so no other apply of this stack has changed them; First, that there was no lock to take yet.
 type StaleError struct {
-	Differences []Difference
-	Locked      bool
+	Differences   []Difference
+	Locked, First bool
 }
 
 func (e *StaleError) Explain() plan.Explanation {
-	if e.Locked {
+	if e.Locked || e.First {
+		by := "Somebody changed it by hand, or another stack's apply did"
+		if e.First {
+			by = "Another apply was first, or somebody changed it by hand"
+		}
 		return plan.Explanation{
-			Summary: "ZooKeeper was changed during the apply", Detail: "Somebody changed it by hand, or another stack's apply did, after the plan was made:",
+			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
 			List: list(e.Differences), Written: nothingWritten, Next: "Apply again: the new plan shows it.",
 		}
 	}

@@ -182,7 +182,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 	}
 	var stale *StaleError
 	if errors.As(err, &stale) {
-		stale.Locked = r.fresh
+		stale.Locked, stale.First = r.fresh, r.x.begun && !r.fresh
 	}
 	return err
 }

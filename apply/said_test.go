@@ -206,3 +206,18 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
 	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
 }
+
+// "Saved plan is stale", of a first apply that nobody had saved a plan for, when another one was first.
+func TestFirstApplyThatIsOvertakenIsNotASavedPlan(t *testing.T) {
+	s := inMemory(t)
+	run, err := apply.Begin(t.Context(), s.provisioner(), s.shop(), apply.Options{})
+	require.NoError(t, err)
+	defer run.Close()
+	p := run.Plan(plan.Options{})
+	s.apply(s.provisioner(), s.shop())
+	_, err = run.Apply(t.Context(), p)
+	var stale *apply.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.NotContains(t, err.Error(), "Saved plan")
+	require.ErrorContains(t, err, "Another apply was first")
+}
