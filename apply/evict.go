@@ -47,9 +47,11 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// with reports whether a node is of the same acquisition. Who waits for permits may have tried for some by a later transaction.
+// with reports whether a node is of the same acquisition. Who waits for permits may have tried for some by a later transaction than the
+// one that made the place in the antechamber, which is another directory.
 func (a Acquisition) with(p kind.Party, gate bool) bool {
-	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && (a.Permits == 0 || p.Permits == 0))
+	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
+	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
 }
 
 // Is reports whether an operator means it: by its id, its node, its session or its token.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -243,4 +244,26 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	all := s.history(c)
 	require.Len(t, all, 2)
 	require.Equal(t, []any{"apply", false, "break"}, []any{all[0].Operation, all[0].Unfinished, all[1].Operation})
+}
+
+// Two threads of one session wait, as programs of Curator do: both places were one acquisition, and a break of one took the other.
+func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	evicting(s, c)
+	_, err := s.dial("worker:w").Semaphore(s.root+"/pool").Acquire(t.Context(), 5)
+	require.NoError(t, err)
+	session, nodes := s.session(s.dial("worker:w")), []string{}
+	for _, at := range []string{"/pool/locks/" + mutexName, "/pool/locks/" + mutexName, "/pool/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"} {
+		node, err := session.Create(t.Context(), s.root+at, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+		require.NoError(t, err)
+		nodes = append(nodes, node)
+	}
+	in, all := s.acquisitions(c, s.root+"/pool")
+	require.Len(t, all, 3)
+	done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[1])
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{nodes[0], nodes[2]}, done.Nodes)
+	_, there := s.server.Get(nodes[1])
+	require.True(t, there)
 }
