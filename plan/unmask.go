@@ -126,6 +126,13 @@ func (d *sides) unmask() {
 	}
 }
 
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
 func andMore(n int) string {
 	if n == 0 {
 		return ""
