@@ -127,6 +127,7 @@ type execution struct {
 	quiet    bool
 	key      keyFlag
 	given    map[string]bool // the flags of the command line
+	locks    int             // how many are named
 
 	asked time.Duration // the session timeout
 	lost  chan struct{}
@@ -229,15 +230,13 @@ func own(err error) error {
 }
 
 func (x *execution) checkFlags(c *cobra.Command, locks int) error {
-	x.given = map[string]bool{}
+	x.given, x.locks = map[string]bool{}, locks
 	c.Flags().Visit(func(f *pflag.Flag) { x.given[f.Name] = true })
 	switch {
 	case x.mode != "read" && x.mode != "write":
 		return usage(c, "Bad flag", "-mode=%s: must be read or write.", x.mode)
 	case x.permits < 1:
 		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", x.permits)
-	case x.timeout < 0 || x.session < 0 || x.atLeast < 0:
-		return usage(c, "Bad flag", "A duration cannot be negative.")
 	case x.given["timeout"] && x.timeout == 0:
 		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case x.try && x.timeout > 0:
@@ -309,7 +308,7 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 // environment tells the command about its lock.
 func (x *execution) environment(lease *recipes.Lease, token uint64) []string {
 	return append(append([]string{}, x.env...),
-		"LOCKTREE_LOCK_PATH="+strings.Join(pathsOf(lease), "\n"),
+		"LOCKTREE_LOCK_PATH="+strings.Join(x.pathsOf(lease), "\n"),
 		"LOCKTREE_LOCK_NODE="+lease.Node(),
 		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
 }

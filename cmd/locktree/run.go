@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -123,7 +126,13 @@ func (a *app) rootCommand() *cobra.Command {
 				return usage(c, "Two forms of output", "-json and Markdown exclude each other. Give one of them; -annotations goes with both.")
 			}
 			a.view() // before anything runs concurrently
-			return a.checkDir()
+			var err error
+			c.Flags().Visit(func(f *pflag.Flag) {
+				if f.Value.Type() == "duration" && strings.HasPrefix(f.Value.String(), "-") {
+					err = usage(c, "Bad flag", "-%s=%s: a duration cannot be negative.", f.Name, f.Value)
+				}
+			})
+			return cmp.Or(err, a.checkDir())
 		},
 	}
 	root.SetOut(a.stdout) // before the completion command, which takes it as it is then

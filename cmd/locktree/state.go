@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -63,9 +62,6 @@ func pruneCommand(a *app) *cobra.Command {
 			if p.prefix == "" {
 				return usage(c, "Path missing", "Say below which path to remove nodes: -prefix=/locks, for example.")
 			}
-			if p.older < 0 {
-				return usage(c, "Bad flag", "A duration cannot be negative.")
-			}
 			defer a.interruptible(c.Context())()
 			cfg, err := a.configured(c, &p.treeFlags)
 			if err != nil {
@@ -118,8 +114,12 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "\n%s\n", pruneRisk)
-	if err := a.confirmPrune(ctx, all, p); err != nil {
-		return err
+	if !p.approved {
+		question := fmt.Sprintf("Do you want to remove %s?\n  locktree will delete each that is still empty. Nobody declared them.\n"+
+			"  There is no undo. Only 'yes' will be accepted to approve.", view.Plural(all, "node"))
+		if err := a.approve(ctx, "Prune", question, ""); err != nil {
+			return err
+		}
 	}
 	for i, e := range s.Ensembles {
 		if err := a.pruneOn(ctx, e, left[i]); err != nil {
@@ -170,19 +170,6 @@ func leftBelow(ctx context.Context, client *recipes.Client, e *config.Ensemble, 
 		}
 	}
 	return left, unknown, snap.Cut, nil
-}
-
-func (a *app) confirmPrune(ctx context.Context, n int, p *pruning) error {
-	if p.approved {
-		return nil
-	}
-	err := a.approve(ctx, fmt.Sprintf("\nDo you want to remove %s?\n  locktree will delete each that is still empty. Nobody declared them.\n  There is no undo. Only 'yes' will be accepted to approve.\n\n  Enter a value: ",
-		view.Plural(n, "node")))
-	if errors.Is(err, errNoApproval) {
-		a.view().Message("\nPrune cancelled.")
-		return exitWith(exitError)
-	}
-	return err
 }
 
 // pruneOn removes nodes from one ensemble, on a connection that can write.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func explain(err error) plan.Explanation {
 	var explained plan.Explainer
 	switch {
 	case errors.As(err, &explained):
-	case errors.Is(err, recipes.ErrUnreachable):
+	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // which is an interrupt
 		return plan.Explanation{
 			Summary: "Cannot reach ZooKeeper", Detail: full(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
