@@ -194,16 +194,14 @@ func chosen(in *inspect.Report, holder string) (apply.Acquisition, error) {
 	switch {
 	case len(meant) == 1:
 		return meant[0], nil
-	case len(all) == 0 && holder == "":
-		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	case slices.ContainsFunc(in.Junk, func(path string) bool { return path == holder || strings.HasSuffix(path, "/"+holder) }) && holder != "":
 		return apply.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
+	case len(all) == 0:
+		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	case len(meant) > 1:
 		return apply.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
 	case holder == "":
 		return apply.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
-	case len(all) == 0:
-		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	}
 	return apply.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
 }

@@ -91,7 +91,7 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().DurationVar(&x.atLeast, "at-least", 0, "keep the lock at least this `DURATION` after the grant, such as 10m")
 	c.Flags().StringVar(&x.mode, "mode", "write", "the mode of rwlocks: read or write")
 	c.Flags().IntVar(&x.permits, "permits", 1, "how many permits of a semaphore to take")
-	x.slot.register(c)
+	c.Flags().BoolVar(&x.slot.once, "once", false, "run the newest slot of a once, unless it was run: then exit with 122")
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for this holder")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")

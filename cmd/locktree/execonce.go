@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
@@ -20,10 +18,6 @@ type slotRun struct {
 	slot   string // of "once run"; else the newest one
 	start  *recipes.Start
 	result error // of the command
-}
-
-func (r *slotRun) register(c *cobra.Command) {
-	c.Flags().BoolVar(&r.once, "once", false, "run the newest slot of a once, unless it was run: then exit with 122")
 }
 
 // take starts the slot.

@@ -31,27 +31,12 @@ pause skips all slots before SLOT that nobody has started. To end a pause early,
 first slot after that is the next one.`
 
 func onceCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "once",
-		Short: "Run or skip slots of a job by hand",
-		Long:  onceHelp,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			_ = c.Help()
-			return exitWith(exitError)
-		},
-	}
-	c.AddCommand(onceRunCommand(a),
+	return group(&cobra.Command{Use: "once", Short: "Run or skip slots of a job by hand", Long: onceHelp},
+		onceRunCommand(a),
 		onceChangeCommand(a, "skip", "Do not run a slot", "%s of %s is skipped.\n",
 			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Skip(ctx, slot) }),
 		onceChangeCommand(a, "pause", "Run no slot before this one", "The slots of %[2]s before %[1]s that nobody has started are skipped.\n",
 			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Pause(ctx, slot) }))
-	return c
 }
 
 func onceRunCommand(a *app) *cobra.Command {
@@ -120,7 +105,7 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 			if err != nil {
 				return changeError(c.Context(), client, err)
 			}
-			fmt.Fprintf(a.stdout, done, view.Clean(slot), view.Clean(paths[0]))
+			fmt.Fprintf(a.stdout, done, kind.Visible(slot), kind.Visible(paths[0]))
 			return nil
 		},
 	}

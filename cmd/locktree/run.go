@@ -105,12 +105,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
 			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
 			"Exit codes: 0 success, 1 error; for the others see \"locktree help exit-codes\".",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
+		Args:          onlyCommands,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -162,6 +157,25 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
+// group is a command that does nothing but to contain others.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.Args = onlyCommands
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_ = c.Help()
+		return exitWith(exitError)
+	}
+	c.AddCommand(subs...)
+	return c
+}
+
+// onlyCommands takes every argument for a command that does not exist.
+func onlyCommands(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(c, args[0])
+	}
+	return nil
+}
+
 // usage is an error on the command line.
 func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
@@ -193,6 +207,14 @@ func (a *app) path(p string) string {
 		return p
 	}
 	return filepath.Join(a.dir, p)
+}
+
+// file is path for a file that may not be named: "" stays that.
+func (a *app) file(name string) string {
+	if name == "" {
+		return ""
+	}
+	return a.path(name)
 }
 
 // jsonKind is what a verb's -json is: one document, or a stream of messages.

@@ -136,12 +136,7 @@ func (s *service) readAgain() (*serve.Setup, error) {
 }
 
 // webPath is the path of the web configuration, "" without one.
-func (s *service) webPath() string {
-	if s.webConfig == "" {
-		return ""
-	}
-	return s.path(s.webConfig)
-}
+func (s *service) webPath() string { return s.file(s.webConfig) }
 
 // firstError is one of the errors, where it is and how many more there are.
 func firstError(diags hcl.Diagnostics) error {
@@ -195,8 +190,8 @@ func (s *service) fileStamps(cfg *config.Config) string {
 			names[name] = true
 		}
 	}
-	if s.webConfig != "" {
-		names[s.path(s.webConfig)] = true
+	if name := s.webPath(); name != "" {
+		names[name] = true
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -205,12 +200,6 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	return b.String()
-}
-
-// fileContent is that of a file, "" if it cannot be read.
-func fileContent(name string) []byte {
-	content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
-	return content
 }
 
 // keyOf identifies what a client and a scanner are made of.
@@ -229,7 +218,8 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	if t := s.tlsOf(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
-			fmt.Fprintf(h, "%q %q\n", name, fileContent(name))
+			content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
+			fmt.Fprintf(h, "%q %q\n", name, content)
 		}
 	}
 	for _, path := range locksIn(e.Tree) {

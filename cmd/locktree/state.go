@@ -13,27 +13,16 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 func stateCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "state",
 		Short: "Work on what is in ZooKeeper, beside the configuration",
 		Long: "The state of a stack is in its nodes, and plan and apply are what changes it. The commands of\n" +
 			"state are for what no configuration declares.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			_ = c.Help()
-			return exitWith(exitError)
-		},
-	}
-	c.AddCommand(pruneCommand(a))
-	return c
+	}, pruneCommand(a))
 }
 
 // pruning are the options of state prune.
@@ -99,9 +88,9 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 			return err
 		}
 		all += len(left[i])
-		fmt.Fprintf(a.stdout, "%s  %s below %s can be removed.\n", view.Clean(e.Name), view.Plural(len(left[i]), "empty node"), view.Clean(p.prefix))
+		fmt.Fprintf(a.stdout, "%s  %s below %s can be removed.\n", kind.Visible(e.Name), view.Plural(len(left[i]), "empty node"), kind.Visible(p.prefix))
 		for _, one := range left[i] {
-			fmt.Fprintf(a.stdout, "  %s  empty since before %s\n", view.Clean(one.Path), one.Before.Format(time.RFC3339))
+			fmt.Fprintf(a.stdout, "  %s  empty since before %s\n", kind.Visible(one.Path), one.Before.Format(time.RFC3339))
 		}
 		if unknown > 0 {
 			fmt.Fprintf(a.stdout, "%s left out: nothing shows that nobody was there within %v.\n", view.Plural(unknown, "empty node")+were(unknown), p.older)

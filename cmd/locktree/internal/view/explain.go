@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ func Explain(err error) hcl.Diagnostics {
 func Brief(err error) string {
 	x := explain(err)
 	if x.Detail == "" {
-		return Clean(full(x.Summary))
+		return clean(full(x.Summary))
 	}
-	return Clean(x.String())
+	return clean(x.String())
 }
 
 const credentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
@@ -62,17 +63,9 @@ func explain(err error) plan.Explanation {
 
 // Reason is why something failed, in a line for which there is little place, without what to do next.
 func Reason(err error) string {
-	why, _, _ := strings.Cut(inner(err), "\n")
-	return clean(why)
-}
-
-// inner is what an error says of what failed, without what to do next.
-func inner(err error) string {
 	x := explain(err)
-	if x.Detail == "" {
-		return full(x.Summary)
-	}
-	return x.Detail
+	why, _, _ := strings.Cut(cmp.Or(x.Detail, full(x.Summary)), "\n")
+	return clean(why)
 }
 
 // Sentence is an error's text without the name of the package that made it.

@@ -69,21 +69,15 @@ func keysUse(k *inspect.Keys) string {
 	if k.Listed < k.Dirs {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
-	waited := ""
-	if k.Waited > 0 {
-		waited = grouped(k.Waited) + " with waiters"
+	looked := "; " + grouped(k.Looked) + " looked at"
+	if k.Queues < k.InUse { // what is said of waiters is said of those
+		text += looked
 	}
-	switch {
-	case k.Queues < k.InUse: // what is said of waiters is said of those
-		text += "; " + grouped(k.Looked) + " looked at"
-		if waited != "" {
-			text += ", " + waited
-		}
-	case waited != "":
-		text += ", " + waited
+	if k.Waited > 0 {
+		text += ", " + grouped(k.Waited) + " with waiters"
 	}
 	if k.Queues == k.InUse && k.Looked < k.InUse {
-		text += "; " + grouped(k.Looked) + " looked at"
+		text += looked
 	}
 	return text
 }

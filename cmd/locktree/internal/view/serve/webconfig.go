@@ -21,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // WebConfig is the part of Prometheus' web configuration file that is understood here: the same file serves both.
@@ -124,9 +124,9 @@ func notUnderstood(err error) string {
 		return "the file is empty"
 	case errors.As(err, &wrong):
 		text := values.ReplaceAllString(strings.Join(wrong.Errors, "; "), "")
-		return view.Clean(strings.ReplaceAll(text, " not found in type serve.WebConfig", " is not known"))
+		return kind.Visible(strings.ReplaceAll(text, " not found in type serve.WebConfig", " is not known"))
 	}
-	return view.Clean(strings.TrimPrefix(err.Error(), "yaml: "))
+	return kind.Visible(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Authenticates reports whether who asks has to prove who it is.
