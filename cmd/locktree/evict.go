@@ -78,7 +78,7 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 	f.key.register(c)
 	f.message.register(c)
 	a.jsonFlag(c, documentJSON, "print one JSON document; needs -auto-approve")
-	c.ValidArgsFunction = completes(func() []string { return a.addresses(&f.loadFlags) })
+	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 

@@ -56,6 +56,7 @@ func onceRunCommand(a *app) *cobra.Command {
 	}
 	ownErrors(c)
 	x.flags.register(c)
+	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveDefault) // behind the dashes it is a command
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who runs it")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	return c
@@ -110,6 +111,7 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 		},
 	}
 	x.flags.register(c)
+	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who did it")
 	return c
