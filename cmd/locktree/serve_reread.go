@@ -57,7 +57,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 	}
 	var all []pageOf
 	var setups []*serve.Setup
-	var failed []error
+	var failed []string
 	for _, dir := range s.configs {
 		one := s.of(dir)
 		setup, err := one.readAgain()
@@ -65,15 +65,16 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 			err = serve.Apart(setup, setups...)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", dir, err))
-			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s. It is read again when a file of it changes.", dir, view.Brief(err)))
+			why := view.Brief(err)
+			failed = append(failed, dir+": "+why)
+			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
 			setup = &serve.Setup{Door: s.door, Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
-			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: view.Brief(err), Failed: time.Now()}
+			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}
 		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
 	}
 	if len(failed) == len(all) {
-		return nil, view.Failf("No configuration can be used", "%v. \"locktree -chdir=DIR validate\" shows more.", errors.Join(failed...))
+		return nil, view.Failf("No configuration can be used", "%s \"locktree -chdir=DIR validate\" shows more.", strings.Join(failed, "\n"))
 	}
 	return all, nil
 }

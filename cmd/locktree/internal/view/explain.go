@@ -74,8 +74,8 @@ func Sentence(err error) string { return plan.Plain(err.Error()) }
 // full makes a sentence of an error's text: errors start small and end open,
 // because they may be put into others.
 func full(text string) string {
-	if text == "" {
-		return ""
+	if text == "" || strings.HasSuffix(text, "?") {
+		return upperFirst(text)
 	}
 	return upperFirst(strings.TrimSuffix(text, ".")) + "."
 }

@@ -339,7 +339,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 			if !was.Source.Read.IsZero() {
 				instead = "The one of " + was.Source.Read.UTC().Format(time.RFC3339) + " stays active"
 			}
-			s.Say(fmt.Sprintf("%s was read again and is not used: %s. %s.", which, said, instead))
+			s.Say(fmt.Sprintf("%s was read again and is not used: %s %s.", which, said, instead))
 		}
 		if was.Source.Error == "" {
 			now.Source.Failed = time.Now()
