@@ -55,8 +55,8 @@ A process that left the command's session (setsid, as daemons do) gets neither, 
 lock.
 
 The command's environment has LOCKTREE_LOCK_PATH (each of several paths on a line), LOCKTREE_LOCK_NODE
-(the contender in ZooKeeper, of several locks that of the first) and LOCKTREE_LOCK_TOKEN, the fencing
-token. A store that refuses tokens smaller than one it has seen is safe even where no lock can help, for
+(the contender in ZooKeeper, of several locks that of the first), LOCKTREE_LOCK_TOKEN, the fencing
+token, and with -once LOCKTREE_SLOT. A store that refuses tokens smaller than one it has seen is safe even where no lock can help, for
 example after a machine was suspended.`
 
 func execCommand(a *app) *cobra.Command {
