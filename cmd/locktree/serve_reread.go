@@ -141,12 +141,7 @@ func (s *service) webPath() string { return s.file(s.webConfig) }
 
 // firstError is one of the errors, where it is and how many more there are.
 func firstError(diags hcl.Diagnostics) error {
-	var errs []*hcl.Diagnostic
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			errs = append(errs, d)
-		}
-	}
+	errs := slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
 	text := errs[0].Summary + ": " + errs[0].Detail
 	if at := errs[0].Subject; at != nil {
 		text = fmt.Sprintf("%s:%d: %s", at.Filename, at.Start.Line, text)

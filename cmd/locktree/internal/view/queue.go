@@ -113,7 +113,9 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
-	writeSlots(w, indent, in, s.at)
+	for _, line := range SlotLines(in, s.at) {
+		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
+	}
 	s.writeLimits(w, indent, in)
 }
 

@@ -281,18 +281,14 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 			return
 		}
 		s.reread(ctx)
-		s.compareNow()
-	}
-}
-
-func (s *Service) compareNow() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watched {
-		select {
-		case w.news <- struct{}{}:
-		default: // it is told already
+		s.mu.Lock()
+		for _, w := range s.watched {
+			select {
+			case w.news <- struct{}{}:
+			default: // it is told already
+			}
 		}
+		s.mu.Unlock()
 	}
 }
 
