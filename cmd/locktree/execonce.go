@@ -79,15 +79,12 @@ func (r *slotRun) environment() []string {
 // notStarted says why a slot is not run; ok is false for other errors.
 func (x *execution) notStarted(err error) (said error, ok bool) {
 	var taken *recipes.SlotError
-	code := exitSlot
-	if x.given[conflictFlag] {
-		code = x.conflict
-	}
 	switch {
 	case errors.As(err, &taken) && x.given[conflictFlag]:
-		return &codeError{code: code}, true
+		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
+		return &codeError{code: x.conflict}, true
 	case errors.As(err, &taken):
-		return &codeError{code, view.Failf("Slot not run", "%s", takenText(taken))}, true
+		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
 	case errors.Is(err, recipes.ErrSlotTooOld) && x.slot.slot != "":
 		return own(view.Failf("Slot too old", "The command was not run: %s. So nobody can say whether it was run. If you know that it was not, run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, recipes.ErrSlotTooOld):
