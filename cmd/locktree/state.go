@@ -93,7 +93,7 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 			fmt.Fprintf(a.stdout, "  %s  empty since before %s\n", kind.Visible(one.Path), one.Before.Format(time.RFC3339))
 		}
 		if unknown > 0 {
-			fmt.Fprintf(a.stdout, "%s left out: nothing shows that nobody was there within %v.\n", view.Plural(unknown, "empty node")+were(unknown), p.older)
+			fmt.Fprintf(a.stdout, "Left out, because nothing shows that nobody was there within %v: %s.\n", p.older, view.Plural(unknown, "empty node"))
 		}
 		if cut {
 			fmt.Fprintf(a.stdout, "There are more than 100,000 nodes, and some were not looked at. Give a longer path.\n")
@@ -116,13 +116,6 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 		}
 	}
 	return nil
-}
-
-func were(n int) string {
-	if n == 1 {
-		return " was"
-	}
-	return " were"
 }
 
 // leftBelow finds what can be removed, and counts what would be if it were known for how long it has been empty.

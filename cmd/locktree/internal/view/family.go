@@ -92,13 +92,6 @@ func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
 			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), s.keyUse(k.Longest))
 		}
 	}
-	for i, name := range in.Junk {
-		if i == maxContenders {
-			fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, len(in.Junk)-i)
-			break
-		}
-		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
-	}
 }
 
 // keyUse is who holds a key, since when, and how many wait.
