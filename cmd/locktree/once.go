@@ -19,6 +19,7 @@ import (
 const onceHelp = `once runs and skips slots of a job that is declared as once, by hand. JOB is an address in the
 configuration, such as namespace.payments.once.invoices, or a path. SLOT is an instant of its schedule,
 such as 2026-11-26T03:00:00+01:00, or what programs call it. "locktree status" shows which were missed.
+With a path and ZOOKEEPER_SERVERS, no configuration is read.
 
 run starts a slot and runs a command, as exec -once does, also if the slot is too old to be started by
 itself, or was skipped. A slot that was started is not run again, unless the job is declared with
