@@ -65,7 +65,12 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(&f.loadFlags)
+	if err != nil {
+		return err
+	}
+	return a.connected(ctx, cfg, false, func(s *stack) error {
 		return a.planAndApply(ctx, f, s, opts, func(*plan.Plan) {})
 	})
 }

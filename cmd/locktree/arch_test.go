@@ -59,7 +59,7 @@ var importRules = []struct {
 	{"cmd/locktree/internal/view/serve", []string{"cmd/locktree/internal/view", "plan/document", "plan", "apply", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind",
 		"github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg",
 		"github.com/mitchellh/go-wordwrap", "golang.org/x/", "go.yaml.in/yaml"},
-		"the page renders values; the hashes and the layout of its web configuration are Prometheus', the rest is the standard library"},
+		"the page renders values; the hashes and the layout of its web configuration are Prometheus', the bound on connections is that of golang.org/x/net, the rest is the standard library"},
 }
 
 // Direct imports that a rule's "may" would let through but the reason does not.

@@ -51,7 +51,7 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 	}
 }
 
-var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[hv], )?)--|( )--(help)`)
+var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
 // oneDashHelp writes the flags of a help text as the documentation does.
 func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"github.com/locktree/locktree/recipes/kind"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // ciSystems are known by a variable that each sets. Only these variables go into the history: others may be secrets.

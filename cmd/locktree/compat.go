@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -40,7 +39,7 @@ func compatCommand(a *app) *cobra.Command {
 			if len(args) == 0 {
 				return usage(c, "Servers missing", "Give the servers, for example zk1:2181,zk2:2181.")
 			}
-			if err := kind.ValidatePath(x.under); err != nil && x.under != "/" {
+			if err := kind.ValidatePath(x.under); err != nil {
 				return usage(c, "Not a path", "-under=%s: %v.", x.under, err)
 			}
 			return a.compat(c.Context(), args[0], x)
@@ -73,13 +72,9 @@ func (a *app) compat(ctx context.Context, servers string, x examining) error {
 	}
 	root := x.newRoot(x.under)
 	if !x.approved {
-		err := a.approve(ctx, fmt.Sprintf("\nDo you want to compare %s?\n  locktree will create %s on it, write below that node only, and delete it at the end.\n"+
-			"  Only 'yes' will be accepted to approve.\n\n  Enter a value: ", servers, root))
-		if errors.Is(err, errNoApproval) {
-			a.view().Message("\nCompat cancelled.")
-			return exitWith(exitError)
-		}
-		if err != nil {
+		question := fmt.Sprintf("Do you want to compare %s?\n  locktree will create %s on it, write below that node only, and delete it at the end.\n"+
+			"  Only 'yes' will be accepted to approve.", servers, root)
+		if err := a.approve(ctx, "Compat", question, ""); err != nil {
 			return err
 		}
 	}

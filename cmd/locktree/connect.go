@@ -91,12 +91,7 @@ func tlsFiles(t *config.TLS) []string {
 }
 
 // envFile is the file that an environment variable names, or "".
-func (a *app) envFile(variable string) string {
-	if name := a.env.get(variable); name != "" {
-		return a.path(name)
-	}
-	return ""
-}
+func (a *app) envFile(variable string) string { return a.file(a.env.get(variable)) }
 
 func isTrue(text string) bool {
 	b, err := strconv.ParseBool(text)

@@ -98,7 +98,8 @@ func (d *demo) show(ctx context.Context, listen string) error {
 	defer live.Wait()
 	defer stop()
 	d.say("Five programs contend for four locks, now and then in a circle. Look at them on the page.")
-	return d.expect(ctx, 0, "serve", "-listen="+listen, "-interval=1s", "-drift-interval=30s")
+	_, code := d.types(ctx, "serve", "-listen="+listen, "-interval=1s", "-drift-interval=30s")
+	return exitWith(code)
 }
 
 func (d *demo) run(ctx context.Context) error {
@@ -185,12 +186,17 @@ func (d *demo) refuseThenDestroy(ctx context.Context) error {
 	return d.expect(ctx, 0, "destroy", "-auto-approve")
 }
 
-// expect shows a command, runs it, and fails unless it ends with that exit code.
-func (d *demo) expect(ctx context.Context, code int, args ...string) error {
-	line := "locktree " + strings.Join(args, " ")
+// types shows a command, and runs it.
+func (d *demo) types(ctx context.Context, args ...string) (line string, code int) {
+	line = "locktree " + strings.Join(args, " ")
 	fmt.Fprintf(d.out, "\n\x20\x20$ %s\n\n", line)
 	env := []string{`LOCKTREE_VAR_servers=["` + d.srv.Addr() + `"]`, "ZOOKEEPER_SERVERS=" + d.srv.Addr()}
-	if got := d.command(ctx, d.dir, env, args...); got != code {
+	return line, d.command(ctx, d.dir, env, args...)
+}
+
+// expect fails unless a command ends with that exit code.
+func (d *demo) expect(ctx context.Context, code int, args ...string) error {
+	if line, got := d.types(ctx, args...); got != code {
 		return fmt.Errorf("demo: %q ended with exit code %d, not %d: please report this", line, got, code)
 	}
 	return nil

@@ -44,3 +44,12 @@ func TestDemo(t *testing.T) {
 		}
 	}
 }
+
+// An address that serve refuses was called a bug of the demo.
+func TestDemoThatMayNotServeIsNoBug(t *testing.T) {
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"demo", "-serve", "-listen=0.0.0.0:1"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
+	require.Equal(t, exitError, code)
+	require.Contains(t, out.String(), "The page would be open to everybody")
+	require.NotContains(t, out.String(), "please report this")
+}

@@ -30,14 +30,15 @@ type stack struct {
 	app            *app              // shows how far long steps are; nil: nobody does
 }
 
-// withStack loads the configuration, connects to all its ensembles and calls f. An interrupt is answered meanwhile.
-func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f func(*stack) error) error {
+// looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. An interrupt
+// is answered meanwhile.
+func (a *app) looking(ctx context.Context, flags *loadFlags, f func(*stack) error) error {
 	defer a.interruptible(ctx)()
 	cfg, err := a.load(flags)
 	if err != nil {
 		return err
 	}
-	return a.connected(ctx, cfg, readOnly, f)
+	return a.dialled(ctx, cfg, true, f)
 }
 
 // connected connects to all ensembles of a configuration and calls f.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/locktree/locktree/recipes/kind"
 	"slices"
 	"strings"
 
@@ -13,9 +12,9 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // evicting are the options of revoke and break.
@@ -62,30 +61,15 @@ const whoToEvict = "A lock with one holder needs no -holder. Otherwise -holder s
 func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 	c.Args = atMost(1)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
+		if len(args) == 0 {
 			return usage(c, "Lock missing", "Say which lock: its address, or its path.")
-		case !f.approved && (a.json != 0 || !isTerminal(a.stdin)):
-			return view.Failf("Approval needed", "Nobody can be asked: standard input is no terminal, or -json was given. Add -auto-approve.")
-		}
-		addr := ""
-		if f.prefix = args[0]; isAddress(args[0]) {
-			addr, f.prefix = args[0], ""
 		}
 		defer a.interruptible(c.Context())()
-		cfg, err := a.configured(c, &f.treeFlags)
+		cfg, err := a.configuredAt(c, &f.treeFlags, args[0])
 		if err != nil {
 			return err
 		}
-		path := f.prefix
-		if addr != "" {
-			e, at, err := declared(cfg, addr)
-			if err != nil {
-				return err
-			}
-			cfg.Ensembles, path = []*config.Ensemble{e}, at
-		}
-		return a.connected(c.Context(), cfg, true, func(s *stack) error { return a.evict(c.Context(), s, f, path) })
+		return a.connected(c.Context(), cfg, true, func(s *stack) error { return a.evict(c.Context(), s, f) })
 	}
 	f.loadFlags.register(c)
 	c.Flags().StringVar(&f.servers, "servers", "", "on these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
@@ -94,13 +78,13 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 	f.key.register(c)
 	f.message.register(c)
 	a.jsonFlag(c, documentJSON, "print one JSON document; needs -auto-approve")
-	c.ValidArgsFunction = completes(func() []string { return a.addresses(&f.loadFlags) })
+	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
 // evict finds the one who is meant, shows who that is, asks, and does it.
-func (a *app) evict(ctx context.Context, s *stack, f *evicting, path string) error {
-	i, in, err := s.lockAt(ctx, f, path)
+func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
+	i, in, err := s.lockAt(ctx, f, f.prefix)
 	if err != nil {
 		return err
 	}
@@ -132,7 +116,7 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting, path string) err
 	if found.Acquisition = one; a.json == 0 {
 		a.show(found)
 	}
-	if err := a.confirmEviction(ctx, f, one); err != nil {
+	if err := a.confirmEviction(ctx, f); err != nil {
 		return err
 	}
 	client, err := a.dial(ctx, s.Ensembles[i], false) // the other one cannot write
@@ -151,20 +135,17 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting, path string) err
 	return nil
 }
 
-func (a *app) confirmEviction(ctx context.Context, f *evicting, one apply.Acquisition) error {
-	if f.approved {
+func (a *app) confirmEviction(ctx context.Context, f *evicting) error {
+	what, question := "Revoke", "Do you want to ask for it?"
+	switch {
+	case f.approved:
 		return nil
+	case a.json != 0 || !isTerminal(a.stdin):
+		return view.Failf("Approval needed", "Nobody can be asked: standard input is no terminal, or -json was given. Add -auto-approve.")
+	case f.breaks:
+		what, question = "Break", "Do you really want to remove it?\n  There is no undo."
 	}
-	question, cancelled := "\nDo you want to ask for it?\n", "\nRevoke cancelled."
-	if f.breaks {
-		question, cancelled = "\nDo you really want to remove it?\n  There is no undo.", "\nBreak cancelled."
-	}
-	err := a.approve(ctx, strings.TrimSuffix(question, "\n")+"\n  Only 'yes' will be accepted to approve.\n\n  Enter a value: ")
-	if errors.Is(err, errNoApproval) {
-		a.view().Message(cancelled)
-		return exitWith(exitError)
-	}
-	return err
+	return a.approve(ctx, what, question+"\n  Only 'yes' will be accepted to approve.", "")
 }
 
 // lockAt looks at the lock on the ensemble that has it.
@@ -213,16 +194,14 @@ func chosen(in *inspect.Report, holder string) (apply.Acquisition, error) {
 	switch {
 	case len(meant) == 1:
 		return meant[0], nil
-	case len(all) == 0 && holder == "":
-		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	case slices.ContainsFunc(in.Junk, func(path string) bool { return path == holder || strings.HasSuffix(path, "/"+holder) }) && holder != "":
 		return apply.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
+	case len(all) == 0:
+		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	case len(meant) > 1:
 		return apply.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
 	case holder == "":
 		return apply.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
-	case len(all) == 0:
-		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	}
 	return apply.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
 }

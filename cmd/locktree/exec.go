@@ -55,8 +55,8 @@ A process that left the command's session (setsid, as daemons do) gets neither, 
 lock.
 
 The command's environment has LOCKTREE_LOCK_PATH (each of several paths on a line), LOCKTREE_LOCK_NODE
-(the contender in ZooKeeper, of several locks that of the first) and LOCKTREE_LOCK_TOKEN, the fencing
-token. A store that refuses tokens smaller than one it has seen is safe even where no lock can help, for
+(the contender in ZooKeeper, of several locks that of the first), LOCKTREE_LOCK_TOKEN, the fencing
+token, and with -once LOCKTREE_SLOT. A store that refuses tokens smaller than one it has seen is safe even where no lock can help, for
 example after a machine was suspended.`
 
 func execCommand(a *app) *cobra.Command {
@@ -91,7 +91,7 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().DurationVar(&x.atLeast, "at-least", 0, "keep the lock at least this `DURATION` after the grant, such as 10m")
 	c.Flags().StringVar(&x.mode, "mode", "write", "the mode of rwlocks: read or write")
 	c.Flags().IntVar(&x.permits, "permits", 1, "how many permits of a semaphore to take")
-	x.slot.register(c)
+	c.Flags().BoolVar(&x.slot.once, "once", false, "run the newest slot of a once, unless it was run: then exit with 122")
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for this holder")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")
@@ -127,6 +127,7 @@ type execution struct {
 	quiet    bool
 	key      keyFlag
 	given    map[string]bool // the flags of the command line
+	locks    int             // how many are named
 
 	asked time.Duration // the session timeout
 	lost  chan struct{}
@@ -229,15 +230,13 @@ func own(err error) error {
 }
 
 func (x *execution) checkFlags(c *cobra.Command, locks int) error {
-	x.given = map[string]bool{}
+	x.given, x.locks = map[string]bool{}, locks
 	c.Flags().Visit(func(f *pflag.Flag) { x.given[f.Name] = true })
 	switch {
 	case x.mode != "read" && x.mode != "write":
 		return usage(c, "Bad flag", "-mode=%s: must be read or write.", x.mode)
 	case x.permits < 1:
 		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", x.permits)
-	case x.timeout < 0 || x.session < 0 || x.atLeast < 0:
-		return usage(c, "Bad flag", "A duration cannot be negative.")
 	case x.given["timeout"] && x.timeout == 0:
 		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case x.try && x.timeout > 0:
@@ -309,7 +308,7 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 // environment tells the command about its lock.
 func (x *execution) environment(lease *recipes.Lease, token uint64) []string {
 	return append(append([]string{}, x.env...),
-		"LOCKTREE_LOCK_PATH="+strings.Join(pathsOf(lease), "\n"),
+		"LOCKTREE_LOCK_PATH="+strings.Join(x.pathsOf(lease), "\n"),
 		"LOCKTREE_LOCK_NODE="+lease.Node(),
 		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
 }

@@ -285,7 +285,7 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, granted time.
 			cause = context.Cause(lease.Context())
 		}
 		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
-			lease.Path(), view.Sentence(cause), pathsOf(lease)[0])}
+			lease.Path(), view.Sentence(cause), x.pathsOf(lease)[0])}
 	}
 	if stopped != "" {
 		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
@@ -370,4 +370,10 @@ const between = " + "
 
 func together(paths []string) string { return strings.Join(paths, between) }
 
-func pathsOf(lease *recipes.Lease) []string { return strings.Split(lease.Path(), between) }
+// pathsOf are the paths of the locks that were taken. That of one may contain what separates several: a key may be any text.
+func (x *execution) pathsOf(lease *recipes.Lease) []string {
+	if x.locks == 1 {
+		return []string{lease.Path()}
+	}
+	return strings.Split(lease.Path(), between)
+}

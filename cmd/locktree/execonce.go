@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
@@ -20,10 +18,6 @@ type slotRun struct {
 	slot   string // of "once run"; else the newest one
 	start  *recipes.Start
 	result error // of the command
-}
-
-func (r *slotRun) register(c *cobra.Command) {
-	c.Flags().BoolVar(&r.once, "once", false, "run the newest slot of a once, unless it was run: then exit with 122")
 }
 
 // take starts the slot.
@@ -85,15 +79,12 @@ func (r *slotRun) environment() []string {
 // notStarted says why a slot is not run; ok is false for other errors.
 func (x *execution) notStarted(err error) (said error, ok bool) {
 	var taken *recipes.SlotError
-	code := exitSlot
-	if x.given[conflictFlag] {
-		code = x.conflict
-	}
 	switch {
 	case errors.As(err, &taken) && x.given[conflictFlag]:
-		return &codeError{code: code}, true
+		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
+		return &codeError{code: x.conflict}, true
 	case errors.As(err, &taken):
-		return &codeError{code, view.Failf("Slot not run", "%s", takenText(taken))}, true
+		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
 	case errors.Is(err, recipes.ErrSlotTooOld) && x.slot.slot != "":
 		return own(view.Failf("Slot too old", "The command was not run: %s. So nobody can say whether it was run. If you know that it was not, run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, recipes.ErrSlotTooOld):

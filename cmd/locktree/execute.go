@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,14 +16,12 @@ import (
 )
 
 const (
-	applyQuestion = "\nDo you want to perform these actions?\n" +
+	applyQuestion = "Do you want to perform these actions?\n" +
 		"  locktree will perform the actions described above.\n" +
-		"  Only 'yes' will be accepted to approve.\n\n" +
-		"  Enter a value: "
-	destroyQuestion = "\nDo you really want to destroy all resources?\n" +
+		"  Only 'yes' will be accepted to approve."
+	destroyQuestion = "Do you really want to destroy all resources?\n" +
 		"  locktree will remove everything shown above from ZooKeeper.\n" +
-		"  There is no undo. Only 'yes' will be accepted to confirm.\n\n" +
-		"  Enter a value: "
+		"  There is no undo. Only 'yes' will be accepted to confirm."
 )
 
 // confirm asks for the approval of what was just shown.
@@ -32,16 +29,11 @@ func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 	if !f.input {
 		return view.Failf("Approval needed", "-input=false forbids asking for approval. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
 	}
-	question, cancelled := applyQuestion, "\nApply cancelled."
+	what, question := "Apply", applyQuestion
 	if f.Destroy {
-		question, cancelled = destroyQuestion, "\nDestroy cancelled."
+		what, question = "Destroy", destroyQuestion
 	}
-	err := a.approve(ctx, question)
-	if errors.Is(err, errNoApproval) {
-		a.view().Message(cancelled)
-		return exitWith(exitError)
-	}
-	return err
+	return a.approve(ctx, what, question, ", or apply a plan saved with \"plan -out FILE\"")
 }
 
 // firstTries bounds how often the first apply of a stack plans again because another one

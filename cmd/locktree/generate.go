@@ -83,6 +83,8 @@ var javaPackage = regexp.MustCompile(`^[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*$`)
 func (g *generator) source(c *cobra.Command, lang string, code *config.Code) ([]byte, error) {
 	class := strings.TrimSuffix(filepath.Base(g.out), ".java")
 	switch {
+	case lang == "go" && g.ensemble != "", lang == "python" && g.pkg != "":
+		return nil, usage(c, "Bad flag", "-ensemble is for Java and Python, and -package for Go and Java.")
 	case lang == "go":
 		if g.pkg == "" {
 			g.pkg = g.packageOf()

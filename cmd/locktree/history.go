@@ -24,12 +24,7 @@ func historyCommand(a *app) *cobra.Command {
 			"are those of the machine that applied.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer a.interruptible(c.Context())()
-			cfg, err := a.load(&flags)
-			if err != nil {
-				return err
-			}
-			return a.dialled(c.Context(), cfg, true, func(s *stack) error { return a.history(c.Context(), s) })
+			return a.looking(c.Context(), &flags, func(s *stack) error { return a.history(c.Context(), s) })
 		},
 	}
 	flags.register(c)

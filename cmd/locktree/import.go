@@ -66,14 +66,19 @@ func importCommand(a *app) *cobra.Command {
 // importOne is an import block on the command line: a plan of one address, which is shown,
 // approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
-	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
-		if err := declareImport(s.Config, plan.Addr(addr), path); err != nil {
-			return err
-		}
-		if _, n := nodeAt(s.Config, plan.Addr(addr)); f.waitIdle > 0 && (n.Path != path || n.Kind().Container) {
-			return view.Failf("Nothing to wait for", "-wait-idle is for a lock that stays at its path. %s is a %s at %s. For a lock that moves to its path, "+
-				"declare an import block and wait with \"locktree apply -drain\".", addr, n.Kind().Name, n.Path)
-		}
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(&f.loadFlags)
+	if err != nil {
+		return err
+	}
+	if err := declareImport(cfg, plan.Addr(addr), path); err != nil {
+		return err
+	}
+	if _, n := nodeAt(cfg, plan.Addr(addr)); f.waitIdle > 0 && (n.Path != path || n.Kind().Container) {
+		return view.Failf("Nothing to wait for", "-wait-idle is for a lock that stays at its path. %s is a %s at %s. For a lock that moves to its path, "+
+			"declare an import block and wait with \"locktree apply -drain\".", addr, n.Kind().Name, n.Path)
+	}
+	return a.connected(ctx, cfg, false, func(s *stack) error {
 		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
 		err := a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
@@ -112,6 +117,9 @@ func lockTypes() (names []string) {
 
 // importTree looks at a subtree, over a connection that cannot write.
 func (a *app) importTree(ctx context.Context, f *importFlags) error {
+	if err := kind.ValidatePath(f.from); err != nil {
+		return view.Failf("Illegal path", "-from=%s: %v.", f.from, err)
+	}
 	if f.emptyAs != "" && !slices.Contains(lockTypes(), f.emptyAs) {
 		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type. Choose one of: %s.", f.emptyAs, strings.Join(lockTypes(), ", "))
 	}
@@ -132,9 +140,6 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return err
 	}
 	defer client.Close()
-	if err := kind.ValidatePath(f.from); err != nil {
-		return view.Failf("Illegal path", "-from=%s: %v.", f.from, err)
-	}
 	surveyor := inspect.Surveyor{Stack: cfg.Stack, EmptyAs: kind.Lookup(f.emptyAs), Most: maxSurvey}
 	found, cut, err := surveyor.Survey(ctx, client, f.from)
 	switch {

@@ -61,7 +61,9 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 		fmt.Fprintln(a.stdout, "This directory already has a configuration. Nothing was written.")
 	}
 	for _, e := range cfg.Ensembles {
-		a.reach(ctx, e)
+		if a.reach(ctx, e); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	fmt.Fprintln(a.stdout, "\nlocktree has been successfully initialized! Next, try \"locktree plan\".")
 	return nil
@@ -72,7 +74,10 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	name := fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ","))
 	client, err := a.dial(ctx, e, true)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
 		detail := view.Explain(err)[0]
 		fmt.Fprintf(a.stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, view.CleanLines(detail.Detail))
 		return

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -223,4 +224,21 @@ func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 		out, _ := b.run(exitOK, "apply", "-auto-approve")
 		require.Contains(t, out, "1 changed")
 	})
+}
+
+// An interrupt while a command connected was taken for servers that cannot be reached, and init went on to report success.
+func TestAnInterruptWhileConnectingIsNoOutage(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"zk:1\"]\n}\n"), 0o600))
+	for _, command := range []string{"init", "plan", "status", "doctor", "import -from=/", "once skip /a x", "revoke -auto-approve /a"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		var out, errs lockedBuffer
+		a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+			interrupt()
+			return recipes.Dial(ctx, cfg)
+		}}
+		require.Equal(t, exitError, a.run(ctx, append([]string{"-chdir=" + dir}, strings.Fields(command)...)), command)
+		require.Contains(t, errs.String(), "Error: Interrupted", command)
+		require.NotContains(t, out.String(), "does not answer", command)
+	}
 }

@@ -101,7 +101,7 @@ func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	if isAddress(t.prefix) {
 		return usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)
 	}
-	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" && t.prefix != "/" {
+	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" {
 		return usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
 	}
 	return nil
@@ -123,6 +123,25 @@ func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error)
 		}
 	}
 	return a.load(&t.loadFlags)
+}
+
+// configuredAt is configured for a command that is given an address or a path. That of an address becomes the prefix, and its
+// ensemble the only one.
+func (a *app) configuredAt(c *cobra.Command, t *treeFlags, at string) (*config.Config, error) {
+	switch {
+	case !isAddress(at):
+		t.prefix = at
+		return a.configured(c, t)
+	case t.servers != "":
+		return nil, usage(c, "Not a path", "%s is an address, which stands in a configuration, and -servers reads none. Give the path.", at)
+	}
+	cfg, err := a.load(&t.loadFlags)
+	if err != nil {
+		return nil, err
+	}
+	e, path, err := declared(cfg, at)
+	cfg.Ensembles, t.prefix = []*config.Ensemble{e}, path
+	return cfg, err
 }
 
 // isAddress reports whether an argument was meant as the address of a lock or a namespace.

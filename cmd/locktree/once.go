@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -21,6 +19,7 @@ import (
 const onceHelp = `once runs and skips slots of a job that is declared as once, by hand. JOB is an address in the
 configuration, such as namespace.payments.once.invoices, or a path. SLOT is an instant of its schedule,
 such as 2026-11-26T03:00:00+01:00, or what programs call it. "locktree status" shows which were missed.
+With a path and ZOOKEEPER_SERVERS, no configuration is read.
 
 run starts a slot and runs a command, as exec -once does, also if the slot is too old to be started by
 itself, or was skipped. A slot that was started is not run again, unless the job is declared with
@@ -33,27 +32,12 @@ pause skips all slots before SLOT that nobody has started. To end a pause early,
 first slot after that is the next one.`
 
 func onceCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "once",
-		Short: "Run or skip slots of a job by hand",
-		Long:  onceHelp,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			_ = c.Help()
-			return exitWith(exitError)
-		},
-	}
-	c.AddCommand(onceRunCommand(a),
+	return group(&cobra.Command{Use: "once", Short: "Run or skip slots of a job by hand", Long: onceHelp},
+		onceRunCommand(a),
 		onceChangeCommand(a, "skip", "Do not run a slot", "%s of %s is skipped.\n",
 			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Skip(ctx, slot) }),
-		onceChangeCommand(a, "pause", "Run no slot before this one", "The next slot is %s: those of %s before it that nobody has started are skipped.\n",
+		onceChangeCommand(a, "pause", "Run no slot before this one", "The slots of %[2]s before %[1]s that nobody has started are skipped.\n",
 			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Pause(ctx, slot) }))
-	return c
 }
 
 func onceRunCommand(a *app) *cobra.Command {
@@ -73,6 +57,7 @@ func onceRunCommand(a *app) *cobra.Command {
 	}
 	ownErrors(c)
 	x.flags.register(c)
+	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveDefault) // behind the dashes it is a command
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who runs it")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	return c
@@ -88,8 +73,7 @@ func slotOf(text string) string {
 
 // onceChangeCommand changes what is recorded of a job, and says what was done.
 func onceChangeCommand(a *app, verb, short, done string, change func(context.Context, *recipes.Once, string) error) *cobra.Command {
-	var flags loadFlags
-	var ensemble, id string
+	x := &execution{app: a}
 	c := &cobra.Command{
 		Use:   verb + " JOB SLOT",
 		Short: short,
@@ -98,7 +82,8 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 			if len(args) != 2 {
 				return usage(c, "Job or slot missing", "Write the job and the slot, for example \"locktree once %s once.invoices 2026-11-26T02:00:00Z\".", verb)
 			}
-			e, path, err := a.job(&flags, args[0], ensemble)
+			defer a.interruptible(c.Context())()
+			e, paths, err := x.targets(args[:1])
 			if err != nil {
 				return err
 			}
@@ -106,7 +91,7 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 			if err != nil {
 				return err
 			}
-			cfg.ID = id
+			cfg.ID = x.id
 			client, err := a.dialTo(c.Context(), e, cfg)
 			if err != nil {
 				return err
@@ -114,35 +99,23 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 			defer client.Close()
 			slot := slotOf(args[1])
 			if slot == "now" {
-				slot, err = nextSlot(c.Context(), client, path)
+				slot, err = nextSlot(c.Context(), client, paths[0])
 			}
 			if err == nil {
-				err = change(c.Context(), client.Once(path), slot)
+				err = change(c.Context(), client.Once(paths[0]), slot)
 			}
 			if err != nil {
 				return changeError(c.Context(), client, err)
 			}
-			fmt.Fprintf(a.stdout, done, view.Clean(slot), view.Clean(path))
+			fmt.Fprintf(a.stdout, done, kind.Visible(slot), kind.Visible(paths[0]))
 			return nil
 		},
 	}
-	flags.register(c)
-	c.Flags().StringVar(&ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	c.Flags().StringVar(&id, "id", "", "a name that status shows for who did it")
+	x.flags.register(c)
+	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveNoFileComp)
+	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who did it")
 	return c
-}
-
-// job finds a job by its address or path.
-func (a *app) job(flags *loadFlags, job, ensemble string) (*config.Ensemble, string, error) {
-	cfg, err := a.load(flags)
-	if err != nil {
-		return nil, "", err
-	}
-	if !strings.HasPrefix(job, "/") {
-		return declared(cfg, job)
-	}
-	e, err := chosenEnsemble(cfg, ensemble)
-	return e, job, err
 }
 
 // nextSlot is the next slot of a job's schedule.

@@ -49,12 +49,7 @@ func outputCommand(a *app) *cobra.Command {
 
 // outputs are in the record of one ensemble. The others are needed only where none is found.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(flags)
-	if err != nil {
-		return nil, err
-	}
-	err = a.dialled(ctx, cfg, true, func(s *stack) error {
+	err = a.looking(ctx, flags, func(s *stack) error {
 		trees, err := s.read(ctx)
 		if outputs = view.StoredOutputs(trees); len(outputs) > 0 {
 			return nil

@@ -62,12 +62,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
-	if err != nil {
-		return err
-	}
-	return a.dialled(ctx, cfg, true, func(s *stack) error {
+	return a.looking(ctx, &f.loadFlags, func(s *stack) error {
 		question, plans, err := s.ask(ctx, opts)
 		if len(plans) == 0 {
 			return err
@@ -127,9 +122,6 @@ func (f *intentFlags) options() (plan.Options, error) {
 			return opts, view.Failf("Bad flag", "-%s is given without an address; perhaps a shell variable is empty. Write it as -%s=namespace.payments.mutex.ledger.", given.flag, given.flag)
 		}
 	}
-	if f.drain < 0 {
-		return opts, view.Failf("Bad flag", "-drain=%s: must not be negative. Give a time to wait, such as -drain=60s.", f.drain)
-	}
 	return opts, nil
 }
 
@@ -171,8 +163,7 @@ func isPlan(path string) bool {
 // readPlan reads a file of plan -out.
 func (a *app) readPlan(name string) (*saved.File, error) {
 	r, err := os.Open(a.path(name))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}
 	defer r.Close()

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -102,12 +105,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
 			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
 			"Exit codes: 0 success, 1 error; for the others see \"locktree help exit-codes\".",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
+		Args:          onlyCommands,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -123,7 +121,13 @@ func (a *app) rootCommand() *cobra.Command {
 				return usage(c, "Two forms of output", "-json and Markdown exclude each other. Give one of them; -annotations goes with both.")
 			}
 			a.view() // before anything runs concurrently
-			return a.checkDir()
+			var err error
+			c.Flags().Visit(func(f *pflag.Flag) {
+				if f.Value.Type() == "duration" && strings.HasPrefix(f.Value.String(), "-") {
+					err = usage(c, "Bad flag", "-%s=%s: a duration cannot be negative.", f.Name, f.Value)
+				}
+			})
+			return cmp.Or(err, a.checkDir())
 		},
 	}
 	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
@@ -151,6 +155,25 @@ func (a *app) rootCommand() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only
 	return root
+}
+
+// group is a command that does nothing but to contain others.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.Args = onlyCommands
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_ = c.Help()
+		return exitWith(exitError)
+	}
+	c.AddCommand(subs...)
+	return c
+}
+
+// onlyCommands takes every argument for a command that does not exist.
+func onlyCommands(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(c, args[0])
+	}
+	return nil
 }
 
 // usage is an error on the command line.
@@ -184,6 +207,14 @@ func (a *app) path(p string) string {
 		return p
 	}
 	return filepath.Join(a.dir, p)
+}
+
+// file is path for a file that may not be named: "" stays that.
+func (a *app) file(name string) string {
+	if name == "" {
+		return ""
+	}
+	return a.path(name)
 }
 
 // jsonKind is what a verb's -json is: one document, or a stream of messages.

@@ -215,6 +215,9 @@ func (s *service) journal() (*serve.Journal, error) {
 	return serve.NewJournal(f, failed), nil
 }
 
+// soon is the longest time to connect after which the page says why it cannot.
+const soon = 10 * time.Second
+
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
 func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
@@ -229,6 +232,9 @@ func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
 		}
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.driftInterval > 0 && declared
 		t.Scan.Declared = locksIn(e.Tree)
+		quick := *e // it is dialled again and again, and a reason that comes after minutes is late
+		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
+		t.Patience, t.Dial = sessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.dial(ctx, &quick, true) }
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of serve.Comparison, err error) {
 			if declared {
 				one := *cfg

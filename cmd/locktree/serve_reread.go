@@ -57,7 +57,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 	}
 	var all []pageOf
 	var setups []*serve.Setup
-	var failed []error
+	var failed []string
 	for _, dir := range s.configs {
 		one := s.of(dir)
 		setup, err := one.readAgain()
@@ -65,15 +65,16 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 			err = serve.Apart(setup, setups...)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", dir, err))
-			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s. It is read again when a file of it changes.", dir, view.Brief(err)))
+			why := view.Brief(err)
+			failed = append(failed, dir+": "+why)
+			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
 			setup = &serve.Setup{Door: s.door, Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
-			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: view.Brief(err), Failed: time.Now()}
+			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}
 		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
 	}
 	if len(failed) == len(all) {
-		return nil, view.Failf("No configuration can be used", "%v. \"locktree -chdir=DIR validate\" shows more.", errors.Join(failed...))
+		return nil, view.Failf("No configuration can be used", "%s \"locktree -chdir=DIR validate\" shows more.", strings.Join(failed, "\n"))
 	}
 	return all, nil
 }
@@ -136,21 +137,11 @@ func (s *service) readAgain() (*serve.Setup, error) {
 }
 
 // webPath is the path of the web configuration, "" without one.
-func (s *service) webPath() string {
-	if s.webConfig == "" {
-		return ""
-	}
-	return s.path(s.webConfig)
-}
+func (s *service) webPath() string { return s.file(s.webConfig) }
 
 // firstError is one of the errors, where it is and how many more there are.
 func firstError(diags hcl.Diagnostics) error {
-	var errs []*hcl.Diagnostic
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			errs = append(errs, d)
-		}
-	}
+	errs := slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
 	text := errs[0].Summary + ": " + errs[0].Detail
 	if at := errs[0].Subject; at != nil {
 		text = fmt.Sprintf("%s:%d: %s", at.Filename, at.Start.Line, text)
@@ -195,8 +186,8 @@ func (s *service) fileStamps(cfg *config.Config) string {
 			names[name] = true
 		}
 	}
-	if s.webConfig != "" {
-		names[s.path(s.webConfig)] = true
+	if name := s.webPath(); name != "" {
+		names[name] = true
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -205,12 +196,6 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	return b.String()
-}
-
-// fileContent is that of a file, "" if it cannot be read.
-func fileContent(name string) []byte {
-	content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
-	return content
 }
 
 // keyOf identifies what a client and a scanner are made of.
@@ -229,7 +214,8 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	if t := s.tlsOf(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
-			fmt.Fprintf(h, "%q %q\n", name, fileContent(name))
+			content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
+			fmt.Fprintf(h, "%q %q\n", name, content)
 		}
 	}
 	for _, path := range locksIn(e.Tree) {

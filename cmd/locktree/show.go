@@ -81,12 +81,7 @@ func (a *app) showSome(trees []*plan.Tree, addresses []string) error {
 
 // owned are the live trees with only this stack's nodes. Trees beside an error are what could be read.
 func (a *app) owned(ctx context.Context, flags *loadFlags) (trees []*plan.Tree, err error) {
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(flags)
-	if err != nil {
-		return nil, err
-	}
-	err = a.dialled(ctx, cfg, true, func(s *stack) error {
+	err = a.looking(ctx, flags, func(s *stack) error {
 		if trees, err = s.read(ctx); err == nil {
 			err = s.allRead(ctx, trees)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,27 +13,16 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 func stateCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "state",
 		Short: "Work on what is in ZooKeeper, beside the configuration",
 		Long: "The state of a stack is in its nodes, and plan and apply are what changes it. The commands of\n" +
 			"state are for what no configuration declares.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			_ = c.Help()
-			return exitWith(exitError)
-		},
-	}
-	c.AddCommand(pruneCommand(a))
-	return c
+	}, pruneCommand(a))
 }
 
 // pruning are the options of state prune.
@@ -62,9 +50,6 @@ func pruneCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if p.prefix == "" {
 				return usage(c, "Path missing", "Say below which path to remove nodes: -prefix=/locks, for example.")
-			}
-			if p.older < 0 {
-				return usage(c, "Bad flag", "A duration cannot be negative.")
 			}
 			defer a.interruptible(c.Context())()
 			cfg, err := a.configured(c, &p.treeFlags)
@@ -103,12 +88,12 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 			return err
 		}
 		all += len(left[i])
-		fmt.Fprintf(a.stdout, "%s  %s below %s can be removed.\n", view.Clean(e.Name), view.Plural(len(left[i]), "empty node"), view.Clean(p.prefix))
+		fmt.Fprintf(a.stdout, "%s  %s below %s can be removed.\n", kind.Visible(e.Name), view.Plural(len(left[i]), "empty node"), kind.Visible(p.prefix))
 		for _, one := range left[i] {
-			fmt.Fprintf(a.stdout, "  %s  empty since before %s\n", view.Clean(one.Path), one.Before.Format(time.RFC3339))
+			fmt.Fprintf(a.stdout, "  %s  empty since before %s\n", kind.Visible(one.Path), one.Before.Format(time.RFC3339))
 		}
 		if unknown > 0 {
-			fmt.Fprintf(a.stdout, "%s left out: nothing shows that nobody was there within %v.\n", view.Plural(unknown, "empty node")+were(unknown), p.older)
+			fmt.Fprintf(a.stdout, "Left out, because nothing shows that nobody was there within %v: %s.\n", p.older, view.Plural(unknown, "empty node"))
 		}
 		if cut {
 			fmt.Fprintf(a.stdout, "There are more than 100,000 nodes, and some were not looked at. Give a longer path.\n")
@@ -118,8 +103,12 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "\n%s\n", pruneRisk)
-	if err := a.confirmPrune(ctx, all, p); err != nil {
-		return err
+	if !p.approved {
+		question := fmt.Sprintf("Do you want to remove %s?\n  locktree will delete each that is still empty. Nobody declared them.\n"+
+			"  There is no undo. Only 'yes' will be accepted to approve.", view.Plural(all, "node"))
+		if err := a.approve(ctx, "Prune", question, ""); err != nil {
+			return err
+		}
 	}
 	for i, e := range s.Ensembles {
 		if err := a.pruneOn(ctx, e, left[i]); err != nil {
@@ -127,13 +116,6 @@ func (a *app) prune(ctx context.Context, s *stack, p *pruning) error {
 		}
 	}
 	return nil
-}
-
-func were(n int) string {
-	if n == 1 {
-		return " was"
-	}
-	return " were"
 }
 
 // leftBelow finds what can be removed, and counts what would be if it were known for how long it has been empty.
@@ -170,19 +152,6 @@ func leftBelow(ctx context.Context, client *recipes.Client, e *config.Ensemble, 
 		}
 	}
 	return left, unknown, snap.Cut, nil
-}
-
-func (a *app) confirmPrune(ctx context.Context, n int, p *pruning) error {
-	if p.approved {
-		return nil
-	}
-	err := a.approve(ctx, fmt.Sprintf("\nDo you want to remove %s?\n  locktree will delete each that is still empty. Nobody declared them.\n  There is no undo. Only 'yes' will be accepted to approve.\n\n  Enter a value: ",
-		view.Plural(n, "node")))
-	if errors.Is(err, errNoApproval) {
-		a.view().Message("\nPrune cancelled.")
-		return exitWith(exitError)
-	}
-	return err
 }
 
 // pruneOn removes nodes from one ensemble, on a connection that can write.

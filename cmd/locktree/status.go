@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -44,35 +43,21 @@ func statusCommand(a *app) *cobra.Command {
 			"It names the nodes and the ensembles it cannot read, shows the others, and then exits with 1.",
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			addr := ""
+			at := cmp.Or(append(args, tree.prefix)...)
 			switch {
 			case len(args) == 1 && tree.prefix != "":
 				return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
-			case len(args) == 1 && isAddress(args[0]):
-				addr = args[0]
-			case len(args) == 1:
-				tree.prefix = args[0]
-			}
-			if filter.Longer < 0 {
-				return usage(c, "Bad flag", "-longer=%v must not be negative.", filter.Longer)
-			}
-			if key.given && tree.prefix+addr == "" {
+			case reads < 0:
+				return usage(c, "Bad flag", "-reads=%d: must not be negative. 0 means no limit.", reads)
+			case key.given && at == "":
 				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.key)
-			}
-			if tree.servers+tree.prefix+addr != "" && detailedExitcode {
+			case tree.servers+at != "" && detailedExitcode:
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
 			}
 			defer a.interruptible(c.Context())()
-			cfg, err := a.configured(c, &tree)
+			cfg, err := a.configuredAt(c, &tree, at)
 			if err != nil {
 				return err
-			}
-			if addr != "" {
-				e, path, err := declared(cfg, addr)
-				if err != nil {
-					return err
-				}
-				cfg.Ensembles, tree.prefix = []*config.Ensemble{e}, path
 			}
 			return a.dialled(c.Context(), cfg, true, func(s *stack) error {
 				if tree.prefix == "" {

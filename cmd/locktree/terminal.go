@@ -107,26 +107,24 @@ func (t *terminal) width(stream io.Writer) int {
 	return 78
 }
 
-// errNoApproval: the answer was not "yes".
-var errNoApproval = errors.New("not approved")
-
-// approve asks for approval; only "yes" gives it. If standard input is not a terminal,
-// nobody would see the question: it only reads a line, so that `echo yes | locktree apply`
-// works as it does with Terraform.
-func (t *terminal) approve(ctx context.Context, question string) error {
-	if isTerminal(t.stdin) {
-		fmt.Fprint(t.stderr, question)
+// approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a
+// terminal, nobody would see the question: it only reads a line, so that `echo yes | locktree apply` works as it does with
+// Terraform. what is cancelled otherwise, and besides is another way to approve it.
+func (a *app) approve(ctx context.Context, what, question, besides string) error {
+	if isTerminal(a.stdin) {
+		fmt.Fprint(a.stderr, "\n"+question+"\n\n  Enter a value: ")
 	} else {
-		fmt.Fprintln(t.stderr, "Waiting for approval on standard input, which is not a terminal. To skip the question, use -auto-approve.")
+		fmt.Fprintln(a.stderr, "Waiting for approval on standard input, which is not a terminal. To skip the question, use -auto-approve.")
 	}
-	answer, err := t.answer(ctx)
+	answer, err := a.answer(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", err)
+		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, or add -auto-approve%s.", err, besides)
 	case strings.TrimSpace(answer) != "yes":
-		return errNoApproval
+		a.view().Message("\n" + what + " cancelled.")
+		return exitWith(exitError)
 	}
 	return nil
 }

@@ -38,16 +38,16 @@ func TestApprovalEndsWithTheInterrupt(t *testing.T) {
 	defer w.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	term := terminal{stdin: never, stderr: io.Discard}
-	require.ErrorIs(t, term.approve(ctx, "?"), context.Canceled)
+	a := app{terminal: terminal{stdin: never, stderr: io.Discard}}
+	require.ErrorIs(t, a.approve(ctx, "It", "?", ""), context.Canceled)
 }
 
 // A last line without its end is an answer too: printf yes | locktree apply.
 func TestApprovalWithoutLineEnd(t *testing.T) {
-	term := terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}
-	require.NoError(t, term.approve(context.Background(), "?"))
-	term.stdin = strings.NewReader("yes, of course")
-	require.ErrorIs(t, term.approve(context.Background(), "?"), errNoApproval)
-	term.stdin = strings.NewReader("")
-	require.ErrorContains(t, term.approve(context.Background(), "?"), "EOF")
+	a := app{terminal: terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}}
+	require.NoError(t, a.approve(t.Context(), "It", "?", ""))
+	a.stdin = strings.NewReader("yes, of course")
+	require.Equal(t, exitError, codeOf(a.approve(t.Context(), "It", "?", "")))
+	a.stdin = strings.NewReader("")
+	require.ErrorContains(t, a.approve(t.Context(), "It", "?", ""), "EOF")
 }

@@ -22,19 +22,23 @@ func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
 	return lock.Client{Close: c.Close, Locker: func(_ context.Context, what lock.What) (lock.Locker, error) {
 		path := "/locktree/" + what.Names[0]
-		mutex := func(path string) *recipes.Mutex {
-			opts := []recipes.Option{recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate()}
+		mutex := func(name string) *recipes.Mutex {
 			if what.Handoff > 0 {
-				opts = append(opts, recipes.WithLocalHandoff(what.Handoff))
+				return made(c, name, recipes.WithLocalHandoff(what.Handoff))
 			}
-			return c.Mutex(path, opts...)
+			return declared(c, name)
 		}
 		rw := func() *recipes.RWMutex {
 			return c.RWMutex(path, recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())
 		}
 		switch what.Kind {
 		case lock.Mutex:
-			return also(mutex(path).Lock, func(name string) *recipes.Mutex { return mutex("/locktree/" + name) }), nil
+			held := new(*recipes.Lease)
+			l := leasedAs(mutex(what.Names[0]).Lock, held)
+			l.Also = func(name string) lock.Locker { // the context of the lease tells who holds it
+				return leased(func(context.Context) (*recipes.Lease, error) { return mutex(name).Lock((*held).Context()) })
+			}
+			return l, nil
 		case lock.Read:
 			return leased(rw().RLock), nil
 		case lock.Write:
@@ -45,7 +49,7 @@ func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
 		case lock.Set:
 			var members []recipes.Member
 			for _, name := range what.Names {
-				members = append(members, mutex("/locktree/"+name))
+				members = append(members, mutex(name))
 			}
 			return leased(c.MultiLock(members...).Lock), nil
 		}
@@ -58,16 +62,6 @@ var tokens atomic.Uint64
 
 func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
 	return leasedAs(acquire, new(*recipes.Lease))
-}
-
-// also is leased, for holders of several locks: the context of the lease tells who holds it.
-func also(acquire func(context.Context) (*recipes.Lease, error), mutex func(name string) *recipes.Mutex) lock.Locker {
-	held := new(*recipes.Lease)
-	l := leasedAs(acquire, held)
-	l.Also = func(name string) lock.Locker {
-		return leased(func(context.Context) (*recipes.Lease, error) { return mutex(name).Lock((*held).Context()) })
-	}
-	return l
 }
 
 func leasedAs(acquire func(context.Context) (*recipes.Lease, error), held **recipes.Lease) lock.Locker {
@@ -87,6 +81,8 @@ func leasedAs(acquire func(context.Context) (*recipes.Lease, error), held **reci
 // The ways to go from lock to lock.
 type step func(m *recipes.Mutex, lease **recipes.Lease) lock.Locker
 
+func unlocked(m *recipes.Mutex, lease **recipes.Lease) lock.Locker { return leasedAs(m.Lock, lease) }
+
 // released waits for no release.
 func released(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
 	l := unlocked(m, lease)
@@ -94,34 +90,23 @@ func released(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
 	return l
 }
 
-func unlocked(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
-	return lock.Locker{
-		Lock: func(ctx context.Context) (err error) {
-			*lease, err = m.Lock(ctx)
-			return err
-		},
-		Unlock: func(ctx context.Context) error { return (*lease).Unlock(ctx) },
-	}
-}
-
 // exchanged gives each lock back in the transaction that takes the next one: until then it keeps it, so nobody else may want it.
 func exchanged(m *recipes.Mutex, lease **recipes.Lease) lock.Locker {
-	return lock.Locker{
-		Lock: func(ctx context.Context) (err error) {
-			if *lease == nil {
-				*lease, err = m.Lock(ctx)
-			} else {
-				*lease, err = m.LockFrom(ctx, *lease)
-			}
-			return err
-		},
-		Unlock: func(context.Context) error { return nil },
-	}
+	l := leasedAs(func(ctx context.Context) (*recipes.Lease, error) {
+		if *lease == nil {
+			return m.Lock(ctx)
+		}
+		return m.LockFrom(ctx, *lease)
+	}, lease)
+	l.Unlock = func(context.Context) error { return nil }
+	return l
 }
 
 // declared opens locks that stand, keyed those of a family, which exist while they are used.
-func declared(c *recipes.Client, name string) *recipes.Mutex {
-	return c.Mutex("/locktree/"+name, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+func declared(c *recipes.Client, name string) *recipes.Mutex { return made(c, name) }
+
+func made(c *recipes.Client, name string, more ...recipes.Option) *recipes.Mutex {
+	return c.Mutex("/locktree/"+name, append(more, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())...)
 }
 
 // keyed is, as every lock here, at a path that a run of the benchmark makes: no configuration declares it, so there are no generated handles.
@@ -174,17 +159,6 @@ func streamer(c *recipes.Client, open func(*recipes.Client, string) *recipes.Mut
 			lease = new(*recipes.Lease)
 			leases[what.Worker] = lease
 		}
-		l := way(open(c, what.Names[0]), lease)
-		take := l.Lock
-		l.Lock = func(ctx context.Context) error {
-			err := take(ctx)
-			if err == nil {
-				tokens.Store((*lease).Token())
-			}
-			return err
-		}
-		l.Token = func() uint64 { return (*lease).Token() }
-		l.Lost = func() <-chan struct{} { return (*lease).Context().Done() }
-		return l, nil
+		return way(open(c, what.Names[0]), lease), nil
 	}}
 }

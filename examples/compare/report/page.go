@@ -125,14 +125,16 @@ func over(samples []bench.Sample, f func(s bench.Sample) float64) Spread {
 }
 
 // ratio is a median with its range, such as "1.31 (1.22–1.40)".
-func (s Spread) ratio() string {
+func (s Spread) ratio() string { return s.ranged(times) }
+
+func (s Spread) ranged(show func(float64) string) string {
 	switch s.N {
 	case 0:
 		return "–"
 	case 1:
-		return times(s.Median)
+		return show(s.Median)
 	}
-	return fmt.Sprintf("%s (%s–%s)", times(s.Median), times(s.Min), times(s.Max))
+	return fmt.Sprintf("%s (%s–%s)", show(s.Median), show(s.Min), show(s.Max))
 }
 
 // times keeps two digits of what is small.
@@ -141,17 +143,6 @@ func times(v float64) string {
 		return fmt.Sprintf("%.2g", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-// whole is a median with its range, in whole numbers.
-func (s Spread) whole() string {
-	switch s.N {
-	case 0:
-		return "–"
-	case 1:
-		return fmt.Sprintf("%.0f", s.Median)
-	}
-	return fmt.Sprintf("%.0f (%.0f–%.0f)", s.Median, s.Min, s.Max)
 }
 
 // count is a number per cycle.

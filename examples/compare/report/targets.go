@@ -98,7 +98,7 @@ func (r *Report) reached(t target) Spread {
 // figure is a ratio, or a whole number where that is large.
 func (s Spread) figure() string {
 	if s.Median >= 1000 {
-		return s.whole()
+		return s.ranged(func(v float64) string { return fmt.Sprintf("%.0f", v) })
 	}
 	return s.ratio()
 }

@@ -99,7 +99,7 @@ func (a *annotated) command(level string, at *hcl.Range, title, text string) {
 	if at != nil && at.Start.Line > 0 {
 		where = fmt.Sprintf("file=%s,line=%d,endLine=%d,", commandProperty.Replace(clean(a.relative(at.Filename))), at.Start.Line, at.End.Line)
 	}
-	a.log.printf("::%s %stitle=%s::%s\n", level, where, commandProperty.Replace(clean(title)), commandData.Replace(cleanLines(clipText(text))))
+	a.log.printf("::%s %stitle=%s::%s\n", level, where, commandProperty.Replace(clean(title)), commandData.Replace(CleanLines(clipText(text))))
 }
 
 // relative is the name of a file as GitHub knows it.

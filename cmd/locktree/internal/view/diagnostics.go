@@ -90,7 +90,7 @@ func frame(text string, paint func(string) string) string {
 // -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
-	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(cleanLines(d.Detail))
+	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(CleanLines(d.Detail))
 	file := sourceOf(d, files)
 	if c.Subject != nil && file == nil {
 		switch name := clean(c.Subject.Filename); {

@@ -36,7 +36,7 @@ func code(s string) string {
 
 // pre is a text of several lines, which is rendered as it is.
 func pre(s string) string {
-	return "<pre>\n" + inPre.Replace(strings.Trim(cleanLines(s), "\n")) + "\n</pre>"
+	return "<pre>\n" + inPre.Replace(strings.Trim(CleanLines(s), "\n")) + "\n</pre>"
 }
 
 // collapsed is a text that a click shows.

@@ -22,13 +22,6 @@ type Eviction struct {
 	Done              *apply.Evicted // nil before the question
 }
 
-func (e Eviction) role() string {
-	if e.Queued {
-		return "waiting"
-	}
-	return "held by"
-}
-
 func (e Eviction) sight() kind.Sight { return e.Snapshot.Sight(e.Party, time.Now()) }
 
 func (e Eviction) who() string { return e.sight().Who() }
@@ -46,11 +39,11 @@ func (e Eviction) text(h *Human) {
 			c.Permits += p.Permits
 		}
 	}
-	beside := queueOf(e.In).share
+	role, beside := "held by", queueOf(e.In).share
 	if e.Queued {
-		beside = wish
+		role, beside = "waiting", wish
 	}
-	fmt.Fprintf(w, "  %s\t%s%s%s\n", e.role(), e.who(), beside(c), columns(e.sight()))
+	fmt.Fprintf(w, "  %s\t%s%s%s\n", role, e.who(), beside(c), columns(e.sight()))
 	_ = w.Flush()
 	if len(e.Others) > 0 {
 		h.out.printf("\nIn the same transaction it took a place in these, which it loses with it:\n")

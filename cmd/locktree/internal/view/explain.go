@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,9 +35,9 @@ func Explain(err error) hcl.Diagnostics {
 func Brief(err error) string {
 	x := explain(err)
 	if x.Detail == "" {
-		return Clean(full(x.Summary))
+		return clean(full(x.Summary))
 	}
-	return Clean(x.String())
+	return clean(x.String())
 }
 
 const credentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
@@ -44,7 +46,7 @@ func explain(err error) plan.Explanation {
 	var explained plan.Explainer
 	switch {
 	case errors.As(err, &explained):
-	case errors.Is(err, recipes.ErrUnreachable):
+	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // which is an interrupt
 		return plan.Explanation{
 			Summary: "Cannot reach ZooKeeper", Detail: full(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
@@ -61,17 +63,9 @@ func explain(err error) plan.Explanation {
 
 // Reason is why something failed, in a line for which there is little place, without what to do next.
 func Reason(err error) string {
-	why, _, _ := strings.Cut(inner(err), "\n")
-	return clean(why)
-}
-
-// inner is what an error says of what failed, without what to do next.
-func inner(err error) string {
 	x := explain(err)
-	if x.Detail == "" {
-		return full(x.Summary)
-	}
-	return x.Detail
+	why, _, _ := strings.Cut(cmp.Or(x.Detail, full(x.Summary)), "\n")
+	return clean(why)
 }
 
 // Sentence is an error's text without the name of the package that made it.
@@ -80,8 +74,8 @@ func Sentence(err error) string { return plan.Plain(err.Error()) }
 // full makes a sentence of an error's text: errors start small and end open,
 // because they may be put into others.
 func full(text string) string {
-	if text == "" {
-		return ""
+	if text == "" || strings.HasSuffix(text, "?") {
+		return upperFirst(text)
 	}
 	return upperFirst(strings.TrimSuffix(text, ".")) + "."
 }

@@ -69,21 +69,15 @@ func keysUse(k *inspect.Keys) string {
 	if k.Listed < k.Dirs {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
-	waited := ""
-	if k.Waited > 0 {
-		waited = grouped(k.Waited) + " with waiters"
+	looked := "; " + grouped(k.Looked) + " looked at"
+	if k.Queues < k.InUse { // what is said of waiters is said of those
+		text += looked
 	}
-	switch {
-	case k.Queues < k.InUse: // what is said of waiters is said of those
-		text += "; " + grouped(k.Looked) + " looked at"
-		if waited != "" {
-			text += ", " + waited
-		}
-	case waited != "":
-		text += ", " + waited
+	if k.Waited > 0 {
+		text += ", " + grouped(k.Waited) + " with waiters"
 	}
 	if k.Queues == k.InUse && k.Looked < k.InUse {
-		text += "; " + grouped(k.Looked) + " looked at"
+		text += looked
 	}
 	return text
 }
@@ -97,13 +91,6 @@ func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
 		if k.Longest != nil && k.Longest != k.Busiest {
 			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), s.keyUse(k.Longest))
 		}
-	}
-	for i, name := range in.Junk {
-		if i == maxContenders {
-			fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, len(in.Junk)-i)
-			break
-		}
-		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
 }
 

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"github.com/locktree/locktree/recipes/kind"
 	"io"
 	"strings"
 	"sync"
@@ -12,13 +11,14 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // notices are messages and diagnostics, on standard error.
 type notices struct{ err Stream }
 
 // Message implements [Output].
-func (n notices) Message(text string) { n.err.printf("%s\n", cleanLines(text)) }
+func (n notices) Message(text string) { n.err.printf("%s\n", CleanLines(text)) }
 
 // Diagnostics implements [Output].
 func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
@@ -241,14 +241,8 @@ func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args
 // may contain control characters, which a terminal obeys.
 func clean[S ~string](s S) string { return kind.Visible(string(s)) }
 
-// Clean is clean for what the commands print themselves.
-func Clean(s string) string { return clean(s) }
-
-// CleanLines is Clean for text that may have several lines.
-func CleanLines(s string) string { return cleanLines(s) }
-
-// cleanLines is clean for text that may have several lines.
-func cleanLines(s string) string { return eachLine(s, clean) }
+// CleanLines is clean for text that may have several lines.
+func CleanLines(s string) string { return eachLine(s, clean) }
 
 func eachLine(s string, change func(string) string) string {
 	lines := strings.Split(s, "\n")

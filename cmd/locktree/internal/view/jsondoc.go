@@ -8,8 +8,6 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 )
@@ -36,12 +34,7 @@ func (p Saved) json(m *machine) { m.document(plan.Document(m.version, p.Checks, 
 
 // Validation writes Terraform's validate -json.
 func (v Validation) json(m *machine) {
-	errors := 0
-	for _, one := range v.Diagnostics {
-		if one.Severity == hcl.DiagError {
-			errors++
-		}
-	}
+	errors := len(v.Diagnostics.Errs())
 	m.document(struct {
 		FormatVersion string           `json:"format_version"`
 		Valid         bool             `json:"valid"`

@@ -284,6 +284,8 @@ func (e Event) json(s *machine) {
 	switch ev := e.Event.(type) {
 	case apply.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", message{Lock: ev.Info, Ensemble: e.Ensemble})
+	case apply.Scaffolded:
+		s.message("Created " + strings.Join(ev.Paths, ", "))
 	case apply.Draining:
 		h := of(ev.Addr, ev.Path, "")
 		h.Live, h.Open = live(ev.Usage), &ev.Open

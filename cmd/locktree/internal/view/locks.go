@@ -39,8 +39,8 @@ func (l Locks) text(h *Human) {
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
 		shown := l.Filter.of(e.Locks, now)
 		switch {
-		case len(e.Locks) > 0:
-		case e.Key != nil && len(e.Closed()) == 0:
+		case len(e.Locks)+e.Pending+len(e.Closed()) > 0 || e.Cut: // or not everything was looked at, which is said below
+		case e.Key != nil:
 			h.out.printf("\nNobody uses the key %s of %s: it has no node.\n", KeyName(e.Key.Key), clean(e.Key.Family))
 		default:
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))

@@ -117,7 +117,7 @@ func heredoc(text, indent string) string {
 	if indent != "" {
 		open = "<<-EOT"
 	}
-	return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(cleanLines(text), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
+	return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(CleanLines(text), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
 }
 
 // StoredOutputs are the outputs the last apply left in the record, by name.

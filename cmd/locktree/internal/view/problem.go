@@ -87,12 +87,10 @@ func lookupFile(name string, files map[string]*hcl.File) (string, *hcl.File) {
 	if f, ok := files[name]; ok {
 		return name, f
 	}
-	for _, known := range sortedKeys(files) {
+	for _, known := range slices.Sorted(maps.Keys(files)) {
 		if filepath.Base(known) == name {
 			return known, files[known]
 		}
 	}
 	return "", nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -94,8 +94,6 @@ func columns(s kind.Sight) string {
 func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	if in.Kind.Key != nil {
 		s.writeKeys(w, indent, in)
-		s.writeLimits(w, indent, in)
-		return
 	}
 	q := queueOf(in)
 	list := func(role string, cs []recipes.Contender, beside func(recipes.Contender) string) {
@@ -110,14 +108,15 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	}
 	list("held by", q.holders, q.besides)
 	list("waiting", q.waiters, wish)
-	for _, name := range in.Junk {
+	for _, name := range in.Junk[:min(len(in.Junk), maxContenders)] {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
-	writeSlots(w, indent, in, s.at)
-	s.writeLimits(w, indent, in)
-}
-
-func (s seen) writeLimits(w io.Writer, indent string, in *inspect.Report) {
+	if more := len(in.Junk) - maxContenders; more > 0 {
+		fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, more)
+	}
+	for _, line := range SlotLines(in, s.at) {
+		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
+	}
 	if text := limitsLine(in.Payload.Limits(), Exceeded(in, s.at)); text != "" {
 		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
 	}

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -49,13 +48,6 @@ func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
 		}
 	}
 	return lines
-}
-
-// writeSlots writes those lines. The tabs are for a tabwriter.
-func writeSlots(w io.Writer, indent string, in *inspect.Report, now time.Time) {
-	for _, line := range SlotLines(in, now) {
-		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
-	}
 }
 
 // fewSlots is how many slots are named: beyond that, a person wants the number.

@@ -3,6 +3,7 @@ package view_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,19 +58,21 @@ func TestStatusTellsALockThatMayBeKept(t *testing.T) {
 	require.NotContains(t, out.String(), "kept", "not while somebody waits")
 }
 
-// A lock with a thousand waiters must not fill the screen.
+// A lock with a thousand waiters must not fill the screen; one with a thousand nodes of somebody else's did.
 func TestStatusCutsLongQueues(t *testing.T) {
 	tree := liveTree()
 	long := &kind.Usage{}
 	for i := range 13 {
 		long.Waiters = append(long.Waiters, kind.Party{ID: fmt.Sprintf("worker-%d", i)})
+		long.Junk = append(long.Junk, fmt.Sprintf("junk-%d", i))
 	}
 	tree.Nodes[2].Live.Usage = long
 	v, out, _ := capture(nil)
 	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "worker-9")
 	require.NotContains(t, out.String(), "worker-10")
-	require.Contains(t, out.String(), "and 3 more")
+	require.NotContains(t, out.String(), "junk-10")
+	require.Equal(t, 2, strings.Count(out.String(), "and 3 more"))
 	require.Contains(t, out.String(), "13 waiting.")
 }
 

@@ -28,7 +28,7 @@ type sourceDoc struct {
 }
 
 func newStatusDoc(nowMs int64, f Filter) statusDoc {
-	return statusDoc{FormatVersion: "1.5", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Filter: newFilterDoc(f), Ensembles: []ensembleDoc{}}
+	return statusDoc{FormatVersion: "1.6", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Filter: newFilterDoc(f), Ensembles: []ensembleDoc{}}
 }
 
 // ensembleDoc has those parts that are known.
@@ -100,14 +100,15 @@ type driftDoc struct {
 		Change int `json:"change"`
 		Remove int `json:"remove"`
 	} `json:"changes"`
-	Compared *document.Stamp `json:"compared,omitempty"`
-	With     string          `json:"compared_with,omitempty"`
+	Applyable bool            `json:"applyable"` // otherwise a plan says why not
+	Compared  *document.Stamp `json:"compared,omitempty"`
+	With      string          `json:"compared_with,omitempty"`
 }
 
 func newDriftDoc(p *plan.Plan) *driftDoc {
 	var d driftDoc
 	c := p.Summary()
-	d.Changes.Add, d.Changes.Change, d.Changes.Remove = c.Add, c.Change, c.Destroy
+	d.Changes.Add, d.Changes.Change, d.Changes.Remove, d.Applyable = c.Add, c.Change, c.Destroy, p.Applyable()
 	return &d
 }
 

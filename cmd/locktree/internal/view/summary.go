@@ -98,7 +98,7 @@ func (m *Markdown) summary() string {
 
 // headline is the line that a reader of many comments reads, and what of it is not in the table.
 func (m *Markdown) headline(p Plan, all hcl.Diagnostics) string {
-	errs := len(slices.DeleteFunc(slices.Clone(all), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError }))
+	errs := len(all.Errs())
 	var found []string
 	if errs > 0 {
 		found = append(found, Plural(errs, "error"))

@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,12 +117,7 @@ func (t Tests) summary() string {
 }
 
 func (t Tests) over() bool {
-	for _, f := range t {
-		if !f.Over() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t, func(f TestFile) bool { return !f.Over() })
 }
 
 func (t Tests) text(h *Human) {
@@ -240,15 +236,8 @@ func (r TestRun) junit() junitCase {
 	var b bytes.Buffer
 	writeDiagnostics(Stream{Writer: &b}, r.Diagnostics, r.Sources)
 	said := &junitText{Text: strings.TrimSpace(b.String())}
-	if errs := r.Diagnostics.Errs(); len(errs) > 0 {
-		first := r.Diagnostics[0]
-		for _, d := range r.Diagnostics {
-			if d.Severity == hcl.DiagError {
-				first = d
-				break
-			}
-		}
-		said.Message = clean(first.Summary)
+	if i := slices.IndexFunc(r.Diagnostics, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }); i >= 0 {
+		said.Message = clean(r.Diagnostics[i].Summary)
 	}
 	switch {
 	case r.Status == TestSkip:

@@ -305,7 +305,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap.Unread = append(snap.Unread, inspect.Unread{Path: "/y" + evil, Err: errors.New(evil)})
 	snap.Waits = inspect.WaitsFor(snap.Locks...)
 	b := board(t, scene(), snap)
-	b.Change("main", func(e *Ensemble) { e.Trouble = view.Clean(evil) })
+	b.Change("main", func(e *Ensemble) { e.Trouble = kind.Visible(evil) })
 	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E"}
 	for _, target := range allPages {
 		targets = append(targets, target)

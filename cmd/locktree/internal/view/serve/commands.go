@@ -1,11 +1,11 @@
 package serve
 
 import (
-	"github.com/locktree/locktree/recipes/kind"
 	"strings"
 
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // look is the command that shows a lock.

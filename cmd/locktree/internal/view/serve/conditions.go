@@ -13,16 +13,14 @@ func (p *problemsOf) conditions() {
 	if p.e.Checkup == nil {
 		return
 	}
-	n := 0
-	for _, k := range together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
+	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
 		return k.Verdict != inspect.VerdictFails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
-	})) {
-		if n++; n <= mostListed {
-			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
-		}
+	}))
+	for _, k := range all[:min(len(all), mostListed)] {
+		p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
 	}
-	if n > mostListed {
-		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n-mostListed), "locktree doctor")
+	if n := len(all) - mostListed; n > 0 {
+		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n), "locktree doctor")
 	}
 }
 

@@ -74,7 +74,7 @@ func (e *Ensemble) adopt(history []apply.Entry, err error) {
 	case err != nil:
 		e.AppliedTrouble = "the history of the stack could not be read: " + view.Brief(err)
 	case len(history) == 0:
-		e.AppliedTrouble = "the stack has no history"
+		e.AppliedTrouble = "the stack has no history."
 	}
 	for _, one := range history {
 		if one.Changes != nil && len(e.Applied) < mostApplies { // the rest was done to holders

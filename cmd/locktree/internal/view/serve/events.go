@@ -46,8 +46,6 @@ type noticer struct {
 	last  map[string]int32  // the newest sequence number that was seen, by directory
 }
 
-func newNoticer() *noticer { return &noticer{map[string]Notice{}, map[string]int32{}} }
-
 // begun notes what is the case now, and tells what of it is new and what has ended.
 func (n *noticer) begun(seen, before time.Time, now map[string]Notice) (out []Notice) {
 	for key, x := range now {

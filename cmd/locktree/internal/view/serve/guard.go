@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Guard lets through what may be asked, by whom it may be, under a name that is ours.
@@ -78,42 +79,4 @@ func Server(h http.Handler) *http.Server {
 const maxConnections = 1024
 
 // Limit bounds the connections of a listener: the next one waits until another ends. One that asks for nothing ends soon, see Server.
-func Limit(l net.Listener) net.Listener {
-	return &limited{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
-}
-
-type limited struct {
-	net.Listener
-	free   chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &counted{c, sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type counted struct {
-	net.Conn
-	done func()
-}
-
-func (c *counted) Close() error {
-	defer c.done()
-	return c.Conn.Close()
-}
+func Limit(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConnections) }

@@ -281,18 +281,14 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 			return
 		}
 		s.reread(ctx)
-		s.compareNow()
-	}
-}
-
-func (s *Service) compareNow() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watched {
-		select {
-		case w.news <- struct{}{}:
-		default: // it is told already
+		s.mu.Lock()
+		for _, w := range s.watched {
+			select {
+			case w.news <- struct{}{}:
+			default: // it is told already
+			}
 		}
+		s.mu.Unlock()
 	}
 }
 
@@ -339,7 +335,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 			if !was.Source.Read.IsZero() {
 				instead = "The one of " + was.Source.Read.UTC().Format(time.RFC3339) + " stays active"
 			}
-			s.Say(fmt.Sprintf("%s was read again and is not used: %s. %s.", which, said, instead))
+			s.Say(fmt.Sprintf("%s was read again and is not used: %s %s.", which, said, instead))
 		}
 		if was.Source.Error == "" {
 			now.Source.Failed = time.Now()

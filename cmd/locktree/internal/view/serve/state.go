@@ -84,7 +84,7 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
 	b.Change(ensemble, func(e *Ensemble) {
 		if e.notices == nil {
-			e.notices = newNoticer()
+			e.notices = &noticer{map[string]Notice{}, map[string]int32{}}
 		}
 		if e.Error != "" {
 			out = append(out, Notice{Event: "recovered", Seen: kind.Stamp{Time: snap.At}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble})

@@ -21,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // WebConfig is the part of Prometheus' web configuration file that is understood here: the same file serves both.
@@ -36,6 +36,7 @@ type WebConfig struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 
 	dir   string
+	tls   *tls.Config
 	dummy []byte // what an unknown user's password is compared with: it takes as long
 	key   [32]byte
 	slots chan struct{} // a comparison is made to be slow: two at a time
@@ -70,7 +71,7 @@ func ReadWebConfig(file string) (*WebConfig, error) {
 		}
 	}
 	_, _ = rand.Read(c.key[:]) // which never fails
-	if _, err := c.TLSConfig(); err != nil {
+	if c.tls, err = c.TLSConfig(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil
@@ -92,14 +93,10 @@ func OpenDoor(file string) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	encrypted, err := web.TLSConfig()
-	if err != nil {
-		return nil, err
+	if web.tls != nil {
+		web.tls.NextProtos = []string{"http/1.1"} // the limits are on connections, each of which is one request at a time
 	}
-	if encrypted != nil {
-		encrypted.NextProtos = []string{"http/1.1"} // the limits are on connections, each of which is one request at a time
-	}
-	return &Door{web, web.Login(), encrypted}, nil
+	return &Door{web, web.Login(), web.tls}, nil
 }
 
 // sameAs refuses what would have to be decided anew.
@@ -124,9 +121,9 @@ func notUnderstood(err error) string {
 		return "the file is empty"
 	case errors.As(err, &wrong):
 		text := values.ReplaceAllString(strings.Join(wrong.Errors, "; "), "")
-		return view.Clean(strings.ReplaceAll(text, " not found in type serve.WebConfig", " is not known"))
+		return kind.Visible(strings.ReplaceAll(text, " not found in type serve.WebConfig", " is not known"))
 	}
-	return view.Clean(strings.TrimPrefix(err.Error(), "yaml: "))
+	return kind.Visible(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Authenticates reports whether who asks has to prove who it is.
