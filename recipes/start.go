@@ -145,9 +145,6 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 
 // failed explains why the record could not be read or written.
 func (s *Start) failed(err error) error {
-	if errors.Is(err, ErrSessionLost) {
-		s.h.lose(err) // the lease may not have been told yet
-	}
 	switch ended := s.ended(); {
 	case err == nil:
 		return nil

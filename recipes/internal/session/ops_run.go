@@ -153,7 +153,7 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 		case ctx.Err() != nil:
 			return nil, cause(ctx)
 		case err != nil: // first, because a lost session may still have its link
-			return nil, err
+			return nil, s.over()
 		case l != nil:
 			return l, nil
 		}
@@ -169,14 +169,21 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 // presentLink returns the connection, if there is one.
 func (s *Session) presentLink() (*link, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	l, err := s.link, s.err
+	s.mu.Unlock()
 	switch {
-	case s.err != nil: // first, because a lost session may still have its link
-		return nil, s.err
-	case s.link == nil:
+	case err != nil: // first, as above
+		return nil, s.over()
+	case l == nil:
 		return nil, fmt.Errorf("%w: there is no connection", errNotSent)
 	}
-	return s.link, nil
+	return l, nil
+}
+
+// over is why a session that is lost is. Whoever holds something hears of that before any operation tells its caller.
+func (s *Session) over() error {
+	<-s.done
+	return s.Err()
 }
 
 // disconnected is the error of a caller whose ctx ended while there was no connection.

@@ -154,10 +154,10 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Done returns a channel that is closed when the session is lost.
+// Done returns a channel that is closed when the session is lost, and all that held something have been told.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil before Done is closed; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
+// Err returns nil while the session lives; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
 // the local deadline.
 func (s *Session) Err() error {
 	s.mu.Lock()
@@ -184,8 +184,8 @@ func (s *Session) move(to State) {
 	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
 }
 
-// lose ends the session, once. It calls the lost callbacks of what is held before it returns, and before it tells the servers.
-// It waits for nothing else.
+// lose ends the session, once. It calls the lost callbacks of what is held before it returns, before any operation fails because of that,
+// and before it tells the servers. It waits for nothing else.
 //
 // It does not tell them while something is held, unless the client was closed: what runs under a lease that is lost at this
 // moment has not ended yet. See CloseLost.
@@ -209,17 +209,17 @@ func (s *Session) lose(cause error) {
 		patience = 0
 	}
 	s.mu.Unlock()
-	// With mu released: the callbacks may ask this session for its state, or release what they hold.
-	close(s.done)
-	s.end()
 	defer func() { // also if a callback panics: a link that lived on would be pinged, and so keep all locks held
+		close(s.done)
+		s.end()
 		s.fireAll(zk.EventNotWatching)
 		if l != nil {
 			l.leave(err, patience)
 		}
 		s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 	}()
-	// Before anything tells the servers: as soon as they know, a rival may be granted.
+	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
+	// for its state, or release what they hold.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)
