@@ -459,10 +459,10 @@ func TestASkipThatWouldForgetSlotsThatAreToBeRunIsRefused(t *testing.T) {
 		ops, o := l.client("ops").Once("/job"), l.client("a").Once("/job")
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
-		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), "2000-01-01T01:00:00Z", "is due")
+		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), "would forget 2000-01-01T01:00:00Z, which is still to be run")
 		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
 		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-03T00:00:00Z"),
-			"to skip 2000-01-03T00:00:00Z of /job would forget 2000-01-01T02:00:00Z, which is to be run: with keep = 1 nothing before it is recorded; skip that one first, raise keep, or pause")
+			"/job: with keep = 1, skipping 2000-01-03T00:00:00Z would forget 2000-01-01T02:00:00Z, which is still to be run: run or skip that one first")
 		time.Sleep(time.Hour)
 		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T03:00:00Z"), "the next one")
