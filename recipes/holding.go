@@ -63,9 +63,9 @@ type use struct {
 	tenures []*tenure     // that have begun and not ended
 	passed  int           // holders so far that handed it on
 	writes  int           // of Lease.Multi that may still be applied
-	told    bool          // the node says, has said, or is about to say, for what its holders wait
+	told    bool          // somebody has begun to say in the node for what its holders wait
 	says    []kind.Wait   // that, if it is known
-	telling chan struct{} // of capacity 1: one tells at a time; nil while nobody has begun to
+	telling chan struct{} // of capacity 1: one tells at a time; made with the first
 }
 
 // ending is how it ends.
