@@ -223,11 +223,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir, waits := h.heir()
 	if !waits {
 		h.leaving()
-		if deleteAll(ctx, h.ks) == nil {
-			h.close(ticket{})
-			return nil
-		}
-		return h.q.c.dropAside(ctx, h.ks, func() { h.close(ticket{}) })
+		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	var p *passing
 	answered := false

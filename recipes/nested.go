@@ -2,11 +2,9 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -144,15 +142,6 @@ func (n *nested) goesOn() {
 	}
 }
 
-// deadlock is why the wait has ended, if that is one.
-func (n *nested) deadlock() error {
-	var found *DeadlockError
-	if errors.As(context.Cause(n.ctx), &found) {
-		return found
-	}
-	return nil
-}
-
 // watch looks for a circle until the wait is over.
 func (n *nested) watch() {
 	n.mu.Lock()
@@ -235,25 +224,8 @@ type DeadlockError struct {
 
 // Error names who is in the circle, what each holds and waits for, and since when.
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	b.WriteString(ErrDeadlock.Error() + ": ")
-	for _, s := range e.Circle {
-		verb := "holds"
-		if s.Ahead {
-			verb = "is ahead in"
-		}
-		fmt.Fprintf(&b, "%s %s %s%s and waits for %s%s; ", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
-	}
-	b.WriteString("the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
-	return b.String()
+	return fmt.Sprintf("recipes: %v; the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock", e.Circle)
 }
 
 // Unwrap returns ErrDeadlock.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
-
-func at(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return " (since " + t.UTC().Format("15:04:05.000Z") + ")"
-}

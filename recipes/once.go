@@ -93,7 +93,8 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *Le
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, fn)
+	_, err = s.do(ctx, fn)
+	return err
 }
 
 // start takes the job's lock, and starts the slot in its record. late means that it must not be later than catch_up.

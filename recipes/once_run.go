@@ -112,12 +112,7 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	case err != nil:
 		return settled, err
 	}
-	var unrecorded error
-	err = s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
-		failed := fn(inner, at, l)
-		unrecorded = s.note(ctx, failed)
-		return errors.Join(failed, unrecorded)
-	})
+	unrecorded, err := s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
 	if err != nil {
 		o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
 	}
