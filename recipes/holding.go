@@ -176,10 +176,10 @@ func (h *holding) finish(why error, what EventType, cause error) (was holdState)
 	return was
 }
 
-func (h *holding) finished() bool {
+func (h *holding) is(state holdState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.state == over
+	return h.state == state
 }
 
 // end cancels the leases' contexts, those that are made later too. The first cause counts.

@@ -228,13 +228,8 @@ func explain(err error) string {
 
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
-	var expired *expiredError
-	var login *loginError
 	switch {
-	case errors.As(err, &expired):
-		return expired.Error()
-	case errors.As(err, &login):
-		return login.Error()
+	case errors.As(err, new(*expiredError)), errors.As(err, new(*loginError)): // which say it themselves
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):

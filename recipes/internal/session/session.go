@@ -32,12 +32,7 @@ const (
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
 // Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations
-// fail with ErrLost.
-//
-// Operations wait for a connection until their ctx ends or the session is lost. Reads whose answer was lost with a connection
-// are repeated, up to three times; writes never are. Every error is an *OpError. Ephemeral nodes created here vanish when the
-// session is closed or, at the latest, when the servers expire it: if there is no connection when it is lost, up to Timeout
-// (and a tick) after they last heard from us.
+// fail with ErrLost. What its operations promise, recipes.Session says.
 type Session struct {
 	client *Client
 	hosts  *hosts
