@@ -411,10 +411,8 @@ func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelF
 	most = shorter(most, set)
 	unlock, end := context.WithTimeoutCause(context.WithoutCancel(ctx), most, fmt.Errorf("%w: not confirmed within %v", context.DeadlineExceeded, most))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(late)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(late):
 			end()
 		case <-unlock.Done():
 		}

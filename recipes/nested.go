@@ -160,8 +160,6 @@ func (n *nested) watch() {
 	}()
 	var seen *inspect.Circle // of which this one is to end
 	var since time.Time
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for pause := patience / 4; n.ctx.Err() == nil; pause *= 2 {
 		n.tell()
 		begun := time.Now()
@@ -180,9 +178,8 @@ func (n *nested) watch() {
 			n.end(&DeadlockError{Circle: circle.Steps})
 			return
 		}
-		timer.Reset(min(pause, n.leases[0].h.e.s.Timeout()))
 		select {
-		case <-timer.C:
+		case <-time.After(min(pause, n.leases[0].h.e.s.Timeout())):
 		case <-n.kick:
 			pause = patience / 4
 		case <-n.ctx.Done():

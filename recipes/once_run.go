@@ -135,17 +135,13 @@ func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error 
 		if next.IsZero() {
 			left = recheck
 		}
-		timer := time.NewTimer(min(left, recheck))
 		select {
-		case <-timer.C:
+		case <-time.After(min(left, recheck)):
 		case <-d.w.C():
-			timer.Stop()
 			return nil
 		case <-d.dropped:
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
 			return whyEnded(ctx)
 		}
 	}

@@ -109,12 +109,10 @@ func (n *nested) untell() {
 	n.mu.Unlock()
 	for _, l := range n.leases {
 		if lives {
-			timer := time.NewTimer(l.h.e.s.Timeout() / 6)
 			select {
 			case <-l.h.retell():
-			case <-timer.C:
+			case <-time.After(l.h.e.s.Timeout() / 6):
 			}
-			timer.Stop()
 		}
 	}
 }

@@ -136,10 +136,8 @@ func (s *Session) pause(pass int) bool {
 
 // wait waits for d. It returns false when the session ends meanwhile.
 func (s *Session) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-s.live.Done():
 		return false
@@ -192,11 +190,9 @@ func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
 	case <-ctx.Done():
 	}
 	if s.live.Err() != nil {
-		grace := time.NewTimer(dialGrace)
-		defer grace.Stop()
 		select {
 		case <-ended:
-		case <-grace.C:
+		case <-time.After(dialGrace):
 		}
 	}
 	return nil, context.Cause(ctx)

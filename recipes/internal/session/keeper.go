@@ -63,10 +63,8 @@ func (s *Session) calmDown(live context.Context) {
 	if s.Kind() != Keeper || s.lasted >= settled {
 		return
 	}
-	timer := time.NewTimer(settled/2 + s.client.jitter(settled/2))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(settled/2 + s.client.jitter(settled/2)):
 	case <-live.Done():
 	}
 }
