@@ -348,7 +348,10 @@ func (h *holding) close(t ticket) {
 	h.stopWatching()
 	h.drop()
 	st := &h.q.c.state
-	h.e.unshare(h)
+	st.mu.Lock()
+	h.e.readers.forget(h)
+	st.kept.remove(h)
+	st.mu.Unlock()
 	switch {
 	case t.k == nil:
 		h.left()

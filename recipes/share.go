@@ -39,14 +39,6 @@ func (e *epoch) reads(h *holding) {
 	}
 }
 
-// unshare forgets h, which is over.
-func (e *epoch) unshare(h *holding) {
-	e.c.state.mu.Lock()
-	defer e.c.state.mu.Unlock()
-	e.readers.forget(h)
-	e.c.state.kept.remove(h)
-}
-
 // readers are holdings that readers may join, by lock. clientState.mu guards them.
 type readers map[string]*holding
 

@@ -34,7 +34,7 @@ func (s *Session) stayConnected() {
 				continue
 			}
 			s.hosts.restart()
-			if !s.wait(s.client.jitter(s.respite())) {
+			if !wait(s.live, s.client.jitter(s.respite())) {
 				return
 			}
 		}
@@ -131,15 +131,15 @@ func (s *Session) pause(pass int) bool {
 	} else {
 		d = time.Second + s.client.jitter(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6))
 	}
-	return s.wait(d)
+	return wait(s.live, d)
 }
 
-// wait waits for d. It returns false when the session ends meanwhile.
-func (s *Session) wait(d time.Duration) bool {
+// wait waits for d. It returns false when whatever lives ends meanwhile.
+func wait(live context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-s.live.Done():
+	case <-live.Done():
 		return false
 	}
 }
