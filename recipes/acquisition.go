@@ -82,17 +82,27 @@ func (a *acquisition) begun(ctx context.Context) error {
 	if !a.try {
 		a.nest(ctx)
 	}
-	return a.usable(ctx)
+	if ctx.Err() != nil {
+		return a.ended(ctx)
+	}
+	for _, m := range a.members {
+		if m.q.wrong != nil {
+			return m.q.wrong
+		}
+		if m.q.kind.Permits != nil && m.n < 1 {
+			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, m.n)
+		}
+	}
+	return nil
 }
 
 // explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
 // goroutine of this client that asks for the lock is then no proof that it is held.
 func (a *acquisition) explain(ctx context.Context, err error) error {
 	var held *HeldError
-	if a.nested != nil && ctx.Err() == nil {
-		if circle := a.nested.deadlock(); circle != nil {
-			return circle
-		}
+	var circle *DeadlockError
+	if a.nested != nil && ctx.Err() == nil && errors.As(context.Cause(a.nested.ctx), &circle) {
+		return circle
 	}
 	known := errors.As(err, &held) && (!held.Local || held.owner == holds)
 	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
@@ -156,22 +166,6 @@ func (a *acquisition) takeOver(ctx context.Context, q *queue, h *holding) (*Leas
 		return nil, a.ended(ctx)
 	}
 	return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
-}
-
-// usable refuses what cannot succeed, before anything is sent.
-func (a *acquisition) usable(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return a.ended(ctx)
-	}
-	for _, m := range a.members {
-		if m.q.wrong != nil {
-			return m.q.wrong
-		}
-		if m.q.kind.Permits != nil && m.n < 1 {
-			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, m.n)
-		}
-	}
-	return nil
 }
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.

@@ -151,10 +151,8 @@ func (k *contender) exhausted() error {
 	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", errSequenceExhausted, k.dir, k.seq)
 }
 
-// pick returns the child that is this contender, or "". The prefix has 122 random bits and ends in the marker, so no other
-// name begins with it.
-func (k *contender) pick(children []string) string { return pick(children, k.prefix) }
-
+// pick returns the child that is the contender of that prefix, or "". It has 122 random bits and ends in the marker, so no other name
+// begins with it.
 func pick(children []string, prefix string) string {
 	for _, name := range children {
 		if strings.HasPrefix(name, prefix) {

@@ -175,9 +175,3 @@ func (e *epoch) tellDoubts() {
 		}
 	}
 }
-
-// detached is a context for work that must go on when its caller has gone: it keeps ctx's values and ends after the
-// longest time a session can survive without its server, so that nothing waits on a wedged link for ever.
-func detached(ctx context.Context, s *session.Session) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.Timeout())
-}

@@ -114,6 +114,7 @@ func (l *Lease) givenBack() bool {
 // handIn ends the lease for an exchange. The nodes are its caller's to give back then.
 func (l *Lease) handIn() error {
 	h := l.h
+	h.overdue()
 	h.mu.Lock()
 	err := l.exchangeable()
 	if err == nil {
@@ -174,10 +175,6 @@ func (a *acquisition) takeFrom(ctx context.Context, from *Lease) (*Lease, error)
 // It fails if from cannot be exchanged any more, or if what became of the transaction is left to the background.
 func (a *acquisition) exchange(ctx context.Context, from *Lease, to *terms) (next ticket, err error) {
 	old := from.h
-	if to.e != old.e { // the session of from is over, which its holder may not have been told yet
-		old.lose(old.e.s.Err())
-		return ticket{}, from.ended()
-	}
 	e, err := to.entry(to.q.entrance())
 	if err != nil {
 		return ticket{}, err

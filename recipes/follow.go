@@ -230,12 +230,10 @@ func (a *acquisition) await(ctx context.Context, elsewhere *elsewhereError) erro
 	if err != nil {
 		return err
 	}
-	silence := time.NewTimer(e.s.Timeout())
-	defer silence.Stop()
 	select {
 	case <-mark.w.C(): // of a lost session, too
 	case <-mark.dropped:
-	case <-silence.C: // a server that forgot the watch costs no more than that
+	case <-time.After(e.s.Timeout()): // a server that forgot the watch costs no more than that
 		e.outdated(mark)
 	case <-ctx.Done():
 		return fmt.Errorf("%w, and has not gone: %w", elsewhere, whyEnded(ctx))

@@ -63,9 +63,9 @@ type use struct {
 	tenures []*tenure     // that have begun and not ended
 	passed  int           // holders so far that handed it on
 	writes  int           // of Lease.Multi that may still be applied
-	told    bool          // the node says, has said, or is about to say, for what its holders wait
+	told    bool          // somebody has begun to say in the node for what its holders wait
 	says    []kind.Wait   // that, if it is known
-	telling chan struct{} // of capacity 1: one tells at a time; nil while nobody has begun to
+	telling chan struct{} // of capacity 1: one tells at a time; made with the first
 }
 
 // ending is how it ends.
@@ -176,10 +176,10 @@ func (h *holding) finish(why error, what EventType, cause error) (was holdState)
 	return was
 }
 
-func (h *holding) finished() bool {
+func (h *holding) is(state holdState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.state == over
+	return h.state == state
 }
 
 // end cancels the leases' contexts, those that are made later too. The first cause counts.
@@ -223,11 +223,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir, waits := h.heir()
 	if !waits {
 		h.leaving()
-		if deleteAll(ctx, h.ks) == nil {
-			h.close(ticket{})
-			return nil
-		}
-		return h.q.c.dropAside(ctx, h.ks, func() { h.close(ticket{}) })
+		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	var p *passing
 	answered := false
@@ -352,7 +348,10 @@ func (h *holding) close(t ticket) {
 	h.stopWatching()
 	h.drop()
 	st := &h.q.c.state
-	h.e.unshare(h)
+	st.mu.Lock()
+	h.e.readers.forget(h)
+	st.kept.remove(h)
+	st.mu.Unlock()
 	switch {
 	case t.k == nil:
 		h.left()

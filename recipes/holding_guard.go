@@ -83,7 +83,8 @@ func (h *holding) watches(watch int) bool {
 	return h.state.watched() && h.watch == watch
 }
 
-// sessionSays is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
+// sessionSays is what the session calls. A heartbeat, or a proof of the holder's own, may find the node gone that is just being exchanged for
+// another.
 func (h *holding) sessionSays(err error) {
 	h.mu.Lock()
 	ignore := h.state == exchanging && isNoNode(err)

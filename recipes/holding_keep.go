@@ -190,25 +190,18 @@ func (h *holding) expire() {
 func (h *holding) surrender() {
 	st := &h.q.c.state
 	st.mu.Lock()
-	kept := h.idle()
-	if kept && len(h.tickets) > 0 {
+	idle := h.is(kept)
+	if idle && len(h.tickets) > 0 {
 		s := st.local[h.tickets[0]]
-		if kept = s != nil && s.kept == h; kept {
+		if idle = s != nil && s.kept == h; idle {
 			s.kept, s.state = nil, leaves
 		}
 	}
 	h.e.readers.forget(h)
 	st.mu.Unlock()
-	if kept {
+	if idle {
 		h.quit()
 	}
-}
-
-// idle reports whether nobody uses the place.
-func (h *holding) idle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state == kept
 }
 
 // quit releases a place that nobody uses and nobody can take into use any more. A lost one is lose's.

@@ -14,20 +14,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// drop deletes contenders for good. It returns nil when they are known to be gone, else ErrReleasePending: ctx ended first or a
-// server refused, and the deletion goes on; or their session ended first, and they go with it.
+// drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
+// be gone, else ErrReleasePending: ctx ended first or a server refused, and the deletion goes on; or their session ended first, and they
+// go with it.
 //
-// The caller's goroutine deletes them. If that fails another one goes on (dropAside), so that the end of ctx does not end the
-// deletion.
-func (c *Client) drop(ctx context.Context, ks []*contender) error {
+// The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
+func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
 	if deleteAll(ctx, ks) == nil {
+		then()
 		return nil
 	}
-	return c.dropAside(ctx, ks, func() {})
-}
-
-// dropAside is the second half of drop. It calls then when the nodes are gone or nothing more can be done.
-func (c *Client) dropAside(ctx context.Context, ks []*contender, then func()) error {
 	done := make(chan error, 1)
 	c.state.spawn(func() {
 		err := c.dropNow(ctx, ks)
@@ -247,7 +243,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 // try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
 // janitor free for the others.
 func (j *janitor) try(k *contender) error {
-	ctx, cancel := detached(context.Background(), j.e.s)
+	ctx, cancel := context.WithTimeout(context.Background(), j.e.s.Timeout())
 	defer cancel()
 	path := k.path
 	if path == "" {

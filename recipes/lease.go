@@ -199,12 +199,9 @@ func (l *Lease) Verify(ctx context.Context) error {
 		return l.h.e.s.Confirm(ctx, paths(l.h.ks)...)
 	})
 	if isNoNode(err) {
-		l.h.lose(err)
+		l.h.sessionSays(err)
 	}
-	if ended := l.ended(); ended != nil {
-		return ended
-	}
-	return afterGrant(err)
+	return cmp.Or(l.ended(), afterGrant(err))
 }
 
 // ended says why the lease is no longer held; nil while it is, also while it is asked back.
@@ -244,8 +241,8 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	own := len(l.h.ks)
 	for _, check := range res[:own] {
 		if errors.Is(check.Error, zk.ErrNoNode) {
-			l.h.lose(check.Error)
-			return nil, l.ended()
+			l.h.sessionSays(check.Error)
+			return nil, cmp.Or(l.ended(), afterGrant(err))
 		}
 	}
 	return res[own:], afterGrant(err)
@@ -351,6 +348,7 @@ func (l *Lease) outlived(ctx context.Context) (context.Context, context.CancelFu
 
 // release marks the lease as given back, and reports whether it was before.
 func (l *Lease) release() (again bool) {
+	l.h.overdue()
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	if again = !l.released.IsZero(); !again {
@@ -413,10 +411,8 @@ func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelF
 	most = shorter(most, set)
 	unlock, end := context.WithTimeoutCause(context.WithoutCancel(ctx), most, fmt.Errorf("%w: not confirmed within %v", context.DeadlineExceeded, most))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(late)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(late):
 			end()
 		case <-unlock.Done():
 		}

@@ -2,11 +2,9 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -144,15 +142,6 @@ func (n *nested) goesOn() {
 	}
 }
 
-// deadlock is why the wait has ended, if that is one.
-func (n *nested) deadlock() error {
-	var found *DeadlockError
-	if errors.As(context.Cause(n.ctx), &found) {
-		return found
-	}
-	return nil
-}
-
 // watch looks for a circle until the wait is over.
 func (n *nested) watch() {
 	n.mu.Lock()
@@ -171,8 +160,6 @@ func (n *nested) watch() {
 	}()
 	var seen *inspect.Circle // of which this one is to end
 	var since time.Time
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for pause := patience / 4; n.ctx.Err() == nil; pause *= 2 {
 		n.tell()
 		begun := time.Now()
@@ -191,9 +178,8 @@ func (n *nested) watch() {
 			n.end(&DeadlockError{Circle: circle.Steps})
 			return
 		}
-		timer.Reset(min(pause, n.leases[0].h.e.s.Timeout()))
 		select {
-		case <-timer.C:
+		case <-time.After(min(pause, n.leases[0].h.e.s.Timeout())):
 		case <-n.kick:
 			pause = patience / 4
 		case <-n.ctx.Done():
@@ -235,25 +221,8 @@ type DeadlockError struct {
 
 // Error names who is in the circle, what each holds and waits for, and since when.
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	b.WriteString(ErrDeadlock.Error() + ": ")
-	for _, s := range e.Circle {
-		verb := "holds"
-		if s.Ahead {
-			verb = "is ahead in"
-		}
-		fmt.Fprintf(&b, "%s %s %s%s and waits for %s%s; ", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
-	}
-	b.WriteString("the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock")
-	return b.String()
+	return fmt.Sprintf("recipes: %v; the first wait was ended: give back what its caller holds, and take all again, or together with a MultiLock", e.Circle)
 }
 
 // Unwrap returns ErrDeadlock.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
-
-func at(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return " (since " + t.UTC().Format("15:04:05.000Z") + ")"
-}

@@ -216,12 +216,10 @@ func (w *waiter) brief() bool { return !w.late && w.node().czxid != 0 && !w.turn
 // server that forgot the watch must not take advantage of. It is for those who wait without a place in a queue.
 func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
 	defer w.Stop()
-	silence := time.NewTimer(s.Timeout())
-	defer silence.Stop()
 	select {
 	case <-w.C():
 	case <-declared:
-	case <-silence.C:
+	case <-time.After(s.Timeout()):
 	case <-ctx.Done():
 	}
 }

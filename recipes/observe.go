@@ -258,10 +258,8 @@ func (q *eventQueue) wait(most time.Duration) {
 	if idle == nil {
 		return
 	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
 	case <-idle:
-	case <-timer.C:
+	case <-time.After(most):
 	}
 }

@@ -93,7 +93,8 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *Le
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, fn)
+	_, err = s.do(ctx, fn)
+	return err
 }
 
 // start takes the job's lock, and starts the slot in its record. late means that it must not be later than catch_up.
@@ -272,7 +273,7 @@ func noRecord(node string, err error) error {
 }
 
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
-// somebody waits to run it, the error is a *HeldError.
+// somebody waits to run it, the error is a *HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
 func (o *Once) Skip(ctx context.Context, slot string) error {
 	_, slot, err := o.resolve(ctx, slot)
 	if err != nil {
@@ -291,7 +292,16 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		if err := judge(o.q, s.Path(), r, slot, s.params); err != nil {
 			return nil, err
 		}
-		return r.Counts(s.params, declaredAt(l.h.d, stat)).Put(run, s.params.Keep), nil
+		declared := declaredAt(l.h.d, stat)
+		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
+		look, err := r.Look(s.params, declared, o.q.c.now(), 0)
+		for _, at := range append(look.Due, look.Next) {
+			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
+				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
+					s.Path(), s.params.Keep, slot, before)
+			}
+		}
+		return next, err
 	})
 	return errors.Join(err, l.Unlock(ctx))
 }

@@ -112,12 +112,7 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	case err != nil:
 		return settled, err
 	}
-	var unrecorded error
-	err = s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
-		failed := fn(inner, at, l)
-		unrecorded = s.note(ctx, failed)
-		return errors.Join(failed, unrecorded)
-	})
+	unrecorded, err := s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
 	if err != nil {
 		o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
 	}
@@ -140,17 +135,13 @@ func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error 
 		if next.IsZero() {
 			left = recheck
 		}
-		timer := time.NewTimer(min(left, recheck))
 		select {
-		case <-timer.C:
+		case <-time.After(min(left, recheck)):
 		case <-d.w.C():
-			timer.Stop()
 			return nil
 		case <-d.dropped:
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
 			return whyEnded(ctx)
 		}
 	}

@@ -451,3 +451,23 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 		require.Equal(t, 1, n)
 	})
 }
+
+// With keep = 1 the record of a slot next year was all that was left: nothing was started until then, and nobody was told.
+func TestASkipThatWouldForgetSlotsThatAreToBeRunIsRefused(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 1})
+		ops, o := l.client("ops").Once("/job"), l.client("a").Once("/job")
+		n := 0
+		time.Sleep(time.Hour + time.Minute)
+		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), "would forget 2000-01-01T01:00:00Z, which is still to be run")
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-03T00:00:00Z"),
+			"/job: with keep = 1, skipping 2000-01-03T00:00:00Z would forget 2000-01-01T02:00:00Z, which is still to be run: run or skip that one first")
+		time.Sleep(time.Hour)
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T03:00:00Z"), "the next one")
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		require.Equal(t, 3, n)
+	})
+}

@@ -250,11 +250,11 @@ func (t *txn) recheck(wait time.Duration) {
 func (t *txn) late() (bool, error) {
 	var unknown error
 	for _, k := range t.born {
-		ctx, cancel := detached(context.Background(), t.e.s)
+		ctx, cancel := context.WithTimeout(context.Background(), t.e.s.Timeout())
 		children, _, err := t.e.s.Children(ctx, k.dir)
 		cancel()
 		switch {
-		case k.pick(children) != "":
+		case pick(children, k.prefix) != "":
 			return true, nil
 		case err != nil && !isNoNode(err):
 			unknown = err
@@ -312,7 +312,7 @@ func find(ctx context.Context, s *session.Session, k *contender) (string, error)
 	if err != nil {
 		return "", err
 	}
-	name := k.pick(children)
+	name := pick(children, k.prefix)
 	if name == "" {
 		return "", nil
 	}

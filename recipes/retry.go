@@ -70,14 +70,12 @@ func (t *tries) over(ctx context.Context, s *session.Session, worth func(error) 
 // pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
 // which is what bounds every loop that pauses; s is nil where no session is concerned.
 func pause(ctx context.Context, s *session.Session, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	var over <-chan struct{}
 	if s != nil {
 		over = s.Done()
 	}
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

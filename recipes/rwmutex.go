@@ -221,7 +221,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		old.close(ticket{})
 	}
 	if err != nil {
-		_ = m.read.c.drop(ctx, next.ks) // goes on in the background if it must
+		_ = m.read.c.drop(ctx, next.ks, func() {}) // goes on in the background if it must
 		return l, err
 	}
 	return l.turnedInto(), nil

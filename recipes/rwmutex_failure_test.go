@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -188,6 +189,45 @@ func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
 		l.unlock(r)
+	})
+}
+
+// Nor does a proof, or a guarded write, that finds the writer's node gone meanwhile end the lease as lost.
+func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		var lost []recipes.Event
+		c := l.client("c", func(cfg *recipes.Config) {
+			cfg.Observer = func(e recipes.Event) {
+				if e.Type == recipes.EventLost {
+					lost = append(lost, e)
+				}
+			}
+		})
+		m := c.RWMutex(l.rwlock())
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+		search := l.srv.Inject(zktest.On("getChildren2"), zktest.Hold) // of Downgrade, for what became of the exchange
+		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
+		time.Sleep(time.Second)
+		verified := async(func() (any, error) { return nil, w.Verify(t.Context()) })
+		wrote := async(func() (any, error) {
+			_, err := w.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/rw", Version: -1})
+			return nil, err
+		})
+		l.settle()
+		search.Release()
+		r := <-exchanged
+		require.NoError(t, r.err)
+		for _, err := range []error{(<-verified).err, (<-wrote).err} {
+			require.Error(t, err)
+			require.NotErrorIs(t, err, recipes.ErrLost)
+		}
+		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
+		l.unlock(r.v)
+		l.settle()
+		require.Empty(t, lost)
 	})
 }
 

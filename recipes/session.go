@@ -53,7 +53,8 @@ func (s *Session) ID() int64 { return s.ahead.ID() }
 // Timeout returns the session timeout that the servers granted last; a reconnect may change it.
 func (s *Session) Timeout() time.Duration { return s.ahead.Timeout() }
 
-// Done returns a channel that is closed when the session is lost. Operations then fail with [ErrSessionLost], and say why.
+// Done returns a channel that is closed when the session is lost. Operations then fail with [ErrSessionLost], and say why. The session's
+// leases have ended by then.
 func (s *Session) Done() <-chan struct{} { return s.ahead.Done() }
 
 // Get returns a node's data and stat.

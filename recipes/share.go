@@ -34,17 +34,9 @@ func (st *clientState) admit(key string, h *holding) {
 func (e *epoch) reads(h *holding) {
 	e.c.state.mu.Lock()
 	defer e.c.state.mu.Unlock()
-	if !h.finished() { // close would not come again to take it out
+	if !h.is(over) { // close would not come again to take it out
 		e.readers[h.path] = h
 	}
-}
-
-// unshare forgets h, which is over.
-func (e *epoch) unshare(h *holding) {
-	e.c.state.mu.Lock()
-	defer e.c.state.mu.Unlock()
-	e.readers.forget(h)
-	e.c.state.kept.remove(h)
 }
 
 // readers are holdings that readers may join, by lock. clientState.mu guards them.
@@ -83,9 +75,9 @@ func (t *terms) share(ctx context.Context) (*holding, error) {
 	case joined:
 		t.a.tenure = h.acquired(t.q, t.a.call, time.Since(t.a.start))
 		return h, nil
-	case h == nil || h.finished():
+	case h == nil || h.is(over):
 		return nil, nil
-	case h.idle(): // and not for this caller
+	case h.is(kept): // and not for this caller
 		h.surrender()
 		return nil, nil
 	}

@@ -23,11 +23,14 @@ type Start struct {
 	begun  time.Time
 }
 
-func (s *Start) do(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	return s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
-		err := fn(inner, l)
-		return errors.Join(err, s.note(ctx, err))
+// do runs fn, records its result, and gives the job's lock back.
+func (s *Start) do(ctx context.Context, fn func(context.Context, *Lease) error) (unrecorded, err error) {
+	err = s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
+		result := fn(inner, l)
+		unrecorded = s.note(ctx, result)
+		return errors.Join(result, unrecorded)
 	})
+	return unrecorded, err
 }
 
 // End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
@@ -145,9 +148,6 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 
 // failed explains why the record could not be read or written.
 func (s *Start) failed(err error) error {
-	if errors.Is(err, ErrSessionLost) {
-		s.h.lose(err) // the lease may not have been told yet
-	}
 	switch ended := s.ended(); {
 	case err == nil:
 		return nil

@@ -109,12 +109,10 @@ func (n *nested) untell() {
 	n.mu.Unlock()
 	for _, l := range n.leases {
 		if lives {
-			timer := time.NewTimer(l.h.e.s.Timeout() / 6)
 			select {
 			case <-l.h.retell():
-			case <-timer.C:
+			case <-time.After(l.h.e.s.Timeout() / 6):
 			}
-			timer.Stop()
 		}
 	}
 }
@@ -131,8 +129,8 @@ func (h *holding) speakers() []*contender {
 // their form is other libraries'.
 func (h *holding) tell(ctx context.Context) error {
 	h.mu.Lock()
-	if h.telling == nil {
-		h.telling = make(chan struct{}, 1)
+	if !h.told {
+		h.told, h.telling = true, make(chan struct{}, 1)
 	}
 	telling := h.telling
 	h.mu.Unlock()
@@ -150,7 +148,6 @@ func (h *holding) tell(ctx context.Context) error {
 	says = says[:min(len(says), kind.MaxWaits)]
 	h.mu.Lock()
 	speaks := h.state == held && !slices.Equal(h.says, says)
-	h.told = h.told || speaks
 	h.mu.Unlock()
 	if !speaks {
 		return nil
@@ -174,9 +171,9 @@ func (h *holding) tell(ctx context.Context) error {
 func (h *holding) retell() <-chan struct{} {
 	done := make(chan struct{})
 	h.mu.Lock()
-	begun := h.telling != nil
+	told := h.told
 	h.mu.Unlock()
-	if !begun { // whoever tells later finds out later
+	if !told { // whoever tells later finds out later
 		close(done)
 		return done
 	}

@@ -59,10 +59,6 @@ type admission struct {
 	written bool // a committed write was made after that, or by it
 }
 
-// arrived is the admission of an arrival whose listing admits it: the create was the write. That of an inherited place may name
-// another goroutine of this client.
-func (a arrival) arrived() admission { return admission{fact: created, written: a.named()} }
-
 // reach waits until the lock is ours, through the gate if there is one.
 func (w *waiter) reach(ctx context.Context, lists [][]string) (grant, error) {
 	if !w.in.Gate {
@@ -91,10 +87,9 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (grant, error) {
 // nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer w.way.forget()
-	a := arrival{w.entry, lists}
 	var children []string
-	if lists != nil {
-		ad, children = a.arrived(), lists[0]
+	if lists != nil { // the create was the write; that of an inherited place may name another goroutine of this client
+		ad, children = admission{fact: created, written: w.named()}, lists[0]
 	}
 	for missing := false; ; children = nil {
 		if children == nil {

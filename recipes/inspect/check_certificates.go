@@ -2,11 +2,11 @@ package inspect
 
 import (
 	"fmt"
-	"github.com/locktree/locktree/recipes/kind"
 	"strings"
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Certificate is one that an encrypted connection depends on: ours, the server's, or of an authority that signed one of them.

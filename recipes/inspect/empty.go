@@ -166,8 +166,11 @@ func (k *keysLook) leftAt(ctx context.Context, node string) (*Empty, error) {
 	var inside []string
 	if k.of.kind().Queues[0].Child != "" {
 		names, _, err := k.s.Children(ctx, node)
+		if errors.Is(err, zk.ErrNoNode) {
+			return e, nil
+		}
 		if err != nil {
-			return e, unless(err, zk.ErrNoNode)
+			return nil, err
 		}
 		for _, name := range slices.Sorted(slices.Values(names)) {
 			if inside = append(inside, kind.JoinPath(node, name)); !slices.Contains(k.of.kind().Children, name) {
@@ -191,13 +194,6 @@ func (k *keysLook) leftAt(ctx context.Context, node string) (*Empty, error) {
 		e.Nodes = append(e.Nodes, emptyNode(path, stat))
 	}
 	return e, nil
-}
-
-func unless(err, target error) error {
-	if errors.Is(err, target) {
-		return nil
-	}
-	return err
 }
 
 // last is the transaction in which the last child of the nodes came or went.

@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"github.com/locktree/locktree/recipes/kind"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // KeeperStop is what a user of a ClickHouse Keeper has to know.
@@ -32,21 +32,14 @@ func keeperItself(srvr string, flags []byte) Condition {
 	k := Condition{Name: "server", Verdict: VerdictUnsure, Why: "no session of a Keeper can be resumed, so a lock is lost with the connection; and " + KeeperStop,
 		Next: "let stores compare tokens, or write with Lease.Multi, which refuse in that time; stop Keepers when nothing is held. docs/keeper.md says what is tested"}
 	k.What = "it is a ClickHouse Keeper"
-	if version := keeperVersion(srvr); version != "" {
-		k.What += ", " + kind.Visible(version)
+	if m := keeperVersionLine.FindStringSubmatch(srvr); m != nil {
+		k.What += ", " + kind.Visible(m[1])
 	}
 	k.What += fmt.Sprintf(", with feature flags %x, of which locktree needs none", flags)
 	return k
 }
 
 var keeperVersionLine = regexp.MustCompile(`(?m)^ClickHouse Keeper version: (v(\d+)\.(\d+)\S*)`)
-
-func keeperVersion(srvr string) string {
-	if m := keeperVersionLine.FindStringSubmatch(srvr); m != nil {
-		return m[1]
-	}
-	return ""
-}
 
 // keeperTimeout is checkTimeout where a tick is the time between two looks for sessions to expire.
 func keeperTimeout(t time.Duration, period int) Condition {

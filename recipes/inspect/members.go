@@ -3,13 +3,13 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"github.com/locktree/locktree/recipes/kind"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Unasked is a server of the ensemble that did not tell all of its connections: nobody can be called cut off who may be

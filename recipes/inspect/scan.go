@@ -336,22 +336,26 @@ func (s *Scanner) sortEntries() {
 // sums are the signatures of what dump lists, by entry.
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
-	var h maphash.Hash
-	h.SetSeed(s.seed)
 	for dir, names := range owners {
-		e := s.lockOf(dir)
-		if e == nil {
-			continue
-		}
-		for name, owner := range names {
-			h.Reset()
-			_, _ = h.WriteString(dir)
-			_, _ = h.WriteString(name)
-			maphash.WriteComparable(&h, owner)
-			out[e] += h.Sum64() | 1 // a sum, because the order varies; an empty queue is 0
+		if e := s.lockOf(dir); e != nil {
+			out[e] += s.sign(dir, names)
 		}
 	}
 	return out
+}
+
+// sign is a hash of what dump lists in a directory: a sum, because the order varies. That of an empty queue is 0.
+func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for name, owner := range names {
+		h.Reset()
+		_, _ = h.WriteString(dir)
+		_, _ = h.WriteString(name)
+		maphash.WriteComparable(&h, owner)
+		sum += h.Sum64() | 1
+	}
+	return sum
 }
 
 // lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind; nil if it

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -177,22 +176,12 @@ func (f *keyed) signs(r *round) map[string]uint64 {
 	if !r.dumped() {
 		return out
 	}
-	var h maphash.Hash
-	h.SetSeed(r.s.seed)
 	for dir, names := range r.told.owners {
 		if !strings.HasPrefix(dir, f.path+"/") {
 			continue
 		}
-		path := f.nodeOf(dir)
-		if path == "" {
-			continue
-		}
-		for name, owner := range names {
-			h.Reset()
-			_, _ = h.WriteString(dir)
-			_, _ = h.WriteString(name)
-			maphash.WriteComparable(&h, owner)
-			out[path] += h.Sum64() | 1
+		if path := f.nodeOf(dir); path != "" {
+			out[path] += r.s.sign(dir, names)
 		}
 	}
 	for path, n := range f.keys {

@@ -47,13 +47,19 @@ func (d Deadlock) String() string {
 	return "deadlock: " + strings.Join(steps, "; ")
 }
 
-// String returns "A holds x and waits for y".
+// String returns "A holds x and waits for y", each with since when, if that is known.
 func (s Step) String() string {
 	verb := "holds"
 	if s.Ahead {
 		verb = "is ahead in"
 	}
-	return fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return " (since " + t.UTC().Format("15:04:05.000Z") + ")"
+	}
+	return fmt.Sprintf("%s %s %s%s and waits for %s%s", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
 }
 
 // WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a

@@ -46,9 +46,7 @@ func (m members) append(b []byte) (_ []byte, err error) {
 			b = strconv.AppendInt(b, v, 10)
 		case bool:
 			b = strconv.AppendBool(b, v)
-		case members:
-			b, err = v.append(b)
-		case owner:
+		case interface{ append([]byte) ([]byte, error) }: // members, owner
 			b, err = v.append(b)
 		default:
 			var raw []byte

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -89,18 +91,18 @@ func (p *KeyedParams) key() Params {
 
 // children are the directories of Fanout: "0" to "f", or "00" to "ff".
 func (p *KeyedParams) children() (all []string) {
-	switch p.Fanout {
-	case "16":
-		for i := range 16 {
-			all = append(all, fmt.Sprintf("%x", i))
-		}
-	case "256":
-		for i := range 256 {
-			all = append(all, fmt.Sprintf("%02x", i))
-		}
+	for i := range p.fanout() {
+		all = append(all, p.child(i))
 	}
 	return all
 }
+
+func (p *KeyedParams) fanout() uint32 {
+	n, _ := strconv.ParseUint(p.Fanout, 10, 32) // "" is none
+	return uint32(n)
+}
+
+func (p *KeyedParams) child(i uint32) string { return fmt.Sprintf("%0*x", len(p.Fanout)-1, i) }
 
 // MaxKey bounds a key, in bytes.
 const MaxKey = 512
@@ -116,12 +118,8 @@ func (p *KeyedParams) Path(path, key string) (string, error) {
 	case !utf8.ValidString(key):
 		return "", fmt.Errorf("the key %q is not valid UTF-8", key)
 	}
-	sum := crc32.ChecksumIEEE([]byte(key))
-	switch p.Fanout {
-	case "16":
-		path += fmt.Sprintf("/%x", sum%16)
-	case "256":
-		path += fmt.Sprintf("/%02x", sum%256)
+	if n := p.fanout(); n > 0 {
+		path += "/" + p.child(crc32.ChecksumIEEE([]byte(key))%n)
 	}
 	return path + "/" + KeyName(key), nil
 }
@@ -158,24 +156,6 @@ func ParseKeyName(name string) (key string, ok bool) {
 	if name == "%" {
 		return "", true
 	}
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c == '%' {
-			if i+2 >= len(name) {
-				return "", false
-			}
-			hi, lo := unhex(name[i+1]), unhex(name[i+2])
-			if hi < 0 || lo < 0 {
-				return "", false
-			}
-			c = byte(hi<<4 | lo)
-			i += 2
-		}
-		b.WriteByte(c)
-	}
-	key = b.String()
-	return key, utf8.ValidString(key) && len(key) <= MaxKey && KeyName(key) == name
+	key, err := url.PathUnescape(name)
+	return key, err == nil && utf8.ValidString(key) && len(key) <= MaxKey && KeyName(key) == name
 }
-
-func unhex(c byte) int { return strings.IndexByte("0123456789ABCDEF", c) }

@@ -102,7 +102,7 @@ type SlotVerdict int
 // The verdicts.
 const (
 	SlotOpen      SlotVerdict = iota // whoever holds the job's lock may start it
-	SlotTaken                        // it was started, with success = "start"; or it has succeeded; or it runs
+	SlotTaken                        // it was started, with success = "start"; or it has succeeded
 	SlotSkip                         // a person skipped it, or it is before the end of a pause
 	SlotForgotten                    // it sorts before what is recorded, so whether it was started is not known
 )

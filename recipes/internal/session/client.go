@@ -212,9 +212,7 @@ func otherEnsemble(err error, name string) error {
 	return fmt.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
 }
 
-// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends; the error
-// then is ErrUnreachable and ctx's, with what the last attempt found. Refused authentication (ErrAuth) ends the attempts at
-// once.
+// Session returns the live session, or dials the next one: see recipes.Client.Session.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	var tried error // why the last attempt failed
 	for {
@@ -308,10 +306,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 }
 
 // Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session is
-// closed on the servers, which removes its ephemeral nodes at once, and every goroutine is joined. An error means that the
-// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when the servers
-// do not answer, and up to a session timeout if it is connected and something is held. A second Close waits for the first and
-// returns nil.
+// closed on the servers, and every goroutine is joined. recipes.Client.Close says what an error means, and how long that may take.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

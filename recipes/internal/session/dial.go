@@ -34,7 +34,7 @@ func (s *Session) stayConnected() {
 				continue
 			}
 			s.hosts.restart()
-			if !s.wait(s.client.jitter(s.respite())) {
+			if !wait(s.live, s.client.jitter(s.respite())) {
 				return
 			}
 		}
@@ -131,17 +131,15 @@ func (s *Session) pause(pass int) bool {
 	} else {
 		d = time.Second + s.client.jitter(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6))
 	}
-	return s.wait(d)
+	return wait(s.live, d)
 }
 
-// wait waits for d. It returns false when the session ends meanwhile.
-func (s *Session) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// wait waits for d. It returns false when whatever lives ends meanwhile.
+func wait(live context.Context, d time.Duration) bool {
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
-	case <-s.live.Done():
+	case <-live.Done():
 		return false
 	}
 }
@@ -192,11 +190,9 @@ func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
 	case <-ctx.Done():
 	}
 	if s.live.Err() != nil {
-		grace := time.NewTimer(dialGrace)
-		defer grace.Stop()
 		select {
 		case <-ended:
-		case <-grace.C:
+		case <-time.After(dialGrace):
 		}
 	}
 	return nil, context.Cause(ctx)
@@ -228,13 +224,8 @@ func explain(err error) string {
 
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
-	var expired *expiredError
-	var login *loginError
 	switch {
-	case errors.As(err, &expired):
-		return expired.Error()
-	case errors.As(err, &login):
-		return login.Error()
+	case errors.As(err, new(*expiredError)), errors.As(err, new(*loginError)): // which say it themselves
 	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):

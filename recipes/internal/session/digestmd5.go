@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -79,7 +80,8 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 		case "nonce":
 			x.nonce = s.value
 		case "qop":
-			if !offers(s.value, "auth") {
+			offers := func(protection string) bool { return strings.TrimSpace(protection) == "auth" }
+			if !slices.ContainsFunc(strings.Split(s.value, ","), offers) {
 				return nil, false, fmt.Errorf("%w: the server offers DIGEST-MD5 only with protection %q, which ZooKeeper never uses", ErrProtocol, s.value)
 			}
 		case "algorithm":
@@ -141,16 +143,6 @@ func latin1(text string) string {
 // quote is a quoted-string.
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
-}
-
-// offers reports whether a list has an element.
-func offers(list, element string) bool {
-	for each := range strings.SplitSeq(list, ",") {
-		if strings.TrimSpace(each) == element {
-			return true
-		}
-	}
-	return false
 }
 
 // directive is one of a challenge: name=value, or name="value".

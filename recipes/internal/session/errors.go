@@ -8,31 +8,19 @@ import (
 
 // The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in a text that says what
 // happened, where, and what to do next. ZooKeeper's own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrBadVersion...).
+// What programs see of these, package recipes explains; its ErrSessionLost is ErrLost.
 var (
-	// ErrClosed: Client.Close was called. The client is of no further use.
 	ErrClosed = errors.New("recipes: client closed")
-	// ErrLost: the session is over, or must be assumed to be. Final: ask Client.Session for the next one.
-	ErrLost = errors.New("recipes: session lost")
+	ErrLost   = errors.New("recipes: session lost")
 	// errExpired: a server said that the session has expired, or silently handed out another. Always wrapped with ErrLost.
-	errExpired = errors.New("recipes: session expired")
-	// ErrUnreachable: no server could be reached, or none granted a session, in the time allowed. The text lists the
-	// servers, each with the cause of its last failure.
-	ErrUnreachable = errors.New("recipes: ZooKeeper unreachable")
-	// ErrAuth: the servers refused an authentication, or do not know its scheme. ZooKeeper does NOT refuse a wrong digest
-	// password: it shows later, as zk.ErrNoAuth on some operation.
-	ErrAuth = errors.New("recipes: authentication refused")
-	// ErrReadOnly: a write on a client opened with Config.ReadOnly. It was not sent.
-	ErrReadOnly = errors.New("recipes: read-only client")
-	// ErrTooLarge: the request is larger than a ZooKeeper server reads (1,048,575 bytes). It was not sent: the server would
-	// drop the connection, and with it every other operation under way. Or the server began a reply that is longer than
-	// Config.MaxReply. The connection was dropped. What is that long is a listing of very many children.
-	ErrTooLarge = errors.New("recipes: too large")
-	// ErrQuotaExceeded: the server's quota on a tree refused the write (code -125). It was not applied.
+	errExpired       = errors.New("recipes: session expired")
+	ErrUnreachable   = errors.New("recipes: ZooKeeper unreachable")
+	ErrAuth          = errors.New("recipes: authentication refused")
+	ErrReadOnly      = errors.New("recipes: read-only client")
+	ErrTooLarge      = errors.New("recipes: too large") // a request that is sent all the same would cost every other one its connection
 	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
-	// ErrThrottled: the server shed the request (code -127). It was not applied; retry after a pause.
-	ErrThrottled = errors.New("recipes: throttled by the server")
-	// ErrServer: the server failed, or does not implement the request; the text has its code.
-	ErrServer = errors.New("recipes: server error")
+	ErrThrottled     = errors.New("recipes: throttled by the server")
+	ErrServer        = errors.New("recipes: server error")
 	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
 	ErrProtocol = errors.New("recipes: protocol violation")
 	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
@@ -66,8 +54,7 @@ func (o Outcome) String() string {
 	}
 }
 
-// OpError is the error of every Session operation. errors.Is and errors.As find what it wraps: zk.ErrNoNode,
-// context.Canceled, ErrLost, ...
+// OpError is the error of every Session operation; recipes.OpError says more.
 type OpError struct {
 	Op      string  // "create", "get", "multi", ...
 	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one

@@ -203,34 +203,12 @@ func (r *reply) multi(c *cursor, want int) error {
 	return nil
 }
 
-// checkEvent reads a watch event's body.
-func checkEvent(body []byte) (kind int32, path string, err error) {
-	c := newCursor(body)
-	kind = c.Int32()
-	c.Int32()
-	path = c.str()
-	if c.Bad {
-		return 0, "", fmt.Errorf("%w: malformed watch event of %d bytes", ErrProtocol, len(body))
-	}
-	return kind, path, nil
-}
-
 // grant is a server's answer to a connect request.
 type grant struct {
 	version  int32 // of the protocol
 	id       int64
 	timeout  int32 // ms
 	password Secret
-}
-
-func parseGrant(body []byte) (grant, error) {
-	c := newCursor(body)
-	g := grant{version: c.Int32(), timeout: c.Int32(), id: c.Int64()}
-	g.password = Secret(c.Buffer())
-	if c.Bad {
-		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
-	}
-	return g, nil
 }
 
 // connectFrame is a connect request, for a new session if id is 0.
@@ -263,7 +241,13 @@ func readGrant(r io.Reader) (grant, error) {
 	if err != nil {
 		return grant{}, err
 	}
-	return parseGrant(body)
+	c := newCursor(body)
+	g := grant{version: c.Int32(), timeout: c.Int32(), id: c.Int64()}
+	g.password = Secret(c.Buffer())
+	if c.Bad {
+		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
+	}
+	return g, nil
 }
 
 // readSmall reads a frame as short as the answer to a connect request.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/locktree/locktree/recipes/internal/jute"
 )
@@ -60,14 +59,8 @@ func (s *Session) Kind() ServerKind {
 // calmDown waits a little where a Keeper has granted a session and ended its connection soon after. Each attempt is a commit there,
 // and another session that lives for its timeout.
 func (s *Session) calmDown(live context.Context) {
-	if s.Kind() != Keeper || s.lasted >= settled {
-		return
-	}
-	timer := time.NewTimer(settled/2 + s.client.jitter(settled/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-live.Done():
+	if s.Kind() == Keeper && s.lasted < settled {
+		wait(live, settled/2+s.client.jitter(settled/2))
 	}
 }
 

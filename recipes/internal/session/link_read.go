@@ -205,11 +205,11 @@ func (l *link) acked(sent stamp) {
 // event reports the watches that an event uses up as fired. The creation of a node uses up none: we never watch a node that is
 // missing.
 func (l *link) event(body []byte) error {
-	kind, path, err := checkEvent(body)
-	if err != nil {
-		return err
+	c := newCursor(body)
+	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.str()
+	if c.Bad {
+		return fmt.Errorf("%w: malformed watch event of %d bytes", ErrProtocol, len(body))
 	}
-	t := zk.EventType(kind)
 	var keys []watchKey
 	switch t {
 	case zk.EventNodeDataChanged:

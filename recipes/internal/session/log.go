@@ -58,10 +58,8 @@ func (j *journal) wait() {
 	if last == nil {
 		return
 	}
-	timer := time.NewTimer(logGrace)
-	defer timer.Stop()
 	select {
 	case <-last:
-	case <-timer.C:
+	case <-time.After(logGrace):
 	}
 }

@@ -9,11 +9,8 @@ import (
 // Reads are reads to be sent together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// Ahead is a session with reads that were sent before they are asked for: many of them in one write, and answered while the
-// caller is busy with the first. Whatever was not sent ahead is sent when it is asked for, so an Ahead answers every read, and its
-// errors and retries are those of the session. One with reads is for one goroutine.
-//
-// An answer may be as old as its request: nobody may read ahead what it writes in between.
+// Ahead is a session with reads that were sent before they are asked for: see recipes.Session.ReadAhead. Whatever was not sent ahead is
+// sent when it is asked for, so an Ahead answers every read, and its errors and retries are those of the session.
 type Ahead struct {
 	*Session
 	sent []*Reply // and not asked for yet, in order

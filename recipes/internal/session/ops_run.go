@@ -106,10 +106,7 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*cal
 	calls[0].lane = laneOf(calls)
 	slots := s.slots[calls[0].lane]
 	for {
-		l, err := s.presentLink()
-		if patient {
-			l, err = s.awaitLink(ctx)
-		}
+		l, err := s.awaitLink(ctx, patient)
 		if err != nil {
 			return s.opError(o, OutcomeNotSent, err)
 		}
@@ -141,21 +138,25 @@ func (s *Session) awaitSlot(ctx context.Context, slots chan<- struct{}) error {
 	}
 }
 
-// awaitLink waits for a connection. Giving up here leaves no doubt about the outcome: nothing was sent.
-func (s *Session) awaitLink(ctx context.Context) (*link, error) {
+// awaitLink returns the connection. A patient caller waits for one, until ctx ends. Giving up here leaves no doubt about the outcome:
+// nothing was sent.
+func (s *Session) awaitLink(ctx context.Context, patient bool) (*link, error) {
 	for {
 		s.mu.Lock()
 		l, linked, err := s.link, s.linked, s.err
 		s.mu.Unlock()
+		ended := patient && ctx.Err() != nil
 		switch {
-		case ctx.Err() != nil && l == nil && err == nil:
+		case ended && l == nil && err == nil:
 			return nil, s.disconnected(ctx)
-		case ctx.Err() != nil:
+		case ended:
 			return nil, cause(ctx)
 		case err != nil: // first, because a lost session may still have its link
-			return nil, err
+			return nil, s.over()
 		case l != nil:
 			return l, nil
+		case !patient:
+			return nil, fmt.Errorf("%w: there is no connection", errNotSent)
 		}
 		select {
 		case <-linked:
@@ -166,17 +167,10 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 	}
 }
 
-// presentLink returns the connection, if there is one.
-func (s *Session) presentLink() (*link, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.err != nil: // first, because a lost session may still have its link
-		return nil, s.err
-	case s.link == nil:
-		return nil, fmt.Errorf("%w: there is no connection", errNotSent)
-	}
-	return s.link, nil
+// over is why a session that is lost is. Whoever holds something hears of that before any operation tells its caller.
+func (s *Session) over() error {
+	<-s.done
+	return s.Err()
 }
 
 // disconnected is the error of a caller whose ctx ended while there was no connection.

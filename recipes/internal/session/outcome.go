@@ -75,7 +75,7 @@ func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
 	// answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != OutcomeDefinite || errors.Is(err, zk.ErrSessionExpired)) {
-		err = lost
+		err = s.over()
 	}
 	return s.opError(o, outcome, err)
 }

@@ -54,17 +54,19 @@ type held struct {
 // While anything is held, the session commits a heartbeat (as Confirm does, on the held paths that still exist, in turn)
 // whenever T/6 has passed without a committed write, Deadline applies, and the session is lost when Deadline passes.
 //
-// lost is called with Session.Err when the session is lost, on the goroutine that finds that and before a closeSession is sent,
-// unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. No lock is held then: it may
-// use the Client, but it must not block: Client.Close and the next session wait for it. It may be nil, and is not called when
-// Hold fails. release must be called; calling it
-// again does nothing.
+// lost is called with Session.Err when the session is lost, on the goroutine that finds that, before any operation fails because of it and
+// before a closeSession is sent, unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. No lock
+// is held then: it may use the Client, but it must not block, nor operate on the session, which waits for it, as Client.Close and the next
+// session do. It may be nil, and is not called when Hold fails. release must be called; calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()
 	}
 	for {
-		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
+		switch release, err = s.hold(lost, paths...); {
+		case errors.Is(err, ErrLost):
+			return nil, s.over()
+		case !errors.Is(err, errStaleProof):
 			return release, err
 		}
 		if err := s.Confirm(ctx, paths...); err != nil {

@@ -13,19 +13,13 @@ import (
 
 // SASL is one way to log in to servers with SASL; recipes.SASL says more. Its methods are called by many goroutines.
 type SASL interface {
-	// Identity is the name that servers have for whoever logs in this way, as in the access list's entry sasl:NAME; "" if it
-	// is not known yet.
 	Identity() string
-	// Start prepares the login of one connection to a server: its name as configured, and the address that is dialled. It
-	// must obey ctx. An error that wraps ErrAuth says that another attempt is of no use before a person has done something.
 	Start(ctx context.Context, server, address string) (SASLExchange, error)
 }
 
-// SASLExchange is the login of one connection.
+// SASLExchange is the login of one connection; recipes.SASLExchange says more.
 type SASLExchange struct {
-	// Next answers a server's challenge, which is nil at first. done ends the login: nothing more is sent or expected.
-	Next func(challenge []byte) (token []byte, done bool, err error)
-	// Refused is what a person should look at when the server refuses the login, a clause: servers do not say why.
+	Next    func(challenge []byte) (token []byte, done bool, err error)
 	Refused string
 }
 

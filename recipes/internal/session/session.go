@@ -32,12 +32,7 @@ const (
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
 // Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations
-// fail with ErrLost.
-//
-// Operations wait for a connection until their ctx ends or the session is lost. Reads whose answer was lost with a connection
-// are repeated, up to three times; writes never are. Every error is an *OpError. Ephemeral nodes created here vanish when the
-// session is closed or, at the latest, when the servers expire it: if there is no connection when it is lost, up to Timeout
-// (and a tick) after they last heard from us.
+// fail with ErrLost. What its operations promise, recipes.Session says.
 type Session struct {
 	client *Client
 	hosts  *hosts
@@ -154,10 +149,10 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Done returns a channel that is closed when the session is lost.
+// Done returns a channel that is closed when the session is lost, and all that held something have been told.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil before Done is closed; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
+// Err returns nil while the session lives; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
 // the local deadline.
 func (s *Session) Err() error {
 	s.mu.Lock()
@@ -184,8 +179,8 @@ func (s *Session) move(to State) {
 	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
 }
 
-// lose ends the session, once. It calls the lost callbacks of what is held before it returns, and before it tells the servers.
-// It waits for nothing else.
+// lose ends the session, once. It calls the lost callbacks of what is held before it returns, before any operation fails because of that,
+// and before it tells the servers. It waits for nothing else.
 //
 // It does not tell them while something is held, unless the client was closed: what runs under a lease that is lost at this
 // moment has not ended yet. See CloseLost.
@@ -209,17 +204,17 @@ func (s *Session) lose(cause error) {
 		patience = 0
 	}
 	s.mu.Unlock()
-	// With mu released: the callbacks may ask this session for its state, or release what they hold.
-	close(s.done)
-	s.end()
 	defer func() { // also if a callback panics: a link that lived on would be pinged, and so keep all locks held
+		close(s.done)
+		s.end()
 		s.fireAll(zk.EventNotWatching)
 		if l != nil {
 			l.leave(err, patience)
 		}
 		s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
 	}()
-	// Before anything tells the servers: as soon as they know, a rival may be granted.
+	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
+	// for its state, or release what they hold.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)

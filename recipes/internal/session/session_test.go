@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -378,6 +379,44 @@ func TestLoseIsFinal(t *testing.T) {
 		require.False(t, s.Deadline().After(time.Now()))
 		<-s.joined
 		require.Empty(t, srv.Sessions(), "a session lost while connected is closed on the server too")
+	})
+}
+
+// A program was told of the loss by a call, or by Done, while its leases still said that they were held.
+func TestWhatIsHeldHearsOfTheLossBeforeAnybodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		told, waiting := make(chan struct{}), make(chan struct{})
+		tell := sync.OnceFunc(func() { close(told) })
+		defer tell()
+		_, err := s.Hold(t.Context(), func(error) {
+			close(waiting)
+			<-told
+		}, s.mustCreate(t, "/held", zk.FlagEphemeral))
+		require.NoError(t, err)
+		hold := srv.Inject(zktest.On("getData"), zktest.LoseReply)
+		errs := make(chan error, 4)
+		call := func(f func() error) { go func() { errs <- f() }() }
+		get := func() error { _, _, err := s.Get(t.Context(), "/held"); return err }
+		call(get) // under way
+		<-hold.Hit()
+		go s.lose(errors.New("lost"))
+		<-waiting
+		call(get)
+		call(func() error { b := s.Batch(); b.List("/"); return b.Offer(t.Context()) })
+		call(func() error { _, err := s.Hold(t.Context(), nil, "/held"); return err })
+		synctest.Wait()
+		require.Empty(t, errs)
+		select {
+		case <-s.Done():
+			require.Fail(t, "Done says so first")
+		default:
+		}
+		tell()
+		for range cap(errs) {
+			require.ErrorIs(t, <-errs, ErrLost)
+		}
 	})
 }
 
