@@ -61,7 +61,7 @@ func (q *queue) standsFor() (path string, czxid int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for k, path := range e.nodes {
-		of, _ := kind.ParseContender(k.name)
+		of, _ := kind.ParseContender(kind.BaseName(path)) // k.name may be about to be written, while path is ""
 		if path != "" && of.Shared == q.shared && (k.dir == q.entrance().Dir(q.path) || k.dir == q.dir()) {
 			return path, k.czxid
 		}
