@@ -372,34 +372,6 @@ func (e *ClosedError) Explain() plan.Explanation {
 	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
 
-// besidesError: nothing of the plan was written because of err, but what prepares it was.
-type besidesError struct {
-	prepared []string // clauses
-	err      error
-}
-
-func (e *besidesError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
-	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
-	return x
-}
-
-// besides adds to an error what the apply has written although nothing of the plan was, more included.
-func (r *job) besides(err error, more ...string) error {
-	switch n := r.swept.Swap(0); n {
-	case 0:
-	case 1:
-		r.prepared = append(r.prepared, "the node of a key, which nobody used, was deleted")
-	default:
-		r.prepared = append(r.prepared, fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
-	}
-	r.prepared = append(r.prepared, more...)
-	if len(r.prepared) == 0 || len(more) == 0 && !strings.Contains(plan.Explain(err).Written, nothingWritten) {
-		return err
-	}
-	return &besidesError{r.prepared, err}
-}
-
 // VerifyError: the transaction WAS committed, but reading it back failed, or showed
 // something other than what was written.
 type VerifyError struct {
@@ -446,7 +418,6 @@ func (e *ACLPhaseError) Error() string { return message(e) }
 func (e *PartialError) Error() string  { return message(e) }
 func (e *ClosedError) Error() string   { return message(e) }
 func (e *VerifyError) Error() string   { return message(e) }
-func (e *besidesError) Error() string  { return message(e) }
 func (e *MovedError) Error() string    { return message(e) }
 
 func (e *ConflictError) Unwrap() error { return e.Err }
@@ -456,4 +427,3 @@ func (e *ACLPhaseError) Unwrap() error { return e.Err }
 func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
-func (e *besidesError) Unwrap() error  { return e.err }

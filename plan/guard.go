@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -44,13 +45,17 @@ func (d *sides) declaredWell(n *Node) bool {
 // under reports whether path is a proper descendant of root.
 func under(path, root string) bool { return path != root && kind.Below(path, root) }
 
-// Sentence makes an error's text stand alone.
+// Sentence makes an error's text stand alone: errors start small and end open, because they may be put into others.
 func Sentence(s string) string {
-	if s == "" {
-		return s
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
+		return ""
 	}
-	s = strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".")
-	return s + map[bool]string{false: "."}[strings.HasSuffix(s, "?")]
+	s = string(unicode.ToUpper(first)) + strings.TrimSuffix(s[size:], ".")
+	if !strings.HasSuffix(s, "?") {
+		s += "."
+	}
+	return s
 }
 
 // obstacle reports a node that is not ours at the path of a declared one. It is always an error: the

@@ -244,33 +244,6 @@ func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T)
 	})
 }
 
-// It took the end of its function for a resignation, because the lease did not know yet what a call had said.
-func TestLeadCampaignsAgainAfterALossThatACallTells(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a := l.client("a")
-		first, err := a.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		for range 100_000 { // to tell this one takes a while
-			_, cancel := context.WithCancel(first.Context())
-			defer cancel()
-		}
-		terms := 0
-		require.NoError(t, a.Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error {
-			if terms++; terms > 1 {
-				return nil
-			}
-			s, err := a.Session(t.Context())
-			require.NoError(t, err)
-			l.srv.Expire(s.ID())
-			_, err = s.Exists(t.Context(), "/")
-			require.ErrorIs(t, err, recipes.ErrSessionLost)
-			return err
-		}))
-		require.Equal(t, 2, terms)
-	})
-}
-
 func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()

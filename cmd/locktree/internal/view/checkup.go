@@ -103,8 +103,8 @@ func (h *Human) conditions(list []inspect.Condition) {
 		if k.Verdict == inspect.VerdictHolds {
 			continue
 		}
-		h.out.printf("          %s\n", full(clean(k.Why)))
-		h.out.printf("          %s\n", full(clean(next(k))))
+		h.out.printf("          %s\n", plan.Sentence(clean(k.Why)))
+		h.out.printf("          %s\n", plan.Sentence(clean(next(k))))
 	}
 	if len(list) > 0 {
 		h.out.printf("\n")
@@ -115,9 +115,9 @@ func (h *Human) conditions(list []inspect.Condition) {
 func next(k inspect.Condition) string {
 	switch {
 	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "session timeout"):
-		return full(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
+		return plan.Sentence(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
 	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "credentials"):
-		return full(k.Next) + " " + credentialsAre
+		return plan.Sentence(k.Next) + " " + credentialsAre
 	}
 	return k.Next
 }

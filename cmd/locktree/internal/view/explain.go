@@ -35,7 +35,7 @@ func Explain(err error) hcl.Diagnostics {
 func Brief(err error) string {
 	x := explain(err)
 	if x.Detail == "" {
-		return clean(full(x.Summary))
+		return clean(plan.Sentence(x.Summary))
 	}
 	return clean(x.String())
 }
@@ -48,15 +48,15 @@ func explain(err error) plan.Explanation {
 	case errors.As(err, &explained):
 	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // which is an interrupt
 		return plan.Explanation{
-			Summary: "Cannot reach ZooKeeper", Detail: full(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
+			Summary: "Cannot reach ZooKeeper", Detail: plan.Sentence(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
 				"connect_timeout limits how long the command waits, and a tls block or ZOOKEEPER_TLS_ENABLED encrypts the connection.",
 		}
 	case errors.Is(err, recipes.ErrThrottled):
-		return plan.Explanation{Summary: "ZooKeeper sheds requests", Detail: full(Sentence(err)),
+		return plan.Explanation{Summary: "ZooKeeper sheds requests", Detail: plan.Sentence(Sentence(err)),
 			Next: "The servers are overloaded, or their limits (request_throttle_max_requests, throttled_op_wait_time) are too low. Try again later."}
 	case errors.Is(err, recipes.ErrAuth):
-		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: full(Sentence(err)) + " " + credentialsAre}
+		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: plan.Sentence(Sentence(err)) + " " + credentialsAre}
 	}
 	return plan.Explain(err)
 }
@@ -64,21 +64,12 @@ func explain(err error) plan.Explanation {
 // Reason is why something failed, in a line for which there is little place, without what to do next.
 func Reason(err error) string {
 	x := explain(err)
-	why, _, _ := strings.Cut(cmp.Or(x.Detail, full(x.Summary)), "\n")
+	why, _, _ := strings.Cut(cmp.Or(x.Detail, plan.Sentence(x.Summary)), "\n")
 	return clean(why)
 }
 
 // Sentence is an error's text without the name of the package that made it.
 func Sentence(err error) string { return plan.Plain(err.Error()) }
-
-// full makes a sentence of an error's text: errors start small and end open,
-// because they may be put into others.
-func full(text string) string {
-	if text == "" || strings.HasSuffix(text, "?") {
-		return upperFirst(text)
-	}
-	return upperFirst(strings.TrimSuffix(text, ".")) + "."
-}
 
 func upperFirst(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
@@ -208,10 +199,10 @@ func (d *Denied) Explain() plan.Explanation {
 	errors.As(d.Err, &node)
 	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long
-		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
+		x.Summary, x.Detail = "ZooKeeper refused a request", plan.Sentence(x.Summary)
 		if failed := (*recipes.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
 			named = true
-			x.Detail = full(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
+			x.Detail = plan.Sentence(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}
 	}
 	said := x.Text()
