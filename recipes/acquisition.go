@@ -34,7 +34,6 @@ type acquisition struct {
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	tenure  *tenure           // ours, of a holding that was shared
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
-	nested  *nested           // its caller holds something meanwhile; else nil
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
@@ -79,9 +78,6 @@ func (a *acquisition) begun(ctx context.Context) error {
 	if most > 0 && !a.try {
 		a.wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
 	}
-	if !a.try {
-		a.nest(ctx)
-	}
 	if ctx.Err() != nil {
 		return a.ended(ctx)
 	}
@@ -100,10 +96,6 @@ func (a *acquisition) begun(ctx context.Context) error {
 // goroutine of this client that asks for the lock is then no proof that it is held.
 func (a *acquisition) explain(ctx context.Context, err error) error {
 	var held *HeldError
-	var circle *DeadlockError
-	if a.nested != nil && ctx.Err() == nil && errors.As(context.Cause(a.nested.ctx), &circle) {
-		return circle
-	}
 	known := errors.As(err, &held) && (!held.Local || held.owner == holds)
 	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
 	switch {
@@ -178,12 +170,10 @@ func (a *acquisition) ended(ctx context.Context) error {
 // waits until that goroutine is known to wait. by is q where the caller can take over what is held, else nil.
 func (a *acquisition) enter(ctx context.Context, q, by *queue) (ticket, error) {
 	var waits func(*HeldError)
-	if a.call != nil || a.nested != nil {
+	if a.call != nil {
 		waits = func(ahead *HeldError) {
-			a.nested.behind(q, "", 0)
 			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
 		}
-		defer a.nested.goesOn()
 	}
 	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), by, a.try, q.shared, waits)
 	if held != nil {
@@ -387,7 +377,7 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 // would meet it again.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
-	heritable := ctx.Err() != nil && !a.try && !a.set && !a.nested.counts() && len(tickets) == 1 && len(nodes) == 1 &&
+	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
 		!a.entries[0].permits() && nodes[0].e.s.State() != session.StateLost
 	a.tickets, a.entries, a.left = nil, nil, nil
 	if heritable && st.handOver(tickets[0], ticket{k: nodes[0]}) {

@@ -40,10 +40,6 @@ var (
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would deadlock")
-	// ErrDeadlock: the call waited for a lock while its caller held others, in a circle: all in it waited for each other, and would
-	// have waited for ever. It arrives as a *DeadlockError, which names them. Of a circle one call gets it, and the others go on when
-	// its caller gives back what it holds. Then take all again, or together with a MultiLock. See WithoutDeadlockDetection.
-	ErrDeadlock = errors.New("recipes: deadlock")
 	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
 	// one. Take this one first. Nothing was queued. A Try gets it too.
 	ErrLockOrder = errors.New("recipes: wrong order of locks")

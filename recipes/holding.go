@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
@@ -60,12 +59,9 @@ type life struct {
 // use is who uses a holding.
 type use struct {
 	leases  int
-	tenures []*tenure     // that have begun and not ended
-	passed  int           // holders so far that handed it on
-	writes  int           // of Lease.Multi that may still be applied
-	told    bool          // somebody has begun to say in the node for what its holders wait
-	says    []kind.Wait   // that, if it is known
-	telling chan struct{} // of capacity 1: one tells at a time; made with the first
+	tenures []*tenure // that have begun and not ended
+	passed  int       // holders so far that handed it on
+	writes  int       // of Lease.Multi that may still be applied
 }
 
 // ending is how it ends.
@@ -206,7 +202,6 @@ func (h *holding) leave(l *Lease) (last bool, why error) {
 	h.workEnded()
 	if p == inUse {
 		l.end(releasedError(h.path))
-		h.retell()
 		return false, why
 	}
 	if h.finish(releasedError(h.path), EventReleased, nil) == over { // lost before, or at this moment: lose does what is left to do

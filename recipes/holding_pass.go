@@ -111,7 +111,7 @@ func (l *life) part(g *tenure) parting {
 }
 
 // free reports whether another lease may have the place: nobody has revoked it, no write that checks this node may still be
-// applied, we are not changing the node ourselves, and it does not say for what its holder waits, which would be said of the next.
+// applied, and we are not changing the node ourselves.
 func (l *life) free() bool {
-	return l.state.watched() && !l.revoked && l.writes == 0 && !l.told
+	return l.state.watched() && !l.revoked && l.writes == 0
 }

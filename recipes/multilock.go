@@ -36,7 +36,7 @@ func (m *RWMutex) Reader() Member { return member{q: m.read} }
 //   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is given up,
 //     because it is not of this set's transaction.
 //
-// A program that takes further locks while it holds some can still deadlock, as with any locks: see ErrDeadlock.
+// A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {
 	c       *Client
 	members []member

@@ -25,7 +25,6 @@ type options struct {
 	id          string
 	maxWait     time.Duration
 	maxRelease  time.Duration
-	lasting     bool // a deadlock lasts
 	skipped     bool
 }
 
@@ -130,13 +129,6 @@ func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait =
 // they wait up to a session timeout. Once their ctx has ended they wait for a sixth of it at most. A MultiLock obeys the
 // shortest bound of its members.
 func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRelease = d } }
-
-// WithoutDeadlockDetection lets the waits of this handle last when they are part of a circle: none of them ends with ErrDeadlock, and
-// the nodes of their callers' other leases do not say what these wait for. So circles through them are not found elsewhere either.
-//
-// It is for programs in which a circle of waits is no deadlock, because another goroutine gives back one of the leases. A lease counts as
-// held by whoever locks with a context derived from it.
-func WithoutDeadlockDetection() Option { return func(o *options) { o.lasting = true } }
 
 // WithSkipped starts also slots of a [Once] that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
 func WithSkipped() Option { return func(o *options) { o.skipped = true } }

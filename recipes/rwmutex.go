@@ -107,7 +107,6 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	if a.try {
 		return false, t.held()
 	}
-	a.nested.behind(q, t.holder.path(), 0)
 	a.waits("", t.held)
 	_, _, w, err := getCalledPersistent(ctx, t.e.s, t.holder.path(), nil)
 	if isNoNode(err) { // gone since it was listed

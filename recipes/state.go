@@ -16,7 +16,6 @@ type clientState struct {
 	crowd    int // from how many contenders on a queue is long, if not longQueue: tests have few
 	kept     keptPlaces
 	maxKept  int            // how many, if not maxKept: tests have few
-	other    *program       // whose client it is, if not this program's: a test has several
 	pins     map[string]int // calls under way that need the declaration, by lock node
 	epoch    *epoch         // the newest session's; nil before the first use
 	lost     lostEpochs     // of sessions that the servers are not known to have ended

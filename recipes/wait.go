@@ -182,7 +182,6 @@ func (w *waiter) behind(dir string, v *verdict) error {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.path, w.d.waiters)
 	}
 	w.tellLocal()
-	w.a.nested.at(w)
 	w.queued = true
 	w.a.waits(w.node().path, w.held)
 	return nil

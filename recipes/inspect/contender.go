@@ -55,7 +55,6 @@ func describe(k *Contender, data []byte) {
 			k.Held = *h.Held
 		}
 		k.Retains = time.Duration(h.RetainMs) * time.Millisecond
-		k.Waits = h.Waits[:min(len(h.Waits), kind.MaxWaits)]
 		return
 	}
 	if !k.Revoked {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -34,8 +33,6 @@ type Step struct {
 	Holds string // the lock that the previous party waits for
 	Ahead bool   // it does not hold that lock, but is ahead in its queue
 	Waits string // the lock that it waits for itself
-
-	Held, Since time.Time // of a [Circle]: since when it has had the one, and waited for the other
 }
 
 // String returns the cycle in one line: "deadlock: A holds x and waits for y; B holds y and waits for x".
@@ -47,19 +44,13 @@ func (d Deadlock) String() string {
 	return "deadlock: " + strings.Join(steps, "; ")
 }
 
-// String returns "A holds x and waits for y", each with since when, if that is known.
+// String returns "A holds x and waits for y".
 func (s Step) String() string {
 	verb := "holds"
 	if s.Ahead {
 		verb = "is ahead in"
 	}
-	at := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return " (since " + t.UTC().Format("15:04:05.000Z") + ")"
-	}
-	return fmt.Sprintf("%s %s %s%s and waits for %s%s", s.Who, verb, s.Holds, at(s.Held), s.Waits, at(s.Since))
+	return fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
 }
 
 // WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a
@@ -83,7 +74,6 @@ func WaitsFor(locks ...*Report) *Waits {
 // partyKey is the session, or the node if no session owns the contender.
 type partyKey struct {
 	session int64
-	txn     uint64 // that made the contender, where each of a session is a party of its own: see said.key
 	node    string
 }
 
@@ -103,24 +93,18 @@ type waitEdge struct {
 	Wait
 	who          *party
 	behind, held []*party
-	says         *Contender // what who holds, and that says so; nil: who is the waiter
-	born         uint64     // the zxid at which the wait that it tells of began
 }
 
 type waitGraph struct {
 	parties map[partyKey]*party
 	order   []*party // as they were met, so that the same reports give the same answer
 	edges   []*waitEdge
-	said    *said // by what parties are told apart; nil: by sessions
 }
 
 // party returns the party that c belongs to, the owner of its session. The first ID found is its name.
 func (g *waitGraph) party(in *Report, c Contender) *party {
 	key := partyKey{session: c.Session}
-	switch {
-	case g.said != nil:
-		key = g.said.key(in, c)
-	case c.Session == 0:
+	if c.Session == 0 {
 		key.node = c.Path
 	}
 	p := g.parties[key]
@@ -156,9 +140,6 @@ func (g *waitGraph) add(in *Report) {
 		return out
 	}
 	for i, c := range in.Waiters {
-		if g.said.skips(c) {
-			continue
-		}
 		e := &waitEdge{who: g.party(in, c), Wait: Wait{Lock: in.Path, Waiter: c, Any: in.Kind != nil && in.Kind.Permits != nil,
 			Behind: inTheWay(c, in.Waiters[:i]), Held: inTheWay(c, in.Holders)}}
 		for _, b := range e.Behind {

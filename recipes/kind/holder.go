@@ -26,28 +26,12 @@ type Holder struct {
 	Permits int `json:"permits,omitempty"`
 	// RetainMs is for how long, in milliseconds, its client may keep the lock while nobody there uses it and nobody else queues.
 	RetainMs int64 `json:"retain_ms,omitempty"`
-	// Waits are the waits of goroutines that hold this contender, by their contexts, if they have lasted for a moment. What is
-	// said of a contender that has gone since, or was granted, means nothing any more.
-	Waits []Wait `json:"waits,omitempty"`
-}
-
-// MaxWaits is how many waits a node tells of. With a part of them a circle may be missed, and none is seen that does not exist.
-const MaxWaits = 16
-
-// Wait is the wait of somebody who holds something.
-type Wait struct {
-	Lock  string `json:"lock"`            // the path of the lock waited for
-	Node  string `json:"node"`            // the contender that waits there
-	Token uint64 `json:"token,omitempty"` // its czxid
-	// Behind means that the contender is another's: of a goroutine of the same client, or of a writer, that goes first. The wait is
-	// not over before it has gone.
-	Behind bool `json:"behind,omitempty"`
 }
 
 // Encode returns the holder as a node's data: as encoding/json does, but what most contenders say is written without
 // reflection, which would cost a client more than all else it does to make a contender.
 func (h Holder) Encode() []byte {
-	if h.Held == nil && h.Limit == 0 && h.Permits == 0 && h.RetainMs == 0 && len(h.Waits) == 0 &&
+	if h.Held == nil && h.Limit == 0 && h.Permits == 0 && h.RetainMs == 0 &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {
 		b := appendString(append(make([]byte, 0, 160), `{"id":`...), h.ID)
 		b = appendString(append(b, `,"host":`...), h.Host)

@@ -28,7 +28,6 @@ type Party struct {
 	Key     string        // of a family's lock: the name of the key's node, see [KeyName]; else ""
 	Data    []byte        // as found
 	Written uint64        // mzxid: that of the last write of Data
-	Waits   []Wait        // of goroutines that hold it: see Holder.Waits
 }
 
 // String writes "host-a/4121, session 0x1000123".
