@@ -50,8 +50,6 @@ func whatNext(err error) string {
 		return "page whoever declares the locks: this program and the declaration differ"
 	case errors.Is(err, recipes.ErrAuth), errors.Is(err, zk.ErrNoAuth):
 		return "page whoever gives this program its credentials"
-	case errors.Is(err, recipes.ErrDeadlock):
-		return "give back what the caller holds, and begin again"
 	case errors.Is(err, recipes.ErrWouldDeadlock), errors.Is(err, recipes.ErrLockOrder), errors.Is(err, recipes.ErrReadOnly), errors.Is(err, recipes.ErrClosed):
 		return "fix this program"
 	case errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown:

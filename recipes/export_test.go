@@ -261,10 +261,3 @@ func (c *Client) Crowds(family string) int {
 	defer c.state.mu.Unlock()
 	return len(c.state.epoch.decls[family].crowd.keys)
 }
-
-// Programs makes the clients those of a program each, which know nothing of each other's waits.
-func Programs(all ...*Client) {
-	for _, c := range all {
-		c.state.other = &program{waits: map[*nested]struct{}{}}
-	}
-}

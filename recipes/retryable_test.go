@@ -222,7 +222,6 @@ type errorRow struct {
 // errorRows are those before a grant. Where several fit an error, the first does.
 var errorRows = []errorRow{
 	{"ErrWouldDeadlock, ErrLockOrder,", false, []error{recipes.ErrWouldDeadlock, recipes.ErrLockOrder, recipes.ErrReadOnly, recipes.ErrClosed}},
-	{"*DeadlockError (ErrDeadlock)", false, []error{recipes.ErrDeadlock}},
 	{"the error of ctx", false, []error{context.Canceled, context.DeadlineExceeded}},
 	{"*HeldError of a Try (ErrHeld)", false, []error{recipes.ErrHeld}},
 	{"ErrUnreachable", true, []error{recipes.ErrUnreachable}},

@@ -30,7 +30,6 @@ func TestInterop(t *testing.T) {
 	t.Run("downgrade", l.downgrades)
 	t.Run("access", l.access)
 	t.Run("killed", l.killed)
-	t.Run("deadlock", l.deadlocks)
 }
 
 func (l *realLab) matrix(t *testing.T, g grid) {
