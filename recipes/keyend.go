@@ -153,13 +153,3 @@ func (n *keyNode) sweep(ctx context.Context, s *session.Session) error {
 		return remove(ctx, s, left)
 	})
 }
-
-// sweepEnds sweeps, in the background, the nodes of keys that the transaction has left because somebody was seen there, who may have
-// left meanwhile.
-func (t *txn) sweepEnds() {
-	for _, n := range t.ends {
-		if !n.alone() {
-			t.e.c.state.spawn(func() { _ = n.sweep(context.Background(), t.e.s) }) // it fails only with its session
-		}
-	}
-}

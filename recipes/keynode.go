@@ -112,7 +112,7 @@ func (t *txn) runKeyed(ctx context.Context, lists ...string) (children [][]strin
 	gone := t.gone
 	for refused := 0; ; refused++ {
 		children, err = t.run(ctx, lists...)
-		if err == nil || len(t.keys)+len(t.ends) == 0 {
+		if err == nil || len(t.keys) == 0 {
 			return children, err
 		}
 		if anchors := t.gone[len(gone):]; len(anchors) > 0 {
@@ -198,11 +198,6 @@ func (t *txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 					n.made[j] = n.made[j] && i > 0
 				}
 			}
-		}
-	}
-	for _, n := range t.ends {
-		if !n.rival && slices.Contains(n.dirs, op.Path) && (errors.Is(err, zk.ErrNotEmpty) || isNoNode(err)) {
-			n.rival, learnt = true, true // or a collector was: then there is nothing to delete
 		}
 	}
 	if !learnt {

@@ -153,35 +153,6 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	})
 }
 
-// The release of a lease that had ended while the process was stopped was pending, or done: others may have held the lock by then.
-func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m, next := l.mutex(), "/next"
-		l.declare(next, kind.Mutex.New())
-		for how, release := range map[string]func(c *recipes.Client, x *recipes.Lease) error{
-			"Unlock": func(_ *recipes.Client, x *recipes.Lease) error { return x.Unlock(t.Context()) },
-			"Release": func(_ *recipes.Client, x *recipes.Lease) error {
-				x.Release()
-				return context.Cause(x.Context())
-			},
-			"LockFrom": func(c *recipes.Client, x *recipes.Lease) error {
-				_, err := c.Mutex(next).LockFrom(t.Context(), x)
-				return err
-			},
-		} {
-			var asleep atomic.Int64
-			c := l.asleep(how, l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
-			x, err := c.Mutex(m).Lock(t.Context())
-			require.NoError(t, err)
-			asleep.Add(int64(21 * time.Second))
-			require.ErrorIs(t, release(c, x), recipes.ErrLost, how)
-			require.NoError(t, c.Close())
-			err = l.awake("do", l.srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
-			require.NoError(t, err)
-		}
-	})
-}
-
 // A function that Do runs has no other context at hand. Its release ended the very context that the release waited with: it
 // answered ErrReleasePending before the servers could confirm.
 func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {

@@ -128,17 +128,6 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 	}
 }
 
-// claim takes the ticket if nobody has it.
-func (st *clientState) claim(key, id string) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.local[key] != nil {
-		return false
-	}
-	st.local.begin(key, id, asks)
-	return true
-}
-
 // begin gives the ticket, which nobody has, to id, whose state is what.
 func (all *localQueues) begin(key, id string, what ownerState) {
 	if *all == nil {

@@ -22,7 +22,6 @@ type txn struct {
 	gone []*contender
 	with []any      // further operations, after the creates
 	keys []*keyNode // whose nodes it makes where they are missing; see runKeyed
-	ends []*keyNode // whose nodes it deletes behind the gone, where they are alone
 
 	ahead    int              // operations ahead of the creates
 	sent     *session.Reply   // nil until it is sent
@@ -118,14 +117,6 @@ func (t *txn) ops() []any {
 	for _, k := range t.gone {
 		ops = append(ops, &zk.DeleteRequest{Path: k.path, Version: -1})
 	}
-	for _, n := range t.ends {
-		if !n.alone() {
-			continue
-		}
-		for _, path := range n.existing() {
-			ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
-		}
-	}
 	return ops
 }
 
@@ -164,7 +155,6 @@ func (t *txn) abandon(cause error) error {
 			return
 		case err == nil:
 			ks = t.born
-			t.sweepEnds()
 		}
 		_ = t.e.c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
