@@ -362,10 +362,6 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	if a.set || first.n == 0 && !first.q.shared { // others may join readers, and hold permits too
 		h.tickets = a.tickets
 	}
-	// Not where others want it as well: to find out whether one of them waits would cost a look at the queue for each grant.
-	if first.q.opts.retention > 0 && !a.set && !g.queued {
-		h.keep = &retention{listed: time.Now(), silence: first.e.s.Timeout()}
-	}
 	return hold(ctx, h)
 }
 

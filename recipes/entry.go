@@ -103,7 +103,6 @@ func (t *terms) identify(ctx context.Context) {
 // entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *terms) entry(in kind.Queue) (*entry, error) {
 	about := holderSelf(t.q.id())
-	about.RetainMs = t.q.opts.retention.Milliseconds()
 	n := 1
 	switch {
 	case t.n > 0 && in.Gate: // there is no node yet for each

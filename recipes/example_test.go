@@ -55,29 +55,6 @@ func ExampleMutex_Do() {
 	// given back: <nil>
 }
 
-// A worker that takes the same lock again and again, mostly alone. The lock stays with its client for up to five seconds after each
-// use, unless anybody else wants it.
-func ExampleWithRetention() {
-	c, closeAll := provisioned("/locks/shard-7", kind.Mutex.New())
-	defer closeAll()
-	ctx := context.Background()
-	m := c.Mutex("/locks/shard-7", recipes.WithRetention(5*time.Second))
-
-	tokens := map[uint64]bool{}
-	for range 1000 { // the first asks the servers; the others take microseconds
-		err := m.Do(ctx, func(ctx context.Context, l *recipes.Lease) error {
-			tokens[l.Token()] = true
-			return nil
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println("tokens:", len(tokens))
-	// Output:
-	// tokens: 1
-}
-
 // At most two downloads at a time, over all processes.
 func ExampleSemaphore_Acquire() {
 	c, closeAll := provisioned("/limits/downloads", &kind.SemaphoreParams{Permits: 2})

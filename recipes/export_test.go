@@ -56,17 +56,6 @@ func (c *Client) Crowd(n int) { c.state.crowd = n }
 // KeepDeclarations bounds how many are kept.
 func (c *Client) KeepDeclarations(n int) { c.state.maxDecls = n }
 
-// KeepPlaces bounds how many are kept, and Kept is how many are.
-func (c *Client) KeepPlaces(n int) { c.state.maxKept = n }
-func (c *Client) Kept() int {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	if n := c.state.kept.order.Len(); n == len(c.state.kept.at) {
-		return n
-	}
-	return -1
-}
-
 // Declarations is how many are kept.
 func (c *Client) Declarations() int {
 	c.state.mu.Lock()
@@ -104,9 +93,6 @@ func (c *Client) Leftovers() (left []string) {
 	}
 	if n := len(c.state.lost); n > 0 && s.State() != session.StateLost && c.state.epoch.s == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
-	}
-	if n := c.state.kept.order.Len(); n > 0 {
-		left = append(left, fmt.Sprintf("%d kept places", n))
 	}
 	declared := 0
 	if e := c.state.epoch; e != nil {

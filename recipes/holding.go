@@ -21,7 +21,6 @@ import (
 // tickets (close), so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
 	place
-	keep  *retention    // nil without WithRetention
 	drop  func()        // the session's hold
 	first *tenure       // of the caller it was made for
 	was   *holding      // which Downgrade has exchanged for this one; else nil
@@ -114,8 +113,6 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.mu.Unlock()
 	if !lasts { // lost meanwhile
 		h.abandon()
-	} else if h.keep != nil {
-		h.listen()
 	}
 	return h, nil
 }
@@ -126,7 +123,6 @@ func (h *holding) revoke() {
 	h.revoked = true
 	h.mu.Unlock()
 	h.end(afterGrant(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path)))
-	h.surrender()
 }
 
 // lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
@@ -296,12 +292,8 @@ type passing struct {
 
 // pass sends the transaction.
 func (h *holding) pass(ctx context.Context, heir caller) *passing {
-	about := holderSelf(heir.id)
-	if heir.q != nil {
-		about.RetainMs = heir.q.opts.retention.Milliseconds()
-	}
 	p := &passing{h: h}
-	k, err := h.q.contender(h.e, h.d, h.q.decides(), about)
+	k, err := h.q.contender(h.e, h.d, h.q.decides(), holderSelf(heir.id))
 	if err != nil {
 		return p
 	}
@@ -345,7 +337,6 @@ func (h *holding) close(t ticket) {
 	st := &h.q.c.state
 	st.mu.Lock()
 	h.e.readers.forget(h)
-	st.kept.remove(h)
 	st.mu.Unlock()
 	switch {
 	case t.k == nil:

@@ -23,7 +23,7 @@ func (h *holding) startWatching() {
 		h.e.doubts(h)
 	}
 	h.mu.Lock()
-	ended, now := h.state == over, h.czxid == 0 || h.keep != nil // it may have been given back while an exchange failed
+	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
 	if !ended && !now {
 		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
@@ -44,18 +44,9 @@ func (h *holding) stopWatching() {
 	}
 	own := h.own
 	h.own, h.watch = nil, h.watch+1
-	if h.keep != nil {
-		own = append(own, h.keep.end()...)
-	}
 	h.mu.Unlock()
 	for _, w := range own {
-		switch {
-		case w == nil:
-		case w.Path() == h.d.path && !w.OfChildren(): // shared with the declaration, which may be forgotten by now
-			w.Remove()
-		default:
-			w.Stop()
-		}
+		stop(w)
 	}
 	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
 		h.e.doubtless(h)

@@ -9,21 +9,19 @@ type holdState int
 const (
 	starting   holdState = iota // hold is not through: what ends it now is left to hold
 	held                        // it has leases
-	kept                        // it has none: see WithRetention
 	exchanging                  // its node is about to be another's, by our own hand: see RWMutex.Downgrade
 	over                        // for good; why says why
 )
 
 // String completes the sentence "the holding is ...".
 func (s holdState) String() string {
-	return [...]string{"starting", "held", "kept", "being exchanged", "over"}[s]
+	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
 
 // moves are the legal ones. A place that is handed on stays held.
 var moves = map[holdState][]holdState{
 	starting:   {held, over},
-	held:       {kept, exchanging, over},
-	kept:       {held, over},
+	held:       {exchanging, over},
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -272,59 +271,6 @@ func TestADrainedFamilyGrantsNothingNew(t *testing.T) {
 		x, err = b.Lock(t.Context(), "2")
 		require.NoError(t, err)
 		l.unlock(x)
-	})
-}
-
-func TestAKeysLockIsLikeAnyOther(t *testing.T) { // retention, hand-off, reentrancy, exchange
-	inLab(t, func(t *testing.T, l *lab) {
-		l.families()
-		c := l.client("a")
-		kept := c.Keyed("/km", recipes.WithRetention(time.Minute))
-		x, err := kept.Lock(t.Context(), "1")
-		require.NoError(t, err)
-		token := x.Token()
-		l.unlock(x)
-		l.settle()
-		require.Equal(t, spent{0, ""}, l.cost(func() { x, err = kept.Lock(t.Context(), "1") }), "it was kept")
-		require.NoError(t, err)
-		require.Equal(t, token, x.Token())
-		l.unlock(x)
-		w := l.locking(l.client("b").Keyed("/km").Mutex("1"))
-		l.unlock((<-w).v)
-		l.noKeys("/km")
-
-		handed := c.Keyed("/km", recipes.WithLocalHandoff(1))
-		x, err = handed.Lock(t.Context(), "2")
-		require.NoError(t, err)
-		first, second := l.locking(handed.Mutex("2")), l.locking(handed.Mutex("2"))
-		l.unlock(x)
-		y := (<-first).v
-		require.Equal(t, x.Token(), y.Token())
-		l.unlock(y)
-		z := (<-second).v
-		require.Greater(t, z.Token(), y.Token(), "its place is another one, in the same node")
-		l.unlock(z)
-		l.noKeys("/km")
-
-		again := c.Keyed("/km", recipes.WithReentrancy())
-		require.NoError(t, again.Do(t.Context(), func(ctx context.Context, outer *recipes.Lease) error {
-			return again.Do(ctx, func(_ context.Context, inner *recipes.Lease) error {
-				require.Equal(t, outer.Token(), inner.Token())
-				return nil
-			}, "3")
-		}, "3"))
-		l.noKeys("/km")
-
-		m := c.Keyed("/krw").RWMutex("4")
-		x, err = m.Lock(t.Context())
-		require.NoError(t, err)
-		x, err = m.Downgrade(t.Context(), x)
-		require.NoError(t, err)
-		r, err := l.client("c").Keyed("/krw").RWMutex("4").TryRLock(t.Context())
-		require.NoError(t, err)
-		l.unlock(x)
-		l.unlock(r)
-		l.noKeys("/krw")
 	})
 }
 

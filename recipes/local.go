@@ -16,7 +16,6 @@ type localQueue struct {
 	owner    string        // the ID of the goroutine that has the ticket
 	state    ownerState    // of the owner
 	waiters  []caller      // in the order of arrival
-	kept     *holding      // nobody holds, and this is kept for the next one: see WithRetention
 	holder   *rival        // what the owner waits for, if it is known to wait; its data may change, with mu held
 	position int           // how many are ahead of the owner then
 	waits    chan struct{} // closed when holder is set; nil while nobody asks
@@ -72,15 +71,6 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 		st.mu.Unlock()
 		return ticket{}, nil
 	}
-	ends := s.kept
-	if ends != nil {
-		if s.kept = nil; ends.resume(by) {
-			s.owner = id
-			st.mu.Unlock()
-			return ticket{shared: ends}, nil
-		}
-		s.state = leaves // we have it given back, once we wait for that
-	}
 	if try && !shares && !s.idle() {
 		defer st.mu.Unlock()
 		return ticket{}, s.ahead(len(s.waiters))
@@ -97,10 +87,6 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			waits = s.whenHeld()
 		}
 		st.mu.Unlock()
-		if ends != nil {
-			ends.quit()
-			ends = nil
-		}
 		select {
 		case t = <-pass:
 			return t, nil
@@ -142,7 +128,7 @@ func (st *clientState) leaving(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil {
-		s.state, s.kept = leaves, nil
+		s.state = leaves
 		s.waitsForNobody()
 	}
 }

@@ -21,7 +21,6 @@ type options struct {
 	createACL   []zk.ACL // of what create makes
 	reentrant   bool
 	maxHandoffs int
-	retention   time.Duration
 	id          string
 	maxWait     time.Duration
 	maxRelease  time.Duration
@@ -76,44 +75,6 @@ func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 // ends the sequence, and so does a goroutine with another ID (see [WithID]), because the node must name its holder.
 func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
 
-// WithRetention keeps a mutex for up to d after the last goroutine of this client has released it. The client's next
-// Lock through a handle with this option costs no request. Goroutines of this client that wait for the lock take it
-// over in the same way, any number of them and without [WithLocalHandoff], while no other client queues.
-//
-// Of a read-write lock it keeps the place that the client's readers share. Until a writer queues, RLock costs no request, whether or
-// not others of the client read (where the declaration prefers writers it looks for them first, one round trip). Readers of other
-// clients are not in the way; the queue is listed again when they come and go, at most ten times a second. Where they do so all the time
-// a writer waits up to 100 ms longer for that.
-//
-// To everybody else a kept lock is held: another client's TryLock is refused, although its next one may find the lock
-// free; "locktree status" shows how long it may be kept; destroy finds it in use. While nobody uses it, the client gives it up at
-// once, before d has passed, when
-//   - a client of any library queues (for readers: to write); its wait grows by one event to this client and the delete that this
-//     client sends;
-//   - the declaration changes: the lock is drained, moved, or gets other parameters;
-//   - somebody revokes it ([Client.Revoke]), or a caller of this client wants it through a handle without this option, with
-//     another ID, or as a member of a MultiLock;
-//   - the connection is lost, even if the session survives.
-//
-// If one of these happens while the lock is in use, the Unlock that follows releases it. If the session is lost, so is the
-// lock, and the next Lock queues anew.
-//
-// The price: one token and one node for the whole retention. A store that refuses smaller tokens refuses every holder
-// from before the retention. But it cannot distinguish the goroutines that held the lock one after another during the
-// retention, so it does not refuse a late write of one of them. Make d only as long as the pause between calls, and
-// do not use the option where each grant must have a token of its own. The events of each lease have a Call of their
-// own.
-//
-// Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
-// contenders of the session take half of the limit (512 KiB of paths). A client keeps 1,000 locks at most; the one that was used
-// least recently goes first. A retention costs two requests, one more for each
-// session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
-// with any lock.
-//
-// Writers are not kept, because that would block the readers of their own client. Other kinds refuse this option: a kept permit would
-// be missing for callers that wait for several, and a leadership that is kept has no leader.
-func WithRetention(d time.Duration) Option { return func(o *options) { o.retention = d } }
-
 // WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. Readers of one client
 // that share a contender appear under the ID of the reader that created it. A goroutine that inherits the place of
 // one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
@@ -150,10 +111,6 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		opt(&o)
 	}
 	switch {
-	case o.retention < 0:
-		return o, fmt.Errorf("WithRetention(%v): the time must not be negative", o.retention)
-	case o.retention > 0 && k != kind.Mutex && k != kind.RWLock:
-		return o, errors.New("WithRetention is for a mutex, and for readers: leave it out")
 	case o.maxWait < 0:
 		return o, fmt.Errorf("WithMaxWait(%v): the time must not be negative", o.maxWait)
 	case o.maxRelease < 0:

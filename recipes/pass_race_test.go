@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,32 +39,5 @@ func TestALockThatIsBeingExchangedIsNotHandedOn(t *testing.T) {
 		next := (<-w).v
 		require.False(t, next.With(x))
 		l.unlock(next)
-	})
-}
-
-// The context of who has given it back has ended when the next has it.
-func TestALeaseHasEndedBeforeAKeptPlaceIsTakenAgain(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m, _ := l.keeping()
-		var all sync.WaitGroup
-		var last *recipes.Lease // the lock guards it
-		for range 4 {
-			all.Go(func() {
-				for range 3000 {
-					x, err := m.Lock(context.Background())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if last != nil && last.Context().Err() == nil {
-						t.Error("the last lease goes on")
-					}
-					last = x
-					x.Context()
-					_ = x.Unlock(context.Background())
-				}
-			})
-		}
-		all.Wait()
 	})
 }

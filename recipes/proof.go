@@ -13,7 +13,6 @@ import (
 type grant struct {
 	entries []*entry // one, or those of a set
 	czxid   int64    // of the node, where it has been read
-	queued  bool     // others were ahead
 }
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the
@@ -60,7 +59,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 	if ad.fact != created && !marked {
 		w.mark()
 	}
-	g = grant{entries: []*entry{w.entry}, queued: w.queued}
+	g = grant{entries: []*entry{w.entry}}
 	if !w.permits() {
 		g.czxid = w.own.czxid
 	}

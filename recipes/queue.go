@@ -28,9 +28,7 @@ type queue struct {
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
 	q := &queue{c: c, kind: k, path: path, key: leaseKey{c, path}, shared: shared}
-	if q.opts, q.wrong = collect(opts, k); k == kind.RWLock && !shared {
-		q.opts.retention = 0 // of a read-write lock the readers' place is kept
-	}
+	q.opts, q.wrong = collect(opts, k)
 	if path == "/" {
 		q.wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}

@@ -64,7 +64,6 @@ func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) e
 	}
 	return map[string]func(*recipes.Client) func(context.Context, work) error{
 		"mutex":  func(c *recipes.Client) do { return c.Mutex("/m").Do },
-		"kept":   func(c *recipes.Client) do { return c.Mutex("/m", recipes.WithRetention(time.Minute)).Do },
 		"writer": func(c *recipes.Client) do { return c.RWMutex("/rw").Do },
 		"reader": func(c *recipes.Client) do { return c.RWMutex("/rw").RDo },
 		"permits": func(c *recipes.Client) do {

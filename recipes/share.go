@@ -69,16 +69,8 @@ func (t *terms) share(ctx context.Context) (*holding, error) {
 	st := &t.q.c.state
 	st.mu.Lock()
 	h := t.e.readers[t.q.path]
-	joined := h != nil && h.resume(t.q)
 	st.mu.Unlock()
-	switch {
-	case joined:
-		t.a.tenure = h.acquired(t.q, t.a.call, time.Since(t.a.start))
-		return h, nil
-	case h == nil || h.is(over):
-		return nil, nil
-	case h.is(kept): // and not for this caller
-		h.surrender()
+	if h == nil || h.is(over) {
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own

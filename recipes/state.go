@@ -12,10 +12,8 @@ import "sync"
 type clientState struct {
 	mu       sync.Mutex
 	local    localQueues
-	maxDecls int // how many are kept, if not maxDeclarations: tests have few
-	crowd    int // from how many contenders on a queue is long, if not longQueue: tests have few
-	kept     keptPlaces
-	maxKept  int            // how many, if not maxKept: tests have few
+	maxDecls int            // how many are kept, if not maxDeclarations: tests have few
+	crowd    int            // from how many contenders on a queue is long, if not longQueue: tests have few
 	pins     map[string]int // calls under way that need the declaration, by lock node
 	epoch    *epoch         // the newest session's; nil before the first use
 	lost     lostEpochs     // of sessions that the servers are not known to have ended

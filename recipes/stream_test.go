@@ -162,65 +162,6 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 	}
 }
 
-func TestAReleaseHandsOnKeepsAndLeavesAsAnUnlockDoes(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
-		var none *recipes.Lease
-		none.Release()
-
-		handed := c.Mutex("/m", recipes.WithLocalHandoff(1))
-		x, err := handed.Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(handed)
-		x.Release()
-		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, x.Node(), r.v.Node(), "it was handed on")
-		r.v.Release()
-		l.noneLeft(handed)
-
-		kept := c.Mutex("/m", recipes.WithRetention(retention))
-		x, err = kept.Lock(t.Context())
-		require.NoError(t, err)
-		x.Release()
-		y, err := kept.Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, x.Node(), y.Node(), "it was kept")
-		y.Release()
-		time.Sleep(retention)
-		l.noneLeft(kept)
-
-		entered := c.Mutex("/m", recipes.WithReentrancy())
-		x, err = entered.Lock(t.Context())
-		require.NoError(t, err)
-		inner, err := entered.Lock(x.Context())
-		require.NoError(t, err)
-		x.Release()
-		require.Error(t, x.Context().Err())
-		require.NoError(t, inner.Verify(t.Context()), "the inner one is still held")
-		inner.Release()
-		l.noneLeft(entered)
-
-		rw := c.RWMutex("/rw")
-		writer, err := rw.Lock(t.Context())
-		require.NoError(t, err)
-		_, err = rw.Downgrade(t.Context(), writer)
-		require.NoError(t, err)
-		writer.Release() // gives the read lease back
-		l.settle()
-		require.Empty(t, l.children("/rw"))
-
-		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
-			x.Release()
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
-			return nil
-		}))
-		l.nothingLeft()
-	})
-}
-
 func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, b := l.tallied()

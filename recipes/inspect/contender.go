@@ -54,7 +54,6 @@ func describe(k *Contender, data []byte) {
 		if h.Held != nil {
 			k.Held = *h.Held
 		}
-		k.Retains = time.Duration(h.RetainMs) * time.Millisecond
 		return
 	}
 	if !k.Revoked {

@@ -24,14 +24,12 @@ type Holder struct {
 	Limit int `json:"limit,omitempty"`
 	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
 	Permits int `json:"permits,omitempty"`
-	// RetainMs is for how long, in milliseconds, its client may keep the lock while nobody there uses it and nobody else queues.
-	RetainMs int64 `json:"retain_ms,omitempty"`
 }
 
 // Encode returns the holder as a node's data: as encoding/json does, but what most contenders say is written without
 // reflection, which would cost a client more than all else it does to make a contender.
 func (h Holder) Encode() []byte {
-	if h.Held == nil && h.Limit == 0 && h.Permits == 0 && h.RetainMs == 0 &&
+	if h.Held == nil && h.Limit == 0 && h.Permits == 0 &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {
 		b := appendString(append(make([]byte, 0, 160), `{"id":`...), h.ID)
 		b = appendString(append(b, `,"host":`...), h.Host)

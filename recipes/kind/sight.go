@@ -38,7 +38,6 @@ type Sight struct {
 	Token          uint64     `json:"token,omitempty"`
 	Session        string     `json:"session,omitempty"`
 	Permits        int        `json:"permits,omitempty"`
-	RetainMs       int64      `json:"retain_ms,omitempty"`
 	Host           string     `json:"host,omitempty"`
 	PID            int        `json:"pid,omitempty"`
 	Since          Stamp      `json:"since,omitzero"`
@@ -58,7 +57,7 @@ type Sight struct {
 
 // NewSight is what a contender's node tells; at is when it was looked at, zero if that is not known. The servers were not asked.
 func NewSight(p Party, at time.Time) Sight {
-	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits, RetainMs: p.Retains.Milliseconds(),
+	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits,
 		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Format: p.Writer, Connection: NotAsked, at: at,
 		unread: p.ID == "" && p.Data == nil && p.Token == 0}
 	if p.Writer != "" { // its node was read

@@ -100,17 +100,6 @@ func (w *Watch) stop() (last bool) {
 	return last
 }
 
-// Beside returns another watch on the node of w. It shares the watch that is set on the server, so nothing is sent. It returns nil
-// if w has fired or was stopped. call is called as by GetCalled.
-func (w *Watch) Beside(call func()) *Watch {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if !w.listed {
-		return nil
-	}
-	return w.s.list(&Watch{s: w.s, key: w.key, call: call})
-}
-
 // unlist prepares a list of watches for fire; mu is held.
 func unlist(first *Watch) *Watch {
 	for w := first; w != nil; w = w.next {
