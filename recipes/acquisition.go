@@ -134,7 +134,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 		h, err = a.permits(ctx)
 	} else {
 		var t ticket
-		if t, err = a.enter(ctx, q, q); err != nil {
+		if t, err = a.enter(ctx, q); err != nil {
 			return nil, err
 		}
 		if t.shared != nil {
@@ -167,15 +167,15 @@ func (a *acquisition) ended(ctx context.Context) error {
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
 // the ticket: that goroutine holds the lock or is ahead of us. A Try to read may share what that goroutine gets, so it
-// waits until that goroutine is known to wait. by is q where the caller can take over what is held, else nil.
-func (a *acquisition) enter(ctx context.Context, q, by *queue) (ticket, error) {
+// waits until that goroutine is known to wait.
+func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 	var waits func(*HeldError)
 	if a.call != nil {
 		waits = func(ahead *HeldError) {
 			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
 		}
 	}
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), by, a.try, q.shared, waits)
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared, waits)
 	if held != nil {
 		return t, a.heldLocally(q, held)
 	}

@@ -163,7 +163,6 @@ func (m *Mutex) Client() *Client     { return m.q.c }
 func (l *Lease) Client() *Client           { return l.h.q.c }
 func (l *Lease) Session() *session.Session { return l.h.e.s }
 func (l *Lease) SessionID() int64          { return l.h.e.s.ID() }
-func (l *Lease) HandOffs() int             { return l.g.passed }
 func (l *Lease) Reads() bool               { return l.h.q.shared }
 func (l *Lease) Ended() error              { return l.ended() }
 
@@ -198,7 +197,7 @@ func (l *Lease) Joined(ctx context.Context) *Lease {
 type Turns struct{ st clientState }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *HeldError {
-	_, held := t.st.enter(ctx, key, id, nil, try, shares, nil)
+	_, held := t.st.enter(ctx, key, id, try, shares, nil)
 	return held
 }
 
@@ -221,9 +220,6 @@ func (t *Turns) Wake(key string) {
 		s.waits = nil
 	}
 }
-
-// BeginWrite is what a guarded write does before it is sent.
-func (l *Lease) BeginWrite() error { return l.beginWrite() }
 
 // Exchanged is what Downgrade does before it exchanges the lease.
 func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l) }

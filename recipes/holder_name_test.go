@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // named are the ways of one goroutine, called id, to lock what everyKind declares.
@@ -112,95 +111,6 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			l.nothingLeft()
 		}
 	})
-}
-
-// Other processes were told the name of who had given the lock up.
-func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
-	t.Run("rotated", func(t *testing.T) {
-		inLab(t, func(t *testing.T, l *lab) {
-			l.everyKind()
-			c := l.client("c")
-			for path := range named(c, "") {
-				x, err := named(c, "0", recipes.WithLocalHandoff(10))[path](t.Context())
-				require.NoError(t, err)
-				for _, id := range []string{"1", "2", "2", "3"} {
-					w := async(func() (*recipes.Lease, error) { return named(c, id, recipes.WithLocalHandoff(10))[path](t.Context()) })
-					l.settle()
-					l.srv.ResetCounts()
-					l.unlock(x)
-					x = (<-w).v
-					writes := 0
-					for _, op := range []string{"create", "delete", "setData", "multi"} {
-						writes += l.srv.Counts().ByOp[op]
-					}
-					require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.srv.Counts().ByOp)
-					require.Equal(t, id, l.says(path), path)
-				}
-				l.unlock(x)
-				l.nothingLeft()
-			}
-		})
-	})
-	t.Run("inherited", func(t *testing.T) {
-		inLab(t, func(t *testing.T, l *lab) {
-			l.everyKind()
-			c, other := l.client("c"), l.client("other")
-			for path, lock := range named(other, "stranger") {
-				x, err := lock(t.Context())
-				require.NoError(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				gone := async(func() (*recipes.Lease, error) { return named(c, "gone")[path](ctx) })
-				l.settle()
-				place := l.queue(path)[1]
-				w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
-				l.settle()
-				cancel()
-				require.ErrorIs(t, (<-gone).err, context.Canceled)
-				l.settle()
-				l.unlock(x)
-				x = (<-w).v
-				require.Equal(t, place, x.Node(), "the place is inherited")
-				require.Equal(t, "heir", l.says(path), path)
-				l.unlock(x)
-				l.nothingLeft()
-			}
-		})
-	})
-}
-
-// Who was to have the place gives up while it is made, and somebody else gets it.
-func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
-	for _, handoff := range []int{0, 10} {
-		inLab(t, func(t *testing.T, l *lab) {
-			l.everyKind()
-			c := l.client("c")
-			for path := range named(c, "") {
-				x, err := named(c, "same", recipes.WithLocalHandoff(handoff))[path](t.Context())
-				require.NoError(t, err)
-				l.settle()
-				ctx, cancel := context.WithCancel(t.Context())
-				gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
-				l.settle()
-				w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
-				l.settle()
-				slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
-				go func() { _ = x.Unlock(context.Background()) }()
-				if handoff == 0 {
-					<-slow.Hit()
-				}
-				cancel()
-				if g := <-gone; g.err == nil { // it was quicker
-					l.unlock(g.v)
-				}
-				r := <-w
-				slow.Remove()
-				require.NoError(t, r.err)
-				require.Equal(t, "heir", l.says(path), path)
-				l.unlock(r.v)
-				l.nothingLeft()
-			}
-		})
-	}
 }
 
 func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {

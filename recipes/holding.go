@@ -59,8 +59,6 @@ type life struct {
 type use struct {
 	leases  int
 	tenures []*tenure // that have begun and not ended
-	passed  int       // holders so far that handed it on
-	writes  int       // of Lease.Multi that may still be applied
 }
 
 // ending is how it ends.
@@ -191,12 +189,9 @@ func (h *holding) end(cause error) {
 // leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
 // loss of the holding, if it was lost.
 func (h *holding) leave(l *Lease) (last bool, why error) {
-	p, why := h.passOn(l)
-	if p == handedOn {
-		return false, nil
-	}
+	last, why = h.parting(l.g)
 	h.workEnded()
-	if p == inUse {
+	if !last {
 		l.end(releasedError(h.path))
 		return false, why
 	}

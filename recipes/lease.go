@@ -226,7 +226,7 @@ func (l *Lease) over() error {
 // applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
 // session, have expired it; for readers of one client, which share a node, until the last of them has released it.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	if err := l.beginWrite(); err != nil {
+	if err := l.ended(); err != nil {
 		return nil, err
 	}
 	guarded := make([]any, 0, len(l.h.ks)+len(ops))
@@ -234,7 +234,6 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
 	}
 	res, err := l.h.e.s.Multi(ctx, append(guarded, ops...)...)
-	l.h.endWrite(err)
 	if len(res) == 0 { // the reply did not come
 		return nil, afterGrant(err)
 	}
@@ -246,27 +245,6 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 		}
 	}
 	return res[own:], afterGrant(err)
-}
-
-// beginWrite counts a guarded write, unless the lease has ended: the holding may be another's by then.
-func (l *Lease) beginWrite() error {
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
-	err := l.over()
-	if err == nil {
-		l.h.writes++
-	}
-	return err
-}
-
-// endWrite takes a write off the count, unless it may still be applied: one that was given up, or whose reply was lost. The
-// node it checks is handed to nobody then (see pass).
-func (h *holding) endWrite(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil || session.OutcomeOf(err) != session.OutcomeUnknown {
-		h.writes--
-	}
 }
 
 // Unlock gives the lock back. It returns nil when that is done, and also on later calls. ctx bounds only the wait for

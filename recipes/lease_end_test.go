@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -49,71 +48,6 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 		require.False(t, x.Deadline().After(over), "of one share")
 		require.True(t, y.Deadline().After(over), "and not of the other")
 	})
-}
-
-// The next local holder holds the same node, so a write that was under way when the lock was handed over, or whose reply was
-// lost, passed its check: it was applied after its lease had been given back, under another's.
-func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
-	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
-		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return c.Mutex("/m", recipes.WithLocalHandoff(5)).Lock
-		},
-		"writer": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return c.RWMutex("/rw", recipes.WithLocalHandoff(5)).Lock
-		},
-		"election": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return func(ctx context.Context) (*recipes.Lease, error) {
-				lead, err := c.Election("/e", recipes.WithLocalHandoff(5)).Campaign(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return lead, nil
-			}
-		},
-	}
-	faults := map[string]struct {
-		fault zktest.Fault
-		first time.Duration // how long the caller waits for the write
-	}{
-		"given up":     {zktest.Delay(2 * time.Second), 100 * time.Millisecond},
-		"reply lost":   {zktest.DropReply, time.Minute},
-		"request lost": {zktest.CutBefore, time.Minute},
-		"under way":    {zktest.Delay(2 * time.Second), time.Minute},
-	}
-	for name, way := range ways {
-		for how, f := range faults {
-			t.Run(name+", "+how, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					l.everyKind()
-					require.NoError(t, l.srv.Create("/data", []byte("0")))
-					take := way(l.client("a"))
-					x, err := take(t.Context())
-					require.NoError(t, err)
-					next := l.locker(take)
-					l.srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
-					wrote := async(func() ([]zk.MultiResponse, error) {
-						ctx, cancel := context.WithTimeout(context.Background(), f.first)
-						defer cancel()
-						return x.Multi(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
-					})
-					synctest.Wait()
-					if how != "under way" {
-						require.Error(t, (<-wrote).err)
-						time.Sleep(time.Second) // until there is a connection again
-					}
-					l.unlock(x)
-					r := <-next
-					require.NoError(t, r.err)
-					require.NotEqual(t, x.Node(), r.v.Node(), "handed over while a write may still come")
-					before, _ := l.srv.Get("/data")
-					time.Sleep(10 * time.Second)
-					after, _ := l.srv.Get("/data")
-					require.Equal(t, before.Data, after.Data, "written under the next holder")
-					l.unlock(r.v)
-				})
-			})
-		}
-	}
 }
 
 // A program that is continued after more than its session, or whose machine was suspended, has run no timer when it asks for

@@ -37,7 +37,6 @@ func (o ownerState) String() string { return [...]string{"asked for", "held", "b
 // caller is a goroutine that waits for the ticket.
 type caller struct {
 	id   string
-	q    *queue      // by which it can take over what is held; nil where it cannot
 	pass chan ticket // of capacity 1: handing over never blocks
 }
 
@@ -61,8 +60,8 @@ func (s *localQueue) idle() bool { return s.state == leaves && len(s.waiters) ==
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
 // way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up. waits, if not nil,
-// is told whom this call waits for, with mu held. by is the handle of a caller that can take over what is held; nil else.
-func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try, shares bool,
+// is told whom this call waits for, with mu held.
+func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool,
 	waits func(*HeldError)) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
@@ -79,7 +78,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 		waits(s.ahead(len(s.waiters)))
 	}
 	pass := make(chan ticket, 1)
-	s.waiters = append(s.waiters, caller{id, by, pass})
+	s.waiters = append(s.waiters, caller{id, pass})
 	for {
 		var err error
 		var waits <-chan struct{}

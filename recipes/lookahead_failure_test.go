@@ -132,48 +132,6 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	}
 }
 
-// Who gives up, or hands its place on, takes its watches with it.
-func TestAWaiterThatLooksAheadLeavesNoWatches(t *testing.T) {
-	for name, heir := range map[string]bool{"nobody inherits": false, "another goroutine inherits": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				c := l.client("c")
-				ctx, cancel := context.WithCancel(t.Context())
-				m := c.Mutex("/m")
-				x, err := l.client("first").Mutex(l.mutex()).Lock(t.Context())
-				require.NoError(t, err)
-				second := l.locking(l.client("second").Mutex("/m"))
-				w := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
-				l.settle()
-				var next <-chan result[*recipes.Lease]
-				if heir {
-					next = l.locking(m)
-				}
-				watches := len(c.Newest().Stats().Watches)
-				require.Equal(t, 4, watches, "the declaration, and three contenders")
-				cancel()
-				require.ErrorIs(t, (<-w).err, context.Canceled)
-				l.settle()
-				if !heir {
-					watches = 1
-				}
-				require.Len(t, c.Newest().Stats().Watches, watches, "of the declaration, and what the heir has set anew")
-				l.unlock(x)
-				x = (<-second).v
-				if heir {
-					l.settle()
-					require.Equal(t, 3, len(c.Newest().Stats().Watches), "the scout has gone")
-					l.unlock(x)
-					l.unlock((<-next).v)
-				} else {
-					l.unlock(x)
-				}
-				l.noneLeft(m)
-			})
-		})
-	}
-}
-
 // The waiter has looked ahead and asks who the holder is, when it hears that its own node went, and then that the holder's did. What
 // it finds first when it is back is not to matter.
 func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
@@ -251,24 +209,4 @@ func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
 		l.unlock(beats)
 	})
-}
-
-// A server that has refused to set watches has set none: the books said otherwise until the connection ended.
-func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
-	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-				require.NoError(t, err)
-				second := l.locking(l.client("b").Mutex("/m"))
-				l.srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
-				m := l.client("c").Mutex("/m")
-				w := l.locking(m)
-				l.unlock(x)
-				l.unlock((<-second).v)
-				l.unlock((<-w).v)
-				l.noneLeft(m)
-			})
-		})
-	}
 }

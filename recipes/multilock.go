@@ -170,7 +170,7 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
 	for _, q := range qs {
-		t, err := a.enter(ctx, q, nil)
+		t, err := a.enter(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -180,36 +180,6 @@ func TestLocalHandOffLetsOtherProcessesInBetween(t *testing.T) {
 	})
 }
 
-func TestWithLocalHandoffPassesTheLeaseOnWithoutARequestUpToTheMaximum(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex(), recipes.WithLocalHandoff(2))
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		var waiting []<-chan result[*recipes.Lease]
-		for range 3 {
-			waiting = append(waiting, l.locking(m))
-		}
-		token := x.Token()
-		for i, w := range waiting {
-			l.settle()
-			l.srv.ResetCounts()
-			start := time.Now()
-			l.unlock(x)
-			r := <-w
-			require.NoError(t, r.err)
-			if i < 2 {
-				require.Equal(t, start, r.at, "hand-off %d waited for the network", i)
-				require.Equal(t, token, r.v.Token())
-				require.Zero(t, l.srv.Counts().ByOp["multi"])
-			} else {
-				require.Greater(t, r.v.Token(), token, "the row must end after the maximum")
-			}
-			x = r.v
-		}
-		l.unlock(x)
-	})
-}
-
 func TestGrantsComeInTheOrderOfArrivalWithGrowingTokens(t *testing.T) { // case 33
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()

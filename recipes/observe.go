@@ -159,7 +159,6 @@ func (a *acquisition) refused(err error) {
 type tenure struct {
 	of      *place
 	q       *queue // its holder's handle
-	passed  int    // holders in a row before it that had the same place
 	call    *call
 	since   time.Time
 	wait    time.Duration
@@ -171,7 +170,7 @@ type tenure struct {
 func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{of: &h.place, q: q, passed: h.passed, call: call, wait: wait, leases: 1}
+	g := &tenure{of: &h.place, q: q, call: call, wait: wait, leases: 1}
 	if call == nil { // nobody wants to know
 		return g
 	}

@@ -136,69 +136,6 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	})
 }
 
-// What the other recipes do not have: exchanges, shares, entering again, tries, hand-offs and sets.
-func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c, b := l.tallied()
-		rw, m := c.RWMutex("/rw", recipes.WithReentrancy()), c.Mutex("/m", recipes.WithLocalHandoff(5))
-		grant := func(x *recipes.Lease, err error) *recipes.Lease {
-			t.Helper()
-			require.NoError(t, err)
-			return x
-		}
-		r1, r2 := grant(rw.RLock(t.Context())), grant(rw.RLock(t.Context()))
-		again := grant(rw.RLock(r1.Context()))
-		b.are(l, "/rw", 2, 0)
-		l.unlock(r1)
-		b.are(l, "/rw", 2, 0)
-		l.unlock(again)
-		b.are(l, "/rw", 1, 0)
-		l.unlock(r2)
-		w := grant(rw.Lock(t.Context()))
-		b.are(l, "/rw", 1, 0)
-		require.False(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
-		r2 = grant(rw.Downgrade(t.Context(), w))
-		b.are(l, "/rw", 1, 0)
-		require.True(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
-
-		x := grant(m.Lock(t.Context()))
-		next := l.locker(m.Lock)
-		b.are(l, "/m", 1, 1)
-		var held *recipes.HeldError
-		require.ErrorAs(t, b.latest(recipes.EventQueued).Cause, &held)
-		require.True(t, held.Local)
-		_, err := m.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		_, err = m.Lock(x.Context())
-		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
-		b.are(l, "/m", 1, 1)
-		node := x.Node()
-		l.unlock(x)
-		x = (<-next).v
-		require.Equal(t, node, x.Node(), "handed over")
-		b.are(l, "/m", 1, 0)
-
-		set := c.MultiLock(c.Mutex("/m"), rw.Reader(), c.Election("/e"))
-		waiting := l.locker(set.Lock)
-		b.are(l, "/m", 1, 1)
-		b.are(l, "/e", 0, 1)
-		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.unlock(x)
-		all := (<-waiting).v
-		b.are(l, "/m", 1, 0)
-		b.are(l, "/e", 1, 0)
-		b.are(l, "/rw", 2, 0)
-		e := b.latest(recipes.EventAcquired)
-		require.Equal(t, all.Path(), e.Path)
-		require.Equal(t, []recipes.EventLock{{"/m", kind.Mutex, false, 0}, {"/rw", kind.RWLock, true, 0}, {"/e", kind.Election, false, 0}}, e.Locks)
-		l.unlock(all)
-		l.unlock(r2)
-		b.are(l, "/rw", 0, 0)
-	})
-}
-
 // Who is ahead can be asked, by a callback too.
 func TestQueuedSaysWhoIsAhead(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -27,12 +27,11 @@ import (
 // whose clock is less than catch_up behind. docs/once.md says the rest.
 type Once struct{ q *queue }
 
-// Once returns a handle on the job at path; see Client.Mutex. WithLocalHandoff, WithRetention and WithReentrancy are refused: each start
-// has a token of its own.
+// Once returns a handle on the job at path; see Client.Mutex. WithReentrancy is refused: each start has a token of its own.
 func (c *Client) Once(path string, opts ...Option) *Once {
 	q := c.queue(kind.Once, path, false, opts)
-	if q.wrong == nil && (q.opts.maxHandoffs > 0 || q.opts.reentrant) {
-		q.wrong = fmt.Errorf("recipes: once %s: WithLocalHandoff and WithReentrancy would give several starts one token: leave them out", path)
+	if q.wrong == nil && q.opts.reentrant {
+		q.wrong = fmt.Errorf("recipes: once %s: WithReentrancy would give several starts one token: leave it out", path)
 	}
 	return &Once{q}
 }

@@ -16,15 +16,14 @@ import (
 type Option func(*options)
 
 type options struct {
-	params      kind.Params
-	create      bool
-	createACL   []zk.ACL // of what create makes
-	reentrant   bool
-	maxHandoffs int
-	id          string
-	maxWait     time.Duration
-	maxRelease  time.Duration
-	skipped     bool
+	params     kind.Params
+	create     bool
+	createACL  []zk.ACL // of what create makes
+	reentrant  bool
+	id         string
+	maxWait    time.Duration
+	maxRelease time.Duration
+	skipped    bool
 }
 
 // WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because
@@ -69,12 +68,6 @@ func WithCreate(acl ...zk.ACL) Option {
 // ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
-// WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
-// request. The price: other processes wait for those goroutines too, and those holders share one token and one
-// contender's data, so a store cannot tell them apart. A revocation, a drained lock or a [Lease.Multi] with unknown outcome
-// ends the sequence, and so does a goroutine with another ID (see [WithID]), because the node must name its holder.
-func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
-
 // WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. Readers of one client
 // that share a contender appear under the ID of the reader that created it. A goroutine that inherits the place of
 // one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
@@ -117,8 +110,6 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		return o, fmt.Errorf("WithMaxRelease(%v): the time must not be negative", o.maxRelease)
 	case o.skipped && k != kind.Once:
 		return o, errors.New("WithSkipped is for the slots of a Once: leave it out")
-	case o.maxHandoffs < 0:
-		return o, fmt.Errorf("WithLocalHandoff(%d): the number must not be negative", o.maxHandoffs)
 	}
 	if o.params != nil {
 		o.params, wrong = complete(o.params, k)

@@ -19,9 +19,6 @@ type taker = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease
 // retakers are takers, and those whose place may be kept or handed on.
 func retakers() map[string]taker {
 	all := maps.Clone(takers)
-	all["handed on"] = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.Mutex(numbered("/m", i), recipes.WithLocalHandoff(5)).Lock(ctx)
-	}
 	return all
 }
 

@@ -31,7 +31,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 		}
 		// Somebody was first: from here on the local queue and the gate keep the order.
 	}
-	t, err := a.enter(ctx, q, nil)
+	t, err := a.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}

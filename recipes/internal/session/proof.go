@@ -128,14 +128,6 @@ func (s *Session) Proven() bool {
 	return s.state != StateLost && now.Before(s.proof.sent.after(s.timeout/6, s.slept))
 }
 
-// Sure reports whether the session is StateActive, after reading the clock. Unlike State it never changes the state, so a caller
-// may hold mutexes that the callbacks of a loss take.
-func (s *Session) Sure() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state == StateActive && s.read().Before(s.doubtAt())
-}
-
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
 // expired this session: T/2 after the SEND of its last committed write, earlier if the requests before it were too far apart,
 // and earlier by the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now()
