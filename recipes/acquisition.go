@@ -123,11 +123,6 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	if err := a.inOrder(ctx); err != nil {
 		return nil, err
 	}
-	if q.shared {
-		if _, err := a.yield(ctx, q); err != nil {
-			return nil, err
-		}
-	}
 	var h *holding
 	var err error
 	if q.kind.Permits != nil {

@@ -187,3 +187,15 @@ func (e *Election) follow(ctx context.Context, s *session.Session, children []st
 	}
 	return leader, w, nil
 }
+
+// awaitLook waits until another look at what w watches is worth it: there is news, or none has come for a session timeout, which a
+// server that forgot the watch must not take advantage of. It is for those who wait without a place in a queue.
+func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
+	defer w.Stop()
+	select {
+	case <-w.C():
+	case <-declared:
+	case <-time.After(s.Timeout()):
+	case <-ctx.Done():
+	}
+}

@@ -99,9 +99,6 @@ func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 	if err := a.inOrder(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.yieldAll(ctx); err != nil {
-		return nil, err
-	}
 	var arrived []arrival
 	err := a.enterAll(ctx)
 	if err == nil {
@@ -134,25 +131,6 @@ func (a *acquisition) check(ctx context.Context) error {
 				ErrWouldDeadlock, each.q.path)
 		}
 		seen[each.q.path] = true
-	}
-	return nil
-}
-
-// yieldAll lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
-// one member's were, others may have come to the next.
-func (a *acquisition) yieldAll(ctx context.Context) error {
-	for again := true; again; {
-		again = false
-		for _, m := range a.members {
-			if !m.q.shared {
-				continue
-			}
-			waited, err := a.yield(ctx, m.q)
-			if err != nil {
-				return err
-			}
-			again = again || waited
-		}
 	}
 	return nil
 }

@@ -211,15 +211,3 @@ func (w *waiter) waker() func() {
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
 func (w *waiter) brief() bool { return !w.late && w.node().czxid != 0 && !w.turn }
-
-// awaitLook waits until another look at what w watches is worth it: there is news, or none has come for a session timeout, which a
-// server that forgot the watch must not take advantage of. It is for those who wait without a place in a queue.
-func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
-	defer w.Stop()
-	select {
-	case <-w.C():
-	case <-declared:
-	case <-time.After(s.Timeout()):
-	case <-ctx.Done():
-	}
-}

@@ -40,9 +40,6 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.
 // RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock;
 // with WithReentrancy it enters that lease again. If that is a write lease, RLock returns a write lease too: it
 // excludes others until the last Unlock.
-//
-// Where the lock is declared with preference = "writer", RLock waits until no writer is queued before it queues. That
-// costs a round trip, and may take as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, false)
 }
@@ -60,69 +57,6 @@ func (m *RWMutex) Do(ctx context.Context, fn func(context.Context, *Lease) error
 // RDo runs fn while the lock is held for reading; see Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, m.RLock, fn)
-}
-
-// yield makes a reader of q wait for writers to go first where the declaration prefers them.
-func (a *acquisition) yield(ctx context.Context, q *queue) (waited bool, err error) {
-	// Who holds the lock would keep the writers waiting that it waits for.
-	if own, _ := ctx.Value(q.key).(*Lease); q.kind.Yields == nil || own != nil && own.ended() == nil {
-		return false, nil
-	}
-	for {
-		var more bool
-		err := retry(ctx, nil, didNothing, func() (err error) {
-			more, err = a.yieldOnce(ctx, q)
-			return notQueued(err)
-		})
-		if err != nil || !more {
-			return waited, err
-		}
-		waited = true
-	}
-}
-
-// yieldOnce is one look for writers, and the wait for the last of them, if there is one. What is seen may be old by the time
-// the reader queues: a preference, not a promise. What excludes is the order of the queue.
-func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err error) {
-	t := &terms{member: member{q: q}, a: a}
-	if t.e, err = a.c.epoch(ctx); err != nil {
-		return false, err
-	}
-	if t.d, err = t.e.declared(ctx, q); err != nil || !q.kind.Yields(t.d.params) {
-		return false, err
-	}
-	children, err := listChildren(ctx, t.e.s, q.dir())
-	if err != nil && !isNoNode(err) { // what is not there has no writers, and the create says so
-		return false, err
-	}
-	line, _ := kind.SortContenders(children)
-	for i, k := range line {
-		if !k.Shared {
-			t.holder, t.position = &rival{Contender: k, dir: q.dir()}, i+1
-		}
-	}
-	if t.position == 0 {
-		return false, nil
-	}
-	if a.try {
-		return false, t.held()
-	}
-	a.waits("", t.held)
-	_, _, w, err := getCalledPersistent(ctx, t.e.s, t.holder.path(), nil)
-	if isNoNode(err) { // gone since it was listed
-		return true, nil
-	}
-	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes
-		_, w, err = childrenCalledPersistent(ctx, t.e.s, q.dir(), nil)
-	}
-	if err != nil {
-		return true, err
-	}
-	awaitLook(ctx, t.e.s, w, t.d.w.C())
-	if ctx.Err() != nil {
-		err = t.timedOut(ctx, whyEnded(ctx))
-	}
-	return true, err
 }
 
 // Downgrade turns a write lease into a read lease, and no writer can get in between: one transaction deletes the
