@@ -194,8 +194,6 @@ func (st *clientState) elsewhere(q *queue) error {
 			}
 		}
 	case d == nil || d.payload == nil || d.stale():
-	case d.payload.State == kind.StateMoved:
-		return &elsewhereError{d}
 	case d.keys != nil && q.family != "":
 		return q.misspelled(d.keys)
 	}

@@ -138,27 +138,6 @@ func TestNoKeyIsMadeUnderAnOlderDeclaration(t *testing.T) {
 	})
 }
 
-func TestAFamilyThatMovesTakesItsKeysAlong(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := func() *kind.KeyedParams {
-			return &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}
-		}
-		l.declare("/km", p())
-		k := l.warmed("a", "/km")
-		l.declare("/new", p(), movedTo("/km"))
-		l.declare("/new", p())
-		l.declare("/km", p(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/new" })
-		l.settle()
-		for _, take := range []func(context.Context) (*recipes.Lease, error){k.Mutex("1").Lock, k.Mutex("1").Client().Mutex("/km/1").Lock} {
-			x, err := take(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, "/new/1", x.Path())
-			l.unlock(x)
-		}
-		l.noKeys("/km", "/new")
-	})
-}
-
 // Whatever happens to the answer of a request that takes or gives back a key, nothing is left.
 func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 	takes := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){

@@ -70,8 +70,7 @@ func (d *declaration) stale() bool {
 }
 
 // declared returns the declaration of q's lock, checked against what the program opens, reading it only when it is
-// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved (an elsewhereError, if it can be
-// followed), a spelledError of a key that is somewhere else, or what reading it gave.
+// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, a spelledError of a key that is somewhere else, or what reading it gave.
 func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 	if q.wrong != nil {
 		return nil, q.wrong
@@ -89,16 +88,10 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 			d, err = e.declaration(ctx, q.path)
 		}
 	}
-	if isNoNode(err) && len(q.trail) > 0 {
-		return nil, strayed(q.trail[len(q.trail)-1], "which does not exist: %w", err)
-	}
 	if isNoNode(err) {
 		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.declaredAt(), q.opts.missing(), err)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if err := q.continues(d); err != nil {
 		return nil, err
 	}
 	if q.family == "" {
@@ -116,7 +109,7 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 // isKey looks whether q names the node of a key, if that has no declaration of its own.
 func (e *epoch) isKey(ctx context.Context, q *queue, d *declaration, err error) (*spelledError, error) {
 	switch {
-	case q.family != "" || len(q.trail) > 0:
+	case q.family != "":
 		return nil, nil
 	case isNoNode(err):
 		return e.keyOf(ctx, q)
@@ -174,8 +167,8 @@ func (d *declaration) refuses() error {
 	switch {
 	case d.payload.State == kind.StateActive:
 		return nil
-	case d.payload.MovedTo != "", d.payload.State == kind.StateMoved:
-		return &elsewhereError{d}
+	case d.payload.State == kind.StateMoved:
+		return fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, kind.Visible(d.payload.MovedTo))
 	}
 	return fmt.Errorf("%w: %s", ErrDraining, d.path)
 }

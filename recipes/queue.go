@@ -22,8 +22,7 @@ type queue struct {
 	name   string // the key
 	fanout string // that of the declaration by which path is where the node of the key is
 	opts   options
-	trail  []*declaration // the marks that led to path from that of the program's handle; see follow.go
-	wrong  error          // with how the handle was made; every use of it says so, before it sends anything
+	wrong  error // with how the handle was made; every use of it says so, before it sends anything
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
