@@ -225,7 +225,6 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, *holding, 
 	}
 	if len(a.entries) > 0 { // inherited
 		e := a.entries[0]
-		e.relabel(ctx)
 		if t.children == nil {
 			return arrival{entry: e}, nil, e.exhausted()
 		}
@@ -360,20 +359,11 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	return hold(ctx, h)
 }
 
-// giveUp leaves the queues. A waiting goroutine of this client inherits the place; without one the nodes are deleted in the
-// background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
+// giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
-//
-// A place is inherited only if its owner's ctx has ended. Any other error is about the place or the lock, and the heir
-// would meet it again.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
-	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
-		!a.entries[0].permits() && nodes[0].e.s.State() != session.StateLost
 	a.tickets, a.entries, a.left = nil, nil, nil
-	if heritable && st.handOver(tickets[0], ticket{k: nodes[0]}) {
-		return err
-	}
 	for _, key := range tickets {
 		st.leaving(key)
 	}

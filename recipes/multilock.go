@@ -148,21 +148,8 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
 	for _, q := range qs {
-		t, err := a.enter(ctx, q)
-		if err != nil {
+		if _, err := a.enter(ctx, q); err != nil {
 			return err
-		}
-		if t.k == nil {
-			continue
-		}
-		// An inherited place is of another transaction than ours will be, which the order of sets does not allow. It is gone
-		// before our own is created; and before a ticket is passed on, so the next goroutine does not meet it either.
-		gone := make(chan struct{})
-		a.left = append(a.left, gone)
-		a.c.leaveBehind(ctx, []*contender{t.k}, func() { close(gone) })
-		select {
-		case <-gone:
-		case <-ctx.Done():
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package recipes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -209,25 +208,6 @@ func (t *terms) possible() error {
 }
 
 func (t *terms) limit() int { return t.q.kind.Permits(t.d.params) }
-
-// relabel corrects whom an inherited place at a gate names, and for how many permits. That is a label: if it cannot be
-// written, the wait goes on without it. What somebody else wrote, a revocation, stays.
-func (e *entry) relabel(ctx context.Context) {
-	var was kind.Holder
-	k := e.node()
-	if e.n == 0 || json.Unmarshal(k.data, &was) != nil || was.ID == e.q.id() && was.Permits == e.n {
-		return
-	}
-	data, stat, err := e.e.s.Get(ctx, k.path)
-	if err != nil || string(data) != string(k.data) {
-		return
-	}
-	wish := holderSelf(e.q.id())
-	wish.Permits = e.n
-	if _, err := e.e.s.Set(ctx, k.path, wish.Encode(), stat.Version); err == nil {
-		k.data = wish.Encode()
-	}
-}
 
 // serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
 //
