@@ -32,7 +32,6 @@ type acquisition struct {
 	tickets []string          // of the local queues, by key
 	entries []*entry          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
-	tenure  *tenure           // ours, of a holding that was shared
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
 }
 
@@ -129,30 +128,17 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 		h, err = a.permits(ctx)
 	} else {
 		var t ticket
-		if t, err = a.enter(ctx, q); err != nil {
-			return nil, err
-		}
-		if t.shared != nil {
-			return a.takeOver(ctx, q, t.shared)
+		if !q.shared {
+			if t, err = a.enter(ctx, q); err != nil {
+				return nil, err
+			}
 		}
 		h, err = a.contend(ctx, t)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if q.shared {
-		q.c.state.admit(q.localKey(), h)
-	}
-	return h.leaseOf(ctx, cmp.Or(a.tenure, h.first)), nil
-}
-
-// takeOver takes a share of what this client holds, which the local queue has given to the caller.
-func (a *acquisition) takeOver(ctx context.Context, q *queue, h *holding) (*Lease, error) {
-	if ctx.Err() != nil { // it came at the moment at which the caller left: the next one is to have it
-		_ = h.leaseOf(ctx, &tenure{q: q, leases: 1}).Unlock(ctx)
-		return nil, a.ended(ctx)
-	}
-	return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
+	return h.leaseOf(ctx, h.first), nil
 }
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
@@ -161,8 +147,7 @@ func (a *acquisition) ended(ctx context.Context) error {
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
-// the ticket: that goroutine holds the lock or is ahead of us. A Try to read may share what that goroutine gets, so it
-// waits until that goroutine is known to wait.
+// the ticket: that goroutine holds the lock or is ahead of us.
 func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 	var waits func(*HeldError)
 	if a.call != nil {
@@ -170,13 +155,11 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
 		}
 	}
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared, waits)
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, waits)
 	if held != nil {
 		return t, a.heldLocally(q, held)
 	}
-	if t.shared == nil {
-		a.tickets = append(a.tickets, q.localKey())
-	}
+	a.tickets = append(a.tickets, q.localKey())
 	return t, nil
 }
 
@@ -204,9 +187,9 @@ func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err er
 
 // once is one try, in one session. It is for acquisitions of one lock.
 func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
-	arrived, h, err := a.arrive(ctx, t)
-	if h != nil || err != nil {
-		return h, err
+	arrived, err := a.arrive(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	w := arrived.waiter()
 	defer w.end()
@@ -217,34 +200,29 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 	return a.hold(ctx, g)
 }
 
-// arrive queues, or takes over the place that came with the ticket, or a share of what this client reads.
-func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, *holding, error) {
+// arrive queues, or takes over the place that came with the ticket.
+func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, error) {
 	all, err := a.open(ctx, t.k)
 	if err != nil {
-		return arrival{}, nil, err
+		return arrival{}, err
 	}
 	if len(a.entries) > 0 { // inherited
 		e := a.entries[0]
 		if t.children == nil {
-			return arrival{entry: e}, nil, e.exhausted()
+			return arrival{entry: e}, e.exhausted()
 		}
-		return arrival{e, [][]string{t.children}}, nil, e.exhausted() // it was listed behind a create of this session
+		return arrival{e, [][]string{t.children}}, e.exhausted() // it was listed behind a create of this session
 	}
 	own := &all[0]
-	if own.q.shared {
-		if h, err := own.share(ctx); h != nil || err != nil {
-			return arrival{}, h, notQueued(err)
-		}
-	}
 	e, err := own.entry(own.q.entrance())
 	if err != nil {
-		return arrival{}, nil, err
+		return arrival{}, err
 	}
 	arrived, err := a.join(ctx, e)
 	if err != nil {
-		return arrival{}, nil, err
+		return arrival{}, err
 	}
-	return arrived[0], nil, e.exhausted()
+	return arrived[0], e.exhausted()
 }
 
 // open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.

@@ -24,7 +24,6 @@ type epoch struct {
 	// clientState.mu guards these.
 	decls   declarations
 	loading map[string]chan struct{} // closed when it has been read
-	readers readers                  // read locks held, or kept, that others may share, by lock
 	cleared *epoch                   // of a lost session: through which the nodes that nobody works under were deleted last
 	until   time.Time                // it is tried to close the lost session until then; zero before the first try
 
@@ -75,7 +74,7 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 	}
 	e := &epoch{
 		c: c, s: s, kick: make(chan struct{}, 1), nodes: map[*contender]string{}, doubted: map[*holding]bool{}, timers: map[*time.Timer]struct{}{},
-		decls: declarations{}, loading: map[string]chan struct{}{}, readers: readers{},
+		decls: declarations{}, loading: map[string]chan struct{}{},
 	}
 	e.janitor.e = e
 	st.epoch = e

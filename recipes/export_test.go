@@ -96,9 +96,6 @@ func (c *Client) Leftovers() (left []string) {
 	}
 	declared := 0
 	if e := c.state.epoch; e != nil {
-		if n := len(e.readers); n > 0 && e.s.State() != session.StateLost {
-			left = append(left, fmt.Sprintf("%d places of readers", n))
-		}
 		if n := e.bytes.Load(); n != 0 && e.s.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}

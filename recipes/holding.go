@@ -330,9 +330,6 @@ func (h *holding) close(t ticket) {
 	h.stopWatching()
 	h.drop()
 	st := &h.q.c.state
-	st.mu.Lock()
-	h.e.readers.forget(h)
-	st.mu.Unlock()
 	switch {
 	case t.k == nil:
 		h.left()

@@ -18,7 +18,6 @@ type localQueue struct {
 	waiters  []caller      // in the order of arrival
 	holder   *rival        // what the owner waits for, if it is known to wait; its data may change, with mu held
 	position int           // how many are ahead of the owner then
-	waits    chan struct{} // closed when holder is set; nil while nobody asks
 	left     chan struct{} // closed when who has the ticket has left; nil while nobody asks
 }
 
@@ -44,7 +43,6 @@ type caller struct {
 type ticket struct {
 	k        *contender // a contender already in the queue, or nil
 	children []string   // the queue as of k's creation, or nil
-	shared   *holding   // not the ticket, but a share of this: one of its leases is the receiver's
 }
 
 // ahead says who is in the way of a goroutine with i others between it and the owner.
@@ -59,10 +57,8 @@ func (s *localQueue) ahead(i int) *HeldError {
 func (s *localQueue) idle() bool { return s.state == leaves && len(s.waiters) == 0 }
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
-// way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up. waits, if not nil,
-// is told whom this call waits for, with mu held.
-func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool,
-	waits func(*HeldError)) (t ticket, held *HeldError) {
+// way, unless that one is only cleaning up. waits, if not nil, is told whom this call waits for, with mu held.
+func (st *clientState) enter(ctx context.Context, key, id string, try bool, waits func(*HeldError)) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
 	if s == nil {
@@ -70,7 +66,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 		st.mu.Unlock()
 		return ticket{}, nil
 	}
-	if try && !shares && !s.idle() {
+	if try && !s.idle() {
 		defer st.mu.Unlock()
 		return ticket{}, s.ahead(len(s.waiters))
 	}
@@ -79,38 +75,22 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 	}
 	pass := make(chan ticket, 1)
 	s.waiters = append(s.waiters, caller{id, pass})
-	for {
-		var err error
-		var waits <-chan struct{}
-		if try && shares {
-			waits = s.whenHeld()
-		}
-		st.mu.Unlock()
-		select {
-		case t = <-pass:
-			return t, nil
-		case <-waits:
-		case <-ctx.Done():
-			err = whyEnded(ctx)
-		}
-		st.mu.Lock()
-		i := slices.IndexFunc(s.waiters, func(w caller) bool { return w.pass == pass })
-		switch {
-		case i < 0:
-			st.mu.Unlock()
-			// The ticket came at the same moment. It is ours to pass on, and has been sent already.
-			return <-pass, nil
-		case err == nil && s.holder == nil: // woken by waits
-			continue // the owner that was known to wait has passed the ticket on meanwhile
-		}
-		if held = s.ahead(i); err == nil {
-			held.Position = s.position // the place it would have shared
-		}
-		held.Cause = err
-		s.waiters = slices.Delete(s.waiters, i, i+1)
-		st.mu.Unlock()
-		return ticket{}, held
+	st.mu.Unlock()
+	select {
+	case t = <-pass:
+		return t, nil
+	case <-ctx.Done():
 	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	i := slices.IndexFunc(s.waiters, func(w caller) bool { return w.pass == pass })
+	if i < 0 { // the ticket came at the same moment: it is ours to pass on
+		return <-pass, nil
+	}
+	held = s.ahead(i)
+	held.Cause = whyEnded(ctx)
+	s.waiters = slices.Delete(s.waiters, i, i+1)
+	return ticket{}, held
 }
 
 // begin gives the ticket, which nobody has, to id, whose state is what.
@@ -171,22 +151,17 @@ func (st *clientState) granted(key string) {
 	}
 }
 
-// waitsForNobody forgets what the owner waited for. The channel that said so is closed; the next owner gets a new one.
-func (s *localQueue) waitsForNobody() {
-	if s.holder != nil {
-		s.holder, s.waits = nil, nil
-	}
-}
+// waitsForNobody forgets what the owner waited for.
+func (s *localQueue) waitsForNobody() { s.holder = nil }
 
-// whenHeld is closed when it is known what the owner waits for.
-func (s *localQueue) whenHeld() <-chan struct{} {
-	if s.waits == nil {
-		s.waits = make(chan struct{})
-		if s.holder != nil {
-			close(s.waits)
-		}
+// waitsFor says which contender the ticket's owner waits for, and how many are ahead of it: for the errors of the goroutines
+// behind it.
+func (st *clientState) waitsFor(key string, holder *rival, position int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s := st.local[key]; s != nil {
+		s.holder, s.position = holder, position
 	}
-	return s.waits
 }
 
 // leave passes the ticket on, or frees the lock when nobody waits.

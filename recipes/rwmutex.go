@@ -147,7 +147,6 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	if err != nil {
 		l.release()
 	} else {
-		h.e.reads(h)
 		l.become(h.leaseOf(ctx, h.first))
 	}
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.path), EventReleased, nil) != over {
