@@ -60,8 +60,8 @@ type Config struct {
 	// blocks. It may call the Client. A panic in it is recovered and logged to Logger. Events that it has not received yet
 	// are kept in memory, so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
-	// LoseOnSuspect ends leases as soon as the session is Suspect. Without it they last until the session is Lost,
-	// and survive a short disconnect.
+	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
+	// until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
 	// MaxReply bounds, in bytes, what is read of a server's reply; 0 = 16 MiB. A longer one, which is a listing of a hundred
 	// thousand nodes or more, ends the connection with ErrTooLarge. Memory is used as a reply arrives.
@@ -80,7 +80,7 @@ type Config struct {
 func (c Config) session() session.Config {
 	below := session.Config{
 		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout,
-		SASL: c.SASL, TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
+		SASL: c.SASL, TLS: c.TLS, GetTLS: c.GetTLS, Dialer: c.Dialer, Logger: c.Logger, LoseOnSuspect: c.LoseOnSuspect, MaxReply: c.MaxReply, ReadOnly: c.ReadOnly,
 		Lazy: c.Lazy,
 	}
 	for _, a := range c.Auth {

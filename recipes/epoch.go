@@ -2,8 +2,6 @@ package recipes
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,11 +25,9 @@ type epoch struct {
 	cleared *epoch                   // of a lost session: through which the nodes that nobody works under were deleted last
 	until   time.Time                // it is tried to close the lost session until then; zero before the first try
 
-	mu      sync.Mutex
-	nodes   map[*contender]string    // those that exist, or may; with their paths where these are known
-	timers  map[*time.Timer]struct{} // of after
-	doubted map[*holding]bool        // those that want to know of doubts about the session
-	kick    chan struct{}            // one has come while there is a doubt
+	mu     sync.Mutex
+	nodes  map[*contender]string    // those that exist, or may; with their paths where these are known
+	timers map[*time.Timer]struct{} // of after
 }
 
 // epoch returns that of the live session; see [Client.Session].
@@ -73,13 +69,13 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 		st.lost = append(st.lost, before)
 	}
 	e := &epoch{
-		c: c, s: s, kick: make(chan struct{}, 1), nodes: map[*contender]string{}, doubted: map[*holding]bool{}, timers: map[*time.Timer]struct{}{},
+		c: c, s: s, nodes: map[*contender]string{}, timers: map[*time.Timer]struct{}{},
 		decls: declarations{}, loading: map[string]chan struct{}{},
 	}
 	e.janitor.e = e
 	st.epoch = e
 	st.spawn(func() {
-		e.tellDoubts()
+		<-e.s.Done()
 		e.rest()
 		st.mu.Lock()
 		defer st.mu.Unlock()
@@ -132,45 +128,4 @@ func (e *epoch) rest() {
 		timer.Stop()
 	}
 	clear(e.timers)
-}
-
-// doubts has h told of doubts about the session, of one that there is already too.
-func (e *epoch) doubts(h *holding) {
-	e.mu.Lock()
-	e.doubted[h] = true
-	e.mu.Unlock()
-	if e.s.State() != session.StateActive { // looked at behind the entry: a doubt that comes later is told
-		select {
-		case e.kick <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (e *epoch) doubtless(h *holding) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.doubted, h)
-}
-
-// tellDoubts tells holdings of the session's state, until it is over. It takes the channel before the holdings, and these before
-// the state, so it meets a change or a holding that comes in between at the next turn. Two changes in quick succession may look
-// like none.
-func (e *epoch) tellDoubts() {
-	for {
-		changed := e.s.Changed()
-		e.mu.Lock()
-		doubted := slices.Collect(maps.Keys(e.doubted))
-		e.mu.Unlock()
-		state := e.s.State()
-		for _, h := range doubted {
-			h.doubt(state)
-		}
-		select {
-		case <-changed:
-		case <-e.kick:
-		case <-e.s.Done():
-			return
-		}
-	}
 }

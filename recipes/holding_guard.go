@@ -19,9 +19,6 @@ const moment = 100 * time.Millisecond
 // startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *holding) startWatching() {
-	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		h.e.doubts(h)
-	}
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
 	if !ended && !now {
@@ -47,9 +44,6 @@ func (h *holding) stopWatching() {
 	h.mu.Unlock()
 	for _, w := range own {
 		stop(w)
-	}
-	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		h.e.doubtless(h)
 	}
 }
 
@@ -167,31 +161,6 @@ func (h *holding) tokenIs(czxid int64) {
 		if h.known != nil {
 			close(h.known)
 		}
-	}
-}
-
-// doubt is told the session's state by epoch.tellDoubts.
-func (h *holding) doubt(state session.State) {
-	if state != session.StateLost {
-		h.inDoubt(state == session.StateSuspect)
-	}
-	if state == session.StateSuspect && h.q.c.cfg.LoseOnSuspect {
-		h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
-	}
-}
-
-// inDoubt tells every tenure of a doubt that begins or ends.
-func (h *holding) inDoubt(yes bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, g := range h.tenures {
-		switch {
-		case yes && !g.doubted:
-			g.tell(EventSuspected, h.czxid, nil)
-		case !yes && g.doubted:
-			g.tell(EventCleared, h.czxid, nil)
-		}
-		g.doubted = yes
 	}
 }
 

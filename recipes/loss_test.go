@@ -68,18 +68,6 @@ func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 	})
 }
 
-func TestLoseOnSuspectEndsALeaseAtTheFirstDoubt(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.srv.Disconnect(l.session(c))
-		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		l.nextIsServed("/m") // its node goes with the lease, not with the session
-	})
-}
-
 func TestALeaseLostLocallyFreesItsNodeWhenTheSessionReturns(t *testing.T) { // case 27: CURATOR-202, "no one is leader"
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
@@ -280,32 +268,6 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 		l.unlock(r.v)
 		l.unlock(other)
 		l.unlock((<-far).v)
-	})
-}
-
-func TestALeaseThatIsLostByItselfCostsNoSession(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		l.declare("/other", kind.Mutex.New())
-		a, b := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true }), l.client("b")
-		other, err := b.Mutex("/other").Lock(t.Context())
-		require.NoError(t, err)
-		x, err := a.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		far := l.locking(a.Mutex("/other"))
-		line := l.queue("/other")
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(l.session(a))
-		<-x.Context().Done()
-		time.Sleep(7 * time.Second) // a lease lasts 6 s
-		notYet(t, far, "its place is lost")
-		l.srv.RefuseDials(false)
-		l.settle()
-		require.Equal(t, line, l.queue("/other"))
-		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
-		l.unlock(other)
-		l.unlock((<-far).v)
-		l.nextIsServed("/m")
 	})
 }
 

@@ -26,10 +26,8 @@ const (
 // Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Readers that share a contender
 // have one lease each. Downgrade ends the old lease with Released.
 const (
-	EventReleased  EventType = "released"  // it was given back; its node may take until the next reconnect to go
-	EventLost      EventType = "lost"      // it ended before it was released
-	EventSuspected EventType = "suspected" // its session is in doubt; it is still held
-	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
+	EventReleased EventType = "released" // it was given back; its node may take until the next reconnect to go
+	EventLost     EventType = "lost"     // it ended before it was released
 )
 
 // Events of the Client's sessions. Another is "session connected" (again). The loss of a session comes before the loss of its leases.
@@ -157,13 +155,12 @@ func (a *acquisition) refused(err error) {
 // is part of the tenure that it was entered in, unless the Observer has heard that the call waits; readers that share a contender
 // have one each.
 type tenure struct {
-	of      *place
-	q       *queue // its holder's handle
-	call    *call
-	since   time.Time
-	wait    time.Duration
-	leases  int
-	doubted bool // the Observer was told Suspected, and not Cleared
+	of     *place
+	q      *queue // its holder's handle
+	call   *call
+	since  time.Time
+	wait   time.Duration
+	leases int
 }
 
 // acquired begins a tenure. One of a holding that has been lost meanwhile ends at once.

@@ -27,6 +27,7 @@ type Config struct {
 	SASL           SASL          // logs in on every connection, before Auth; nil = not at all
 	TLS            *tls.Config   // used on every connection; nil = none, or what GetTLS returns
 	Logger         *slog.Logger  // nil = none; its handler may use the Client
+	LoseOnSuspect  bool          // a session under which something is held is lost as soon as it is in doubt
 	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
 	Lazy           bool          // Dial does not connect, the first use does

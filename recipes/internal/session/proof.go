@@ -250,6 +250,11 @@ func (s *Session) look() (next time.Time) {
 	if !now.Before(s.doubtAt()) {
 		s.move(StateSuspect)
 	}
+	if s.state == StateSuspect && s.client.cfg.LoseOnSuspect && len(s.holds) > 0 {
+		s.mu.Unlock()
+		s.lose(errDoubt)
+		return now
+	}
 	dead := s.link // fail the link that was judged: there may be the next one by then
 	var beat *held
 	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
@@ -269,6 +274,8 @@ func (s *Session) look() (next time.Time) {
 	}
 	return next
 }
+
+var errDoubt = errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends it while something is held")
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
 
