@@ -128,10 +128,8 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 		h, err = a.permits(ctx)
 	} else {
 		var t ticket
-		if !q.shared {
-			if t, err = a.enter(ctx, q); err != nil {
-				return nil, err
-			}
+		if t, err = a.enter(ctx, q); err != nil {
+			return nil, err
 		}
 		h, err = a.contend(ctx, t)
 	}
@@ -148,14 +146,22 @@ func (a *acquisition) ended(ctx context.Context) error {
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
 // the ticket: that goroutine holds the lock or is ahead of us.
+//
+// Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
 func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
+	if q.shared {
+		if held := a.c.state.ticketOwner(ctx, q.localKey()); held != nil && held.Cause != nil {
+			return ticket{}, a.heldLocally(q, held)
+		}
+		return ticket{}, nil
+	}
 	var waits func(*HeldError)
 	if a.call != nil {
 		waits = func(ahead *HeldError) {
 			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
 		}
 	}
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, waits)
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, !a.set, waits)
 	if held != nil {
 		return t, a.heldLocally(q, held)
 	}

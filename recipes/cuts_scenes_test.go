@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +20,6 @@ func scenes() []scene {
 			s.give("release to a goroutine", x)
 			s.give("release", second("goroutine's grant"))
 		}},
-		{"mutex, kept", func(l *lab) { l.mutex() }, []string{"/m"}, playKept},
 		{ordersObeyed, func(l *lab) { l.mutex() }, []string{"/m"}, playOrders},
 		{"read-write lock, writers", func(l *lab) { l.rwlock() }, []string{"/rw"}, func(s *stage) {
 			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
@@ -62,12 +60,6 @@ func scenes() []scene {
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
 		}},
-		{"stream", func(l *lab) { l.mutexes(3) }, []string{"/m0", "/m1", "/m2"}, func(s *stage) {
-			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Mutex("/m" + strconv.Itoa(i)) })
-		}},
-		{"stream of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
-			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Keyed("/km").Mutex(strconv.Itoa(i)) })
-		}},
 		{ofAllKinds, func(l *lab) {
 			l.mutex()
 			l.rwlock()
@@ -78,20 +70,6 @@ func scenes() []scene {
 			}
 			s.alternate(all(s.victim), all(s.rival))
 		}},
-	}
-}
-
-// playKept keeps a mutex, uses it again, and has it given up for a rival, which is not as patient as the retention is long.
-func playKept(s *stage) {
-	ours, theirs := s.victim.Mutex("/m", recipes.WithRetention(time.Minute)), s.rival.Mutex("/m")
-	for range 2 {
-		for range 2 {
-			x := s.take("acquire", ours.Lock)
-			s.last-- // the next one may have the same token
-			s.give("release, to be kept", x)
-			time.Sleep(100 * time.Millisecond)
-		}
-		s.give("rival's release", s.take("rival's grant", theirs.Lock))
 	}
 }
 
@@ -304,33 +282,3 @@ func playWatched(s *stage) {
 	cancel()
 	<-over
 }
-
-// playStream goes from lock to lock, of which a rival wants each: by a release that nobody waits for, and by exchanges for locks that
-// are free and that are not.
-func (s *stage) playStream(lock func(c *recipes.Client, i int) *recipes.Mutex) {
-	var ours, theirs [3]*recipes.Mutex
-	for i := range ours {
-		ours[i], theirs[i] = lock(s.victim, i), lock(s.rival, i)
-	}
-	from := func(m *recipes.Mutex, x *recipes.Lease) taking {
-		return func(ctx context.Context) (*recipes.Lease, error) { return m.LockFrom(ctx, x) }
-	}
-	s.take("acquire", ours[0].Lock).Release()
-	x := s.take("acquire behind a release", ours[1].Lock)
-	x = s.take("exchange", from(ours[0], x))
-	s.elsewhere()
-	s.give("rival's release of what was exchanged", s.take("rival's acquire of that", theirs[1].Lock))
-	y := s.take("rival's acquire", theirs[2].Lock)
-	next := s.queue(from(ours[2], x))
-	s.give("rival's release", y)
-	z := next("grant after an exchange and a wait")
-	require.Error(s.t, x.Context().Err(), s.where)
-	s.elsewhere()
-	s.give("rival's release of what was exchanged", s.take("rival's acquire of that", theirs[0].Lock))
-	z.Release()
-	s.elsewhere()
-	s.take("acquire behind its own release", ours[2].Lock).Release()
-}
-
-// elsewhere forgets what was granted: what comes is of other locks.
-func (s *stage) elsewhere() { s.last, s.leases = 0, nil }

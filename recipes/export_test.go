@@ -182,19 +182,11 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	l.g.tell(EventAcquired, l.h.czxid, nil)
 }
 
-// Share offers the holding to one more reader, Lose ends it, and Joined is that reader's lease.
-func (l *Lease) Share() bool      { return l.h.share() }
-func (l *Lease) Lose(cause error) { l.h.lose(cause) }
-func (l *Lease) Joined(ctx context.Context) *Lease {
-	again := l.h.q.c.call(ctx, l.h.q.path, member{q: l.h.q})
-	return l.h.leaseOf(ctx, l.h.acquired(l.h.q, again, 0))
-}
-
 // Turns are the local queues of a client.
 type Turns struct{ st clientState }
 
-func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *HeldError {
-	_, held := t.st.enter(ctx, key, id, try, shares, nil)
+func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *HeldError {
+	_, held := t.st.enter(ctx, key, id, try, true, nil)
 	return held
 }
 
@@ -205,17 +197,6 @@ func (t *Turns) Heir(key string) string {
 func (t *Turns) Leave(key string) { t.st.leave(key) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
 	t.st.waitsFor(key, &rival{Contender: kind.Contender{Name: holder.Holder.Name}}, holder.Position)
-}
-
-// Wake wakes the tries as when who has the turn waits, and another one that leaves before they look.
-func (t *Turns) Wake(key string) {
-	t.st.mu.Lock()
-	defer t.st.mu.Unlock()
-	s := t.st.local[key]
-	if s.waits != nil {
-		close(s.waits)
-		s.waits = nil
-	}
 }
 
 // Exchanged is what Downgrade does before it exchanges the lease.

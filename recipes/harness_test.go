@@ -168,3 +168,11 @@ func (l *lab) goroutines() int {
 	require.True(l.t, ok, header)
 	return strings.Count(stacks, "synctest bubble "+bubble)
 }
+
+// requests are those that the servers got since the counts were reset.
+func (l *lab) requests() map[string]int {
+	counts := l.srv.Counts().ByOp
+	l.srv.ResetCounts()
+	delete(counts, "ping")
+	return counts
+}

@@ -35,8 +35,9 @@ func (o ownerState) String() string { return [...]string{"asked for", "held", "b
 
 // caller is a goroutine that waits for the ticket.
 type caller struct {
-	id   string
-	pass chan ticket // of capacity 1: handing over never blocks
+	id    string
+	takes bool        // a place that was made for it; a set does not
+	pass  chan ticket // of capacity 1: handing over never blocks
 }
 
 // ticket is the right to contend, with what its last owner left to the next one.
@@ -58,7 +59,7 @@ func (s *localQueue) idle() bool { return s.state == leaves && len(s.waiters) ==
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
 // way, unless that one is only cleaning up. waits, if not nil, is told whom this call waits for, with mu held.
-func (st *clientState) enter(ctx context.Context, key, id string, try bool, waits func(*HeldError)) (t ticket, held *HeldError) {
+func (st *clientState) enter(ctx context.Context, key, id string, try, takes bool, waits func(*HeldError)) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
 	if s == nil {
@@ -74,7 +75,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, try bool, wait
 		waits(s.ahead(len(s.waiters)))
 	}
 	pass := make(chan ticket, 1)
-	s.waiters = append(s.waiters, caller{id, pass})
+	s.waiters = append(s.waiters, caller{id, takes, pass})
 	st.mu.Unlock()
 	select {
 	case t = <-pass:
@@ -188,7 +189,7 @@ func (st *clientState) handOver(key string, t ticket) bool {
 // pass gives the ticket to the first who waits for it, and reports whether somebody does.
 func (all localQueues) pass(key string, t ticket) bool {
 	s := all[key]
-	if s == nil || len(s.waiters) == 0 {
+	if s == nil || len(s.waiters) == 0 || t.k != nil && !s.waiters[0].takes {
 		return false
 	}
 	s.next().pass <- t
@@ -210,12 +211,12 @@ func (s *localQueue) next() caller {
 	return next
 }
 
-// heir is the goroutine that is next, if one waits. It may give up at any moment, so who prepares a place for it
+// heir is the goroutine that is next, if one waits that takes a place. It may give up at any moment, so who prepares a place for it
 // must be able to delete it (see holding.close), and who inherits one looks whose name it has (see entry.named).
 func (st *clientState) heir(key string) (next caller, waits bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if s := st.local[key]; s != nil && len(s.waiters) > 0 {
+	if s := st.local[key]; s != nil && len(s.waiters) > 0 && s.waiters[0].takes {
 		return s.waiters[0], true
 	}
 	return caller{}, false

@@ -154,21 +154,6 @@ func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 		require.ErrorIs(t, err, recipes.ErrLost)
 		require.NotErrorIs(t, err, recipes.ErrReleased)
 	})
-	inLab(t, func(t *testing.T, l *lab) { // the other way round: what two readers of one client share is lost when one has left
-		l.declare("/rw", kind.RWLock.New())
-		m := l.client("a").RWMutex("/rw")
-		x, err := m.RLock(t.Context())
-		require.NoError(t, err)
-		y, err := m.RLock(t.Context())
-		require.NoError(t, err)
-		require.True(t, x.With(y))
-		l.settle()
-		l.unlock(x)
-		require.NoError(t, l.srv.Delete(y.Node()))
-		<-y.Context().Done()
-		require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrReleased)
-		require.ErrorIs(t, y.Verify(t.Context()), recipes.ErrLost)
-	})
 }
 
 func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
@@ -399,7 +384,6 @@ func TestTheObserverIsCalledForEachEvent(t *testing.T) {
 		require.NoError(t, (<-w).err)
 		require.True(t, strings.HasPrefix(<-heard, "acquired"))
 		l.srv.Partition(l.session(c), zktest.Both)
-		require.Equal(t, "suspected", <-heard)
 		require.Equal(t, "lost", <-heard)
 	})
 }

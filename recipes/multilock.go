@@ -140,11 +140,7 @@ func (a *acquisition) check(ctx context.Context) error {
 func (a *acquisition) enterAll(ctx context.Context) error {
 	var qs []*queue
 	for _, m := range a.members {
-		if !m.q.shared {
-			qs = append(qs, m.q)
-		} else if held := a.c.state.ticketOwner(ctx, m.q.localKey()); held != nil && held.Cause != nil { // see clientState.keepOut
-			return a.heldLocally(m.q, held)
-		}
+		qs = append(qs, m.q)
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
 	for _, q := range qs {

@@ -65,33 +65,6 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestAReaderInASetLetsPreferredWritersGoFirst(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
-		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
-		require.NoError(t, err)
-		w1 := l.locker(l.client("w1").RWMutex(p).Lock)
-		c := l.client("set")
-		set := c.MultiLock(c.Mutex("/m"), c.RWMutex(p).Reader())
-		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		s := l.locker(set.Lock)
-		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
-		require.Empty(t, l.children("/m"), "the set holds others up while it lets writers go first")
-		l.unlock(r1)
-		l.unlock((<-w1).v)
-		second := <-w2
-		require.NoError(t, second.err)
-		l.settle()
-		notYet(t, s, "a reader went before a preferred writer")
-		l.unlock(second.v)
-		got := <-s
-		require.NoError(t, got.err)
-		l.unlock(got.v)
-	})
-}
-
 func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator gives each member the full timeout
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()

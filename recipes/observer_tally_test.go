@@ -77,17 +77,13 @@ func (b *tally) ofCall(e recipes.Event) string {
 			return fmt.Sprintf("after %v, result %s of %v", was, e.Result, e.Cause)
 		}
 	default:
-		doubt := e.Type == recipes.EventSuspected
-		if !holds || e.Session == 0 || e.Node == "" || (e.Type == recipes.EventLost) != errors.Is(e.Cause, recipes.ErrLost) ||
-			(doubt || e.Type == recipes.EventCleared) && b.doubted[e.Call] == doubt {
+		if !holds || e.Session == 0 || e.Node == "" || (e.Type == recipes.EventLost) != errors.Is(e.Cause, recipes.ErrLost) {
 			return fmt.Sprintf("after %v, because of %v", was, e.Cause)
 		}
-		b.doubted[e.Call] = doubt
 	}
 	b.open[e.Call] = &e
 	if e.Type == recipes.EventRefused || e.Type == recipes.EventReleased || e.Type == recipes.EventLost {
 		delete(b.open, e.Call)
-		delete(b.doubted, e.Call)
 		b.over[e.Call] = true
 	}
 	return ""

@@ -112,12 +112,9 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 		success string
 		decided time.Duration
 		moved   bool // their handles are on its former path
-	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}, {kind.SuccessStart, 0, true}} {
+	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}} {
 		inLab(t, func(t *testing.T, l *lab) {
-			p := l.job(&kind.OnceParams{Success: c.success})
-			if c.moved {
-				l.moves(l.mover(), p, "/job", "/elsewhere")
-			}
+			l.job(&kind.OnceParams{Success: c.success})
 			a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
 			began := time.Now()
 			both := async(func() (int, error) {
@@ -157,7 +154,7 @@ func TestSlotsThatCannotBeStarted(t *testing.T) {
 		require.NoError(t, held.End(t.Context(), nil))
 
 		c := l.client("c")
-		for _, opt := range []recipes.Option{recipes.WithReentrancy(), recipes.WithLocalHandoff(3), recipes.WithRetention(time.Second)} {
+		for _, opt := range []recipes.Option{recipes.WithReentrancy()} {
 			require.ErrorContains(t, c.Once("/job", opt).Do(t.Context(), "x", nil), "leave")
 		}
 		require.ErrorContains(t, c.Mutex("/job", recipes.WithSkipped()).Do(t.Context(), nil), "leave it out")

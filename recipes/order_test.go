@@ -39,14 +39,8 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		}
 		second := take(t.Context(), c.RWMutex("/second").RLock)
 		for name, f := range map[string]taking{
-			"Lock": c.Mutex("/first").Lock, "Try": c.Mutex("/first").TryLock, "handed on": c.Mutex("/first", recipes.WithLocalHandoff(3)).Lock,
+			"Lock": c.Mutex("/first").Lock, "Try": c.Mutex("/first").TryLock,
 			"a set": multi(c, "/none", "/first").Lock,
-			"in exchange": func(ctx context.Context) (*recipes.Lease, error) {
-				x := take(t.Context(), c.Mutex("/none").Lock)
-				_, err := c.Mutex("/first").LockFrom(ctx, x)
-				l.unlock(x)
-				return nil, err
-			},
 		} {
 			_, err := f(second.Context())
 			require.ErrorIs(t, err, recipes.ErrLockOrder, name)

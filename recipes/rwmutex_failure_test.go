@@ -64,56 +64,6 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 	})
 }
 
-func TestAPreferredWriterIsNotPassedByAReaderItsQueueDoesNotShow(t *testing.T) {
-	// The reader gives its word before it queues: whoever writes while it waits goes first too.
-	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
-		w1, err := l.client("w1").RWMutex(p).Lock(t.Context())
-		require.NoError(t, err)
-		reader := l.client("r")
-		r := l.locker(reader.RWMutex(p).RLock)
-		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
-		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = l.client("impatient").RWMutex(p).RLock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
-		require.Equal(t, 2, held.Position)
-		l.unlock(w1)
-		second := <-w2
-		require.NoError(t, second.err)
-		l.settle()
-		notYet(t, r, "passed a writer that is preferred")
-		l.rwlock() // declared fair again: readers queue
-		l.settle()
-		require.Len(t, l.children(p), 2, "the reader goes on as the declaration now says")
-		l.unlock(second.v)
-		got := <-r
-		require.NoError(t, got.err)
-		l.unlock(got.v)
-	})
-}
-
-func TestPreferenceForWritersWorksBesideForeignWriters(t *testing.T) { // Curator's and kazoo's writers are preferred too
-	for _, name := range []string{
-		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
-	} {
-		inLab(t, func(t *testing.T, l *lab) {
-			p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
-			writer := l.foreign(p, name, "")
-			r := l.locker(l.client("r").RWMutex(p).RLock)
-			require.Len(t, l.children(p), 1, "the reader queued behind a writer it should let go first")
-			require.NoError(t, l.srv.Delete(writer))
-			got := <-r
-			require.NoError(t, got.err)
-			l.unlock(got.v)
-		})
-	}
-}
-
 func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
@@ -296,12 +246,11 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 			}, zktest.DropReply)
 		},
 	} {
-		for _, by := range []string{"/rw", "/old"} {
+		for _, by := range []string{"/rw"} {
 			t.Run(name+" "+by, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
 					c := l.client("a")
-					l.declare("/old", kind.RWLock.New(), movedTo(l.rwlock()))
-					w, err := c.RWMutex("/old").Lock(t.Context())
+					w, err := c.RWMutex(l.rwlock()).Lock(t.Context())
 					require.NoError(t, err)
 					fail(l, c, w.Node())
 					_, err = c.RWMutex(by).Downgrade(t.Context(), w)

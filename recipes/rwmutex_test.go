@@ -215,29 +215,6 @@ func TestAWriterMayReadWhatItHolds(t *testing.T) {
 	})
 }
 
-func TestPreferenceForWritersMakesReadersWaitBeforeTheyQueue(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
-		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
-		require.NoError(t, err)
-		w1 := l.locker(l.client("w1").RWMutex(p).Lock)
-		r2 := l.locker(l.client("r2").RWMutex(p).RLock)
-		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
-		require.Len(t, l.children(p), 3, "the reader queued among the writers")
-		l.unlock(r1)
-		first := <-w1
-		l.unlock(first.v)
-		second := <-w2
-		require.NoError(t, second.err)
-		l.settle()
-		notYet(t, r2, "the reader went before the second writer")
-		l.unlock(second.v)
-		got := <-r2
-		require.NoError(t, got.err)
-		l.unlock(got.v)
-	})
-}
-
 func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and plain mutex names block readers too
 	for _, name := range []string{
 		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",

@@ -47,11 +47,8 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	w.foremost(g)
 	w.alone(g)
 	w.numbered(g)
-	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.HandOffs() > 0, w.stamp()
+	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, false, w.stamp()
 	g.at = e.ret
-	for other := range w.believed { // a share of what was granted meanwhile, by a proof that may be older than the call
-		e.passed = e.passed || g.parts[0].shared && other.at > e.call && other.lease.With(l)
-	}
 	w.enter(e, g.parts...)
 	w.believed[g], w.standing[g] = true, true
 	for _, p := range g.parts {
@@ -161,7 +158,7 @@ func (w *simWorld) numbered(g *simGrant) {
 		return
 	}
 	for _, p := range g.fenced() {
-		if g.token < w.highest[p.lock] || g.token == w.highest[p.lock] && g.lease.HandOffs() == 0 {
+		if g.token <= w.highest[p.lock] {
 			w.blame("grant %d of %s: token %d after %d", g.id, p.lock, g.token, w.highest[p.lock])
 		}
 		w.highest[p.lock] = max(w.highest[p.lock], g.token)
@@ -199,7 +196,6 @@ func (w *simWorld) look() {
 		}
 	}
 	w.oneEach()
-	w.unmarked()
 	for g := range w.believed {
 		if g.lease.Context().Err() != nil {
 			delete(w.believed, g)

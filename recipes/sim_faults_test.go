@@ -81,8 +81,6 @@ func (w *simWorld) strike(f simFault) {
 		w.shut(f)
 	case "found":
 		w.found(f)
-	case "relocate":
-		w.relocate(f)
 	case "resize", "lower":
 		w.resize(f)
 	case "stall", "stall-look":

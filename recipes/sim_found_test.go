@@ -164,29 +164,3 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 		}
 	})
 }
-
-// A set that inherited a place with its turn gave the turn up when its time was over, and not when that place was gone.
-func TestASetThatGivesUpPassedATurnOnBeforeThePlaceItCameWithWasGone(t *testing.T) { // a world of all recipes, seed 47
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		set := async(func() (*recipes.Lease, error) { return multi(c, "/m").Lock(ctx) })
-		l.settle()
-		shed := l.srv.Inject(zktest.On("delete"), zktest.Fail(zktest.CodeThrottled))
-		l.unlock(x) // makes a place for the set, which wants one of another transaction
-		<-shed.Hit()
-		cancel()
-		require.ErrorIs(t, (<-set).err, context.Canceled)
-		next := l.locking(m)
-		require.Len(t, l.children("/m"), 1, "one contender a client")
-		shed.Remove()
-		r := <-next
-		require.NoError(t, r.err)
-		l.unlock(r.v)
-		l.settle()
-		require.Empty(t, l.children("/m"))
-	})
-}

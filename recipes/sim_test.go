@@ -182,9 +182,6 @@ func (w *simWorld) play() {
 	for _, c := range w.clients {
 		_ = c.client().Close()
 	}
-	if w.plan.moves {
-		_ = w.mover.client.Close()
-	}
 	time.Sleep(w.plan.timeout + 3*w.plan.tick)
 	for _, c := range w.clients {
 		for _, b := range c.books {

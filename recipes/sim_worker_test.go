@@ -51,14 +51,12 @@ func (w *simWorld) once(worker int, st simStep) {
 	}
 	g := w.granted(worker, st, l, called)
 	g = w.use(worker, st, place, g)
-	if g = w.goesOn(worker, st, g); g != nil {
-		w.give(worker, st, g)
-	}
+	w.give(worker, st, g)
 }
 
 // ask calls the recipe.
 func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*recipes.Lease, error) {
-	c, opts := place.client(), []recipes.Option{recipes.WithLocalHandoff(w.plan.clients[place.number].handoffs)}
+	c, opts := place.client(), []recipes.Option(nil)
 	lock := func(wait, try func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
 		if st.how == "try" {
 			return try(ctx)
@@ -68,7 +66,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	recipe, at := w.target(st)
 	switch recipe {
 	case "rwlock":
-		m := w.rwmutex(c, at, st, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
+		m := w.rwmutex(c, at, st, opts...)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
@@ -87,7 +85,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
 	}
-	m := w.mutex(c, at, st, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
+	m := w.mutex(c, at, st, opts...)
 	return lock(m.Lock, m.TryLock)
 }
 

@@ -42,7 +42,6 @@ type simWorld struct {
 	declared map[string]*simDeclaration
 	observed string // who the newest observation says leads
 	stats    simStats
-	mover    mover           // where locks move
 	foreign  map[int64]bool  // the czxids of nodes of keys that stock libraries have made
 	rivals   map[*rival]bool // granted, not known to be over
 	moving   chan struct{}   // full while one does
@@ -114,7 +113,7 @@ func (g *simGrant) nodes() (all []string) {
 func (w *simWorld) part(of simMember, nodes []string, shared bool) *simPart {
 	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
 	for _, node := range nodes {
-		if strings.HasPrefix(node, w.node(of.path)+"/") || w.plan.moves && strings.HasPrefix(node, movedPath(of.path)+"/") {
+		if strings.HasPrefix(node, w.node(of.path)+"/") {
 			p.nodes = append(p.nodes, node)
 		}
 	}
@@ -131,10 +130,6 @@ func (w *simWorld) declareAll() {
 	for _, of := range w.locks {
 		w.declareLock(of)
 		paths := []string{w.node(of.path)}
-		if w.plan.moves {
-			paths = append(paths, movedPath(of.path))
-			w.lab.declare(movedPath(of.path), w.declared[of.path].params, movedTo(of.path))
-		}
 		for _, path := range paths {
 			if of.recipe == "semaphore" {
 				w.dirs = append(w.dirs, path+"/leases", path+"/locks")
@@ -164,9 +159,6 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		w.follower = w.srv.Replica()
 	}
 	w.declareAll()
-	if plan.moves {
-		w.moving, w.mover = make(chan struct{}, 1), w.lab.mover()
-	}
 	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
 	w.srv.Inject(func(r zktest.Request) bool {
 		if *simTrace {

@@ -25,7 +25,7 @@ func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 				for ready.Add(1); ready.Load() < 2; {
 					runtime.Gosched()
 				}
-				tried <- turns.Enter(context.Background(), "k", "a", true, false) == nil
+				tried <- turns.Enter(context.Background(), "k", "a", true) == nil
 			}()
 		}
 		for len(tried) < cap(tried) {

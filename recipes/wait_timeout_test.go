@@ -127,9 +127,9 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 	}
 }
 
-// impatient is how many goroutines call at once: permits are taken side by side, so of them one.
+// impatient is how many goroutines call at once: permits and read locks are taken side by side, so of them one.
 func impatient(recipe string) int {
-	if recipe == "semaphore" || recipe == "multi" {
+	if recipe == "semaphore" || recipe == "multi" || recipe == "read" {
 		return 1
 	}
 	return 5

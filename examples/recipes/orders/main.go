@@ -105,7 +105,8 @@ func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string
 		if lease == nil {
 			lease, err = orders.For(id).Lock(ctx)
 		} else {
-			lease, err = orders.For(id).LockFrom(ctx, lease)
+			lease.Release()
+			lease, err = orders.For(id).Lock(ctx)
 		}
 		if err != nil {
 			return err

@@ -172,16 +172,8 @@ func (s Status) reports(i int) (out []*inspect.Report) {
 	return out
 }
 
-// besides follows the name of a holder: its permits, as in "gw ×7 of 12", and whether it may only keep the lock.
-func (q queue) besides(c recipes.Contender) string { return q.share(c) + q.kept(c) }
-
-// kept says that the lock may not be in use: see recipes.WithRetention. Where somebody waits it is, or is being given up.
-func (q queue) kept(c recipes.Contender) string {
-	if c.Retains <= 0 || len(q.waiters) > 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (in use, or kept for up to %v)", c.Retains)
-}
+// besides follows the name of a holder: its permits, as in "gw ×7 of 12".
+func (q queue) besides(c recipes.Contender) string { return q.share(c) }
 
 func (q queue) share(c recipes.Contender) string {
 	switch {
