@@ -19,7 +19,7 @@ func TestAHolderIsEncodedAsEncodingJSONDoes(t *testing.T) {
 		h := Holder{ID: anyText(r), Host: anyText(r), PID: int(r.Int64()) >> r.IntN(63), Since: at}
 		if r.IntN(2) == 0 {
 			h.Held = []*time.Time{nil, &at}[r.IntN(2)]
-			h.Limit, h.Permits, h.RetainMs = r.IntN(3), r.IntN(3), r.Int64N(3)
+			h.Limit, h.Permits = r.IntN(3), r.IntN(3)
 		}
 		want, err := json.Marshal(h)
 		if err != nil {

@@ -172,7 +172,6 @@ func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
 		require.Nil(t, second.next)
 		_, _, w, err := s.GetW(t.Context(), "/")
 		require.NoError(t, err)
-		beside := w.Beside(nil)
 		w.Stop()
 		require.Nil(t, w.prev)
 		beside.Stop()
