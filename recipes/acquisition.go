@@ -239,7 +239,6 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 		all[i] = terms{member: m, a: a}
 	}
 	if inherited != nil {
-		all[0].e = inherited.e
 		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*contender{inherited}}}
 	}
 	if ctx.Err() != nil {
@@ -249,7 +248,7 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 	if err != nil {
 		return nil, err
 	}
-	if inherited != nil && inherited.e != e { // it went with its session
+	if inherited != nil && inherited.e != e.nodeSession { // it went with its session
 		a.entries = nil
 	}
 	for i := range all {
@@ -271,7 +270,7 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
 // are the acquisition's.
 func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, error) {
-	t := &txn{e: entries[0].e, born: entries[0].nodes}
+	t := &txn{e: entries[0].e.nodeSession, born: entries[0].nodes}
 	var dirs []string
 	for i, e := range entries {
 		if i > 0 {
@@ -354,7 +353,7 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	for _, m := range a.members {
 		st.keepOut(m.q.localKey(), left) // where no ticket is needed
 	}
-	a.c.leaveBehind(ctx, nodes, func() {
+	a.c.state.leaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
 				st.leave(key)

@@ -29,7 +29,7 @@ const lastSequence = math.MaxInt32 - 1<<20
 // contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
 // we know it again whatever happened to the reply of its create.
 type contender struct {
-	e      *epoch
+	e      *nodeSession
 	dir    string // the queue it is in
 	prefix string // unique part of its name, up to the sequence number
 	digits string // the number, where the server is not to choose it
@@ -39,8 +39,8 @@ type contender struct {
 	flags  int32
 	key    *keyNode // of the key whose queue it is in; nil where that is declared
 	freed  atomic.Bool
-	work   atomic.Pointer[holding] // what it was granted for, or is about to be
-	mark   atomic.Pointer[func()]  // says in the node that it is held; nil once it does
+	work   atomic.Pointer[func() bool] // reports whether what it was granted for may still be worked under
+	mark   atomic.Pointer[func()]      // says in the node that it is held; nil once it does
 
 	node
 }

@@ -79,8 +79,9 @@ type guard struct {
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases = 1
+	works := h.works
 	for _, k := range h.ks {
-		k.work.Store(h)
+		k.work.Store(&works)
 	}
 	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
@@ -143,7 +144,7 @@ func (h *holding) abandon() {
 	h.q.c.state.spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
 		if h.e.s.State() != session.StateLost {
-			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
+			_ = h.q.c.state.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(ticket{})
 	})
@@ -209,7 +210,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir, waits := h.heir()
 	if !waits {
 		h.leaving()
-		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
+		return h.q.c.state.drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	var p *passing
 	answered := false
@@ -250,7 +251,7 @@ func (h *holding) letGo() {
 	heir, waits := h.heir()
 	if !waits || h.e.s.State() != session.StateActive {
 		h.leaving()
-		h.q.c.leaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
+		h.q.c.state.leaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
 		return
 	}
 	p := h.pass(ctx, heir)
@@ -293,7 +294,7 @@ func (h *holding) pass(ctx context.Context, heir caller) *passing {
 		return p
 	}
 	k.key = h.ks[0].key // it stays: somebody is in it at any moment
-	p.t = &txn{e: h.e, born: []*contender{k}, gone: h.ks}
+	p.t = &txn{e: h.e.nodeSession, born: []*contender{k}, gone: h.ks}
 	_ = p.t.begin(ctx, k.dir) // see sent
 	return p
 }
@@ -322,7 +323,7 @@ func (p *passing) undo(ctx context.Context) error {
 		<-p.t.left
 	}
 	p.h.leaving()
-	return p.h.q.c.dropNow(ctx, p.h.ks)
+	return p.h.q.c.state.dropNow(ctx, p.h.ks)
 }
 
 // close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
@@ -336,7 +337,7 @@ func (h *holding) close(t ticket) {
 	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.leaving()
 		st.spawn(func() {
-			_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
+			_ = h.q.c.state.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
 			h.left()
 		})
 	}
@@ -407,4 +408,27 @@ func (h *holding) as(path string) *queue {
 		}
 	}
 	return h.q
+}
+
+// works reports whether what was done under this holding may still go on.
+func (h *holding) works() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
+}
+
+// unused is for a holding whose lease was never handed out.
+func (h *holding) unused() {
+	h.mu.Lock()
+	h.leases--
+	h.mu.Unlock()
+	h.workEnded()
+}
+
+// workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
+func (h *holding) workEnded() {
+	if h.e.s.Err() == nil || h.works() {
+		return
+	}
+	h.e.nodeSession.workEnded()
 }

@@ -19,13 +19,13 @@ import (
 // go with it.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
+func (c *nodeClient) drop(ctx context.Context, ks []*contender, then func()) error {
 	if deleteAll(ctx, ks) == nil {
 		then()
 		return nil
 	}
 	done := make(chan error, 1)
-	c.state.spawn(func() {
+	c.spawn(func() {
 		err := c.dropNow(ctx, ks)
 		then()
 		done <- err
@@ -36,14 +36,14 @@ func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
 // leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
 // contenders. Who gives up is not kept for longer.
-func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
+func (c *nodeClient) leaveBehind(ctx context.Context, ks []*contender, then func()) {
 	if len(ks) == 0 {
 		then()
 		return
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
-	c.state.spawn(func() {
+	c.spawn(func() {
 		defer then()
 		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
@@ -75,7 +75,7 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 //
 // It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
 // that was deleted and made again.
-func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
+func (c *nodeClient) dropNow(ctx context.Context, ks []*contender) error {
 	if len(ks) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 }
 
 // dropped is what dropNow does when the first request has ended with err.
-func (c *Client) dropped(ks []*contender, err error) error {
+func (c *nodeClient) dropped(ks []*contender, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func deleted(ks []*contender, err error) error {
 // janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
 // or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	e *epoch
+	e *nodeSession
 
 	mu      sync.Mutex
 	chores  []*chore
@@ -152,7 +152,7 @@ func (j *janitor) remove(ks ...*contender) *sync.WaitGroup {
 	}
 	if !j.running && len(j.chores) > 0 {
 		j.running = true
-		j.e.c.state.spawn(j.work)
+		j.e.c.spawn(j.work)
 	}
 	return &gone
 }

@@ -256,3 +256,30 @@ func (d *declaration) openKeys(k *kind.Kind) (*declaration, error) {
 	}
 	return d.keys, nil
 }
+
+// keyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
+func (q *queue) keyNode(d *declaration, in kind.Queue) *keyNode {
+	if d.family == nil {
+		return nil
+	}
+	n := &keyNode{of: d.ofFamily(), foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, dirs: []string{q.path}}
+	for _, child := range q.kind.Children { // the gate is the last: only who has to wait makes it
+		n.dirs = append(n.dirs, kind.JoinPath(q.path, child))
+	}
+	n.made, n.need = make([]bool, len(n.dirs)), len(n.dirs)
+	switch {
+	case in.Gate:
+		n.rival = true
+		for i := range n.need - 1 {
+			n.made[i] = true
+		}
+	case n.need > 1:
+		n.need--
+	}
+	return n
+}
+
+// ofFamily is what the nodes of keys need of it.
+func (d *declaration) ofFamily() *family {
+	return &family{path: d.path, version: d.version, acl: d.acl, nodeACL: d.nodeACL, declares: d.payload.ChildACL}
+}

@@ -42,34 +42,12 @@ import (
 
 // keyNode is the node of a key, with the children that its kind needs, as one place knows it.
 type keyNode struct {
-	of      *declaration // what its family declares for each key
-	foreign bool         // any access list will do
-	dirs    []string     // the node, and then its children
-	made    []bool       // of these: is believed to exist
-	need    int          // how many of these the place needs
-	rival   bool         // somebody else was seen in the queue
-}
-
-// keyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
-func (q *queue) keyNode(d *declaration, in kind.Queue) *keyNode {
-	if d.family == nil {
-		return nil
-	}
-	n := &keyNode{of: d, foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, dirs: []string{q.path}}
-	for _, child := range q.kind.Children { // the gate is the last: only who has to wait makes it
-		n.dirs = append(n.dirs, kind.JoinPath(q.path, child))
-	}
-	n.made, n.need = make([]bool, len(n.dirs)), len(n.dirs)
-	switch {
-	case in.Gate:
-		n.rival = true
-		for i := range n.need - 1 {
-			n.made[i] = true
-		}
-	case n.need > 1:
-		n.need--
-	}
-	return n
+	of      *family  // what is declared for each key
+	foreign bool     // any access list will do
+	dirs    []string // the node, and then its children
+	made    []bool   // of these: is believed to exist
+	need    int      // how many of these the place needs
+	rival   bool     // somebody else was seen in the queue
 }
 
 // path is that of the node itself.
@@ -101,6 +79,15 @@ func (n *keyNode) existing() (paths []string) {
 		}
 	}
 	return paths
+}
+
+// family is what the nodes of keys are made by, and checked against.
+type family struct {
+	path     string // its node, whose version every transaction checks
+	version  int32
+	acl      []zk.ACL // of contenders
+	nodeACL  []zk.ACL // of the nodes of keys
+	declares kind.List
 }
 
 // haste is after how many refusals in a row a client no longer guesses.
@@ -261,9 +248,9 @@ func (t *txn) admits(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if got := fromZK(list); !got.Equal(n.of.payload.ChildACL) {
+		if got := fromZK(list); !got.Equal(n.of.declares) {
 			return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
-				ErrKeyForeign, n.path(), got, n.of.payload.ChildACL)
+				ErrKeyForeign, n.path(), got, n.of.declares)
 		}
 	}
 	return nil

@@ -26,39 +26,20 @@ import (
 //     returned (holding.works), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
 //     what is idle stays idle.
 
-// works reports whether what was done under this holding may still go on.
-func (h *holding) works() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
-}
-
-// unused is for a holding whose lease was never handed out.
-func (h *holding) unused() {
-	h.mu.Lock()
-	h.leases--
-	h.mu.Unlock()
-	h.workEnded()
-}
-
-// workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
-func (h *holding) workEnded() {
-	if h.e.s.Err() == nil || h.works() {
-		return
-	}
-	c := h.q.c
-	c.state.mu.Lock()
-	h.e.cleared = nil
-	now := c.state.epoch
-	c.state.mu.Unlock()
+// workEnded is called when what was done under nodes of a lost session may be over.
+func (e *nodeSession) workEnded() {
+	e.c.mu.Lock()
+	e.cleared = nil
+	now := e.c.newest
+	e.c.mu.Unlock()
 	if now.s.Err() == nil {
-		c.state.clearing(now)
+		e.c.clearing(now)
 	}
 }
 
 // clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
 // there are none. It begins with that if nobody has.
-func (st *clientState) clearing(e *epoch) <-chan struct{} {
+func (st *nodeClient) clearing(e *nodeSession) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.cleared == nil && len(st.lost.uncleared(e)) > 0 {
@@ -74,13 +55,13 @@ func (st *clientState) clearing(e *epoch) <-chan struct{} {
 	return st.cleared
 }
 
-// lostEpochs are those of sessions that the servers are not known to have ended. clientState.mu guards them.
-type lostEpochs []*epoch
+// lostSessions are those of sessions that the servers are not known to have ended. nodeClient.mu guards them.
+type lostSessions []*nodeSession
 
 // uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
 // forgets those whose sessions the servers know to be over.
-func (all *lostEpochs) uncleared(e *epoch) (todo []*epoch) {
-	*all = slices.DeleteFunc(*all, func(lost *epoch) bool { return lost.s.Gone() })
+func (all *lostSessions) uncleared(e *nodeSession) (todo []*nodeSession) {
+	*all = slices.DeleteFunc(*all, func(lost *nodeSession) bool { return lost.s.Gone() })
 	for _, lost := range *all {
 		if lost.cleared != e {
 			todo = append(todo, lost)
@@ -90,7 +71,7 @@ func (all *lostEpochs) uncleared(e *epoch) (todo []*epoch) {
 }
 
 // clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
-func (st *clientState) clears(e *epoch) []*epoch {
+func (st *nodeClient) clears(e *nodeSession) []*nodeSession {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	todo := st.lost.uncleared(e)
@@ -111,7 +92,7 @@ type ghost struct {
 }
 
 // idle are the contenders that nobody works under; some says that there are others.
-func (e *epoch) idle() (idle []ghost, some bool) {
+func (e *nodeSession) idle() (idle []ghost, some bool) {
 	e.mu.Lock()
 	all := make([]ghost, 0, len(e.nodes))
 	for k, path := range e.nodes {
@@ -119,7 +100,7 @@ func (e *epoch) idle() (idle []ghost, some bool) {
 	}
 	e.mu.Unlock()
 	for _, g := range all {
-		if h := g.work.Load(); h != nil && h.works() {
+		if works := g.work.Load(); works != nil && (*works)() {
 			some = true
 		} else {
 			idle = append(idle, g)
@@ -129,7 +110,7 @@ func (e *epoch) idle() (idle []ghost, some bool) {
 }
 
 // clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
-func (st *clientState) clear(s *session.Session, todo []*epoch) {
+func (st *nodeClient) clear(s *session.Session, todo []*nodeSession) {
 	var named, unnamed []ghost
 	for _, lost := range todo {
 		idle, some := lost.idle()
@@ -149,7 +130,7 @@ func (st *clientState) clear(s *session.Session, todo []*epoch) {
 }
 
 // deleteLate deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
-func (e *epoch) deleteLate(s *session.Session) error {
+func (e *nodeSession) deleteLate(s *session.Session) error {
 	ghosts, _ := e.idle()
 	exorcise(s, search(s, ghosts))
 	e.mu.Lock()
@@ -195,7 +176,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 		for _, g := range some {
 			g.e.forget(g.contender)
 			if g.key != nil {
-				g.e.c.state.spawn(func() { _ = g.key.sweep(context.Background(), s) })
+				g.e.c.spawn(func() { _ = g.key.sweep(context.Background(), s) })
 			}
 		}
 		return true
@@ -214,7 +195,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
 // session timeout it is left to them to expire it. A Keeper's cannot be closed: what it created late is deleted until then.
-func (st *clientState) close(s *session.Session, lost *epoch) {
+func (st *nodeClient) close(s *session.Session, lost *nodeSession) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
 		lost.until = time.Now().Add(lost.s.Timeout())
@@ -239,5 +220,5 @@ func (st *clientState) close(s *session.Session, lost *epoch) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.lost = slices.DeleteFunc(st.lost, func(e *epoch) bool { return e == lost })
+	st.lost = slices.DeleteFunc(st.lost, func(e *nodeSession) bool { return e == lost })
 }

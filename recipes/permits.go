@@ -275,10 +275,10 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
 	limit := &zk.CheckVersionRequest{Path: w.d.path, Version: w.d.version}
-	t := &txn{e: w.e, born: e.nodes, gone: w.nodes, with: []any{limit}}
+	t := &txn{e: w.e.nodeSession, born: e.nodes, gone: w.nodes, with: []any{limit}}
 	if n := w.key(); n != nil { // it exists, as long as our place at the gate does
 		t.with = nil // the check is the key's
-		n.of, n.need = w.d, len(n.dirs)-1
+		n.of, n.need = w.d.ofFamily(), len(n.dirs)-1
 		t.keys = append(t.keys, n)
 		for _, k := range e.nodes {
 			k.key = n

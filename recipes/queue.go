@@ -67,7 +67,7 @@ func (q *queue) contender(e *epoch, d *declaration, in kind.Queue, about kind.Ho
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	return &contender{
-		e: e, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
+		e: e.nodeSession, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
 		data: nodeData(in, about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }

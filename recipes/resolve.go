@@ -17,7 +17,7 @@ var errNotApplied = errors.New("the transaction was not applied")
 
 // txn creates contenders and deletes others in one transaction.
 type txn struct {
-	e    *epoch
+	e    *nodeSession
 	born []*contender
 	gone []*contender
 	with []any      // further operations, after the creates
@@ -144,7 +144,7 @@ func (t *txn) settle(ctx context.Context) (settled bool, err error) {
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *txn) abandon(cause error) error {
 	t.left = make(chan struct{})
-	t.e.c.state.spawn(func() {
+	t.e.c.spawn(func() {
 		defer close(t.left)
 		ks := t.gone
 		switch settled, err := t.settle(context.Background()); {

@@ -125,8 +125,9 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err 
 		// they were to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
 		next.key = k.key
-		next.work.Store(old)
-		_, err = (&txn{e: old.e, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
+		works := old.works
+		next.work.Store(&works)
+		_, err = (&txn{e: old.e.nodeSession, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		if errors.Is(err, errNotApplied) {
 			unapplied = cmp.Or(unapplied, err)
 		}
@@ -153,7 +154,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		old.close(ticket{})
 	}
 	if err != nil {
-		_ = m.read.c.drop(ctx, next.ks, func() {}) // goes on in the background if it must
+		_ = m.read.c.state.drop(ctx, next.ks, func() {}) // goes on in the background if it must
 		return l, err
 	}
 	return l.turnedInto(), nil

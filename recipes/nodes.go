@@ -1,0 +1,141 @@
+package recipes
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+)
+
+// nodeClient makes and deletes the nodes of one client, in one session after another.
+type nodeClient struct {
+	mu      sync.Mutex
+	newest  *nodeSession
+	lost    lostSessions  // that the servers are not known to have ended
+	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
+
+	work    sync.Mutex
+	running int
+	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
+}
+
+// nodeSession is what one session has in the tree.
+type nodeSession struct {
+	c       *nodeClient
+	s       *session.Session
+	janitor janitor
+	bytes   atomic.Int64 // of the paths of the session's contenders
+
+	// nodeClient.mu guards these.
+	cleared *nodeSession // of a lost session: through which the nodes that nobody works under were deleted last
+	until   time.Time    // it is tried to close the lost session until then; zero before the first try
+
+	mu     sync.Mutex
+	nodes  map[*contender]string    // those that exist, or may; with their paths where these are known
+	timers map[*time.Timer]struct{} // of after
+}
+
+// begin notes that s is the newest session; the one before it is lost.
+func (st *nodeClient) begin(s *session.Session) *nodeSession {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.newest != nil {
+		st.lost = append(st.lost, st.newest)
+	}
+	e := &nodeSession{c: st, s: s, nodes: map[*contender]string{}, timers: map[*time.Timer]struct{}{}}
+	e.janitor.e = e
+	st.newest = e
+	return e
+}
+
+// each calls f for the nodes whose paths are known, until it returns false.
+func (e *nodeSession) each(f func(k *contender, path string) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k, path := range e.nodes {
+		if path != "" && !f(k, path) {
+			return
+		}
+	}
+}
+
+// spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
+// sync.WaitGroup: a call of Lock may still spawn while Close waits.
+func (st *nodeClient) spawn(f func()) {
+	st.work.Lock()
+	st.running++
+	st.work.Unlock()
+	go func() {
+		defer st.finished()
+		f()
+	}()
+}
+
+func (st *nodeClient) finished() {
+	st.work.Lock()
+	defer st.work.Unlock()
+	if st.running--; st.running == 0 && st.idle != nil {
+		st.idle.Broadcast()
+	}
+}
+
+// join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
+// is still under way starts later finds its session lost and ends at once.
+func (st *nodeClient) join() {
+	st.work.Lock()
+	defer st.work.Unlock()
+	if st.idle == nil {
+		st.idle = sync.NewCond(&st.work)
+	}
+	for st.running > 0 {
+		st.idle.Wait()
+	}
+}
+
+// exists notes a contender that exists, or may if its path is not known yet.
+func (e *nodeSession) exists(k *contender) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.nodes[k] = k.path
+	if strings.HasPrefix(k.name, k.prefix) { // they are one string from here on
+		k.prefix = k.name[:len(k.prefix)]
+	}
+}
+
+// forget notes that it does not exist any more.
+func (e *nodeSession) forget(k *contender) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.nodes, k)
+}
+
+// after has f run when d has passed, unless the session is over by then.
+func (e *nodeSession) after(d time.Duration, f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.s.Err() != nil { // else rest comes later
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if _, runs := e.timers[timer]; runs {
+			delete(e.timers, timer)
+			e.c.spawn(f)
+		}
+	})
+	e.timers[timer] = struct{}{}
+}
+
+// rest stops the timers, which refer to the session and to the client.
+func (e *nodeSession) rest() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for timer := range e.timers {
+		timer.Stop()
+	}
+	clear(e.timers)
+}
