@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
@@ -31,28 +29,18 @@ var (
 	// ErrMoved: the lock has another path now, and the mark at the old one cannot be followed: to a lock of another stack, address or
 	// kind, in a circle, or over more than eight marks. The text says which. Use the present path.
 	ErrMoved = errors.New("recipes: lock has moved")
-	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
-	ErrLost = errors.New("recipes: lock lost")
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = errors.New("recipes: lock released")
-	// ErrRevoked: somebody asked the holder to give the lock back. It is still held until Unlock.
-	ErrRevoked = errors.New("recipes: revocation requested")
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would deadlock")
 	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
 	// one. Take this one first. Nothing was queued. A Try gets it too.
 	ErrLockOrder = errors.New("recipes: wrong order of locks")
-	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
-	// it in the background until that succeeds or the session is over; others may have to wait until then.
-	ErrReleasePending = errors.New("recipes: release pending")
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = errors.New("recipes: queue full")
 	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.
 	ErrKeyTooLong = errors.New("recipes: key too long")
-	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program has made it. Whoever the
-	// list admits could end the lock. Delete the node when nobody uses it, or declare the family with foreign = true.
-	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
 	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 
@@ -100,15 +88,7 @@ const (
 )
 
 // Limits that a program cannot do anything about while it runs; [ResultOf] calls the second one a quota.
-var (
-	// errSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
-	// duplicates. Delete the node and apply it again while nobody queues.
-	errSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
-	// errSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
-	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
-	// use another Client.
-	errSessionFull = errors.New("recipes: too many contenders in one session")
-)
+var ()
 
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
 // table "What an error means" in docs/errors.md says for which errors that is so. It is never so once the lock was
@@ -202,15 +182,6 @@ func (e *HeldError) Unwrap() []error {
 	return []error{ErrHeld, e.Cause}
 }
 
-// whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
-func whyEnded(ctx context.Context) error {
-	why, err := context.Cause(ctx), ctx.Err()
-	if errors.Is(why, err) {
-		return why
-	}
-	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
-}
-
 // Identify reads what the holder says about itself into Holder, with one request. It changes nothing if the holder
 // has left meanwhile. It is for the error of a Try, which knows only the holder's node.
 func (e *HeldError) Identify(ctx context.Context) error {
@@ -234,14 +205,3 @@ type releasedError string // the path
 
 func (path releasedError) Error() string { return ErrReleased.Error() + ": " + string(path) }
 func (releasedError) Unwrap() error      { return ErrReleased }
-
-// lostError is the cause that the context of a lost lease carries.
-func lostError(path string, cause error) error {
-	if cause == nil {
-		cause = errors.New("its node is gone")
-	}
-	return fmt.Errorf("%w: %s: %w", ErrLost, path, cause)
-}
-
-// isNoNode saves its callers the spelling.
-func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
