@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
@@ -141,7 +143,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
 func (a *acquisition) ended(ctx context.Context) error {
-	return fmt.Errorf("recipes: lock %s: %w", a.path, whyEnded(ctx))
+	return fmt.Errorf("recipes: lock %s: %w", a.path, znode.WhyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
@@ -180,12 +182,12 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	for try := (tries{}); ; t = (ticket{}) { // what was inherited is used up, or went with its session
+	for try := (znode.Tries{}); ; t = (ticket{}) { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:
 			return h, nil
-		case len(a.entries)+len(a.left) > 0 || try.over(ctx, nil, didNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+		case len(a.entries)+len(a.left) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
 			return nil, a.giveUp(ctx, err)
 		}
 	}
@@ -232,14 +234,14 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, error) {
 }
 
 // open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
-func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, error) {
+func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms, error) {
 	a.entries = nil
 	all := make([]terms, len(a.members))
 	for i, m := range a.members {
 		all[i] = terms{member: m, a: a}
 	}
 	if inherited != nil {
-		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*contender{inherited}}}
+		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*znode.Node{inherited}}}
 	}
 	if ctx.Err() != nil {
 		return nil, a.ended(ctx)
@@ -248,7 +250,7 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 	if err != nil {
 		return nil, err
 	}
-	if inherited != nil && inherited.e != e.nodeSession { // it went with its session
+	if inherited != nil && inherited.E != e.Session { // it went with its session
 		a.entries = nil
 	}
 	for i := range all {
@@ -256,7 +258,7 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 		t.e = e
 		if t.d, err = e.declared(ctx, t.q); err != nil {
 			if len(a.entries) == 0 {
-				err = notQueued(err) // reads are all there was so far
+				err = znode.NotQueued(err) // reads are all there was so far
 			}
 			return nil, err
 		}
@@ -270,31 +272,31 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]terms, 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
 // are the acquisition's.
 func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, error) {
-	t := &txn{e: entries[0].e.nodeSession, born: entries[0].nodes}
+	t := &znode.Txn{E: entries[0].e.Session, Born: entries[0].nodes}
 	var dirs []string
 	for i, e := range entries {
 		if i > 0 {
-			t.born = append(slices.Clip(t.born), e.nodes...)
+			t.Born = append(slices.Clip(t.Born), e.nodes...)
 		}
 		if !e.crowded() {
 			dirs = append(dirs, e.dirs()...)
 		}
 		if n := e.key(); n != nil {
-			t.keys = append(t.keys, n)
+			t.Keys = append(t.Keys, n)
 		}
 	}
-	lists, err := t.runKeyed(ctx, dirs...)
-	if t.left != nil {
-		a.left = append(a.left, t.left)
+	lists, err := t.RunKeyed(ctx, dirs...)
+	if t.Left != nil {
+		a.left = append(a.left, t.Left)
 	}
 	for _, e := range entries {
-		err = e.q.complete(ctx, e.e.s, err) // the first that may be completed; the next try finds what else is missing
+		err = e.q.complete(ctx, e.e.S, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if err = a.reread(ctx, entries, err); err != nil {
 		return nil, a.halfMade(err)
 	}
 	a.entries = entries
-	if err := t.admits(ctx); err != nil {
+	if err := t.Admits(ctx); err != nil {
 		return nil, err
 	}
 	arrived := make([]arrival, len(entries))
@@ -309,14 +311,14 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 
 // halfMade says what a NoNode for a queue means.
 func (a *acquisition) halfMade(err error) error {
-	if !isNoNode(err) {
+	if !znode.IsNoNode(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
 }
 
 // nodes are our contenders.
-func (a *acquisition) nodes() (ks []*contender) {
+func (a *acquisition) nodes() (ks []*znode.Node) {
 	for _, e := range a.entries {
 		ks = append(ks, e.nodes...)
 	}
@@ -353,7 +355,7 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	for _, m := range a.members {
 		st.keepOut(m.q.localKey(), left) // where no ticket is needed
 	}
-	a.c.state.leaveBehind(ctx, nodes, func() {
+	a.c.state.LeaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
 				st.leave(key)

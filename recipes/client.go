@@ -9,6 +9,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
@@ -117,7 +119,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.cfg.ID = cmp.Or(cfg.ID, defaultID())
+	c.cfg.ID = cmp.Or(cfg.ID, znode.DefaultID())
 	c.source = c.live
 	below := cfg.session()
 	if cfg.Observer != nil {
@@ -149,7 +151,7 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.s, nil
+	return e.S, nil
 }
 
 // SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a server
@@ -169,7 +171,7 @@ const observerGrace = 1500 * time.Millisecond
 // for an Observer, and for a Logger, that is slow. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
-	c.state.join() // what the recipes run ends with the session
+	c.state.Join() // what the recipes run ends with the session
 	c.events.wait(observerGrace)
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -106,7 +108,7 @@ func (e *entry) crowded() bool { return e.permits() && len(e.a.asking) > ownList
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
 func (e *entry) listed(ctx context.Context) ([][]string, error) {
-	return e.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().name) })
+	return e.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().Name) })
 }
 
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
@@ -145,8 +147,8 @@ func (c *crowd) join(t *terms) (l *listing, begun bool) {
 	l = &listing{done: make(chan struct{})}
 	c.listing = l
 	dirs := []string{t.q.decides().Dir(t.q.path), t.q.entrance().Dir(t.q.path)}
-	t.q.c.state.spawn(func() {
-		l.lists, l.err = listAll(context.Background(), t.e.s, dirs, t.d.family != nil)
+	t.q.c.state.Spawn(func() {
+		l.lists, l.err = znode.ListAll(context.Background(), t.e.S, dirs, t.d.family != nil)
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

@@ -114,7 +114,7 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		require.NoError(t, err)
 		theirs, err := other.Session(t.Context())
 		require.NoError(t, err)
-		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", ks[0].Prefix()), nil, 3, openACL)
+		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", ks[0].Prefix), nil, 3, openACL)
 		require.NoError(t, err)
 		name, err := recipes.Find(t.Context(), s, ks[0])
 		require.NoError(t, err)

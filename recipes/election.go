@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
@@ -38,7 +40,7 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lo
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
-		err := patiently(ctx, nil, Retryable, func() (err error) {
+		err := znode.Patiently(ctx, nil, Retryable, func() (err error) {
 			l, err = e.Campaign(ctx)
 			return err
 		})
@@ -53,7 +55,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 			deposed := context.Cause(l.Context())
 			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			if ctx.Err() != nil {
-				ended = whyEnded(ctx)
+				ended = znode.WhyEnded(ctx)
 			}
 			return ran
 		})
@@ -84,15 +86,15 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		return Contender{}, false, err
 	}
 	for { // also where nothing is declared: nothing is written
-		children, _, err := at.s.Children(ctx, q.dir())
-		if isNoNode(err) {
+		children, _, err := at.S.Children(ctx, q.dir())
+		if znode.IsNoNode(err) {
 			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.path, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if err != nil || len(line) == 0 {
 			return Contender{}, false, err
 		}
-		leader, err := inspect.ReadContender(ctx, at.s, q.dir(), line[0])
+		leader, err := inspect.ReadContender(ctx, at.S, q.dir(), line[0])
 		if err != nil {
 			return Contender{}, false, err
 		}
@@ -115,7 +117,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				if ctx.Err() != nil || !yield(Contender{}, err) {
 					return
 				}
-				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || pause(ctx, nil, 100*time.Millisecond) != nil {
+				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || znode.Pause(ctx, nil, 100*time.Millisecond) != nil {
 					return
 				}
 				continue
@@ -146,13 +148,13 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 		return Contender{}, nil, nil, err
 	}
 	for {
-		children, err := listChildren(ctx, now.s, at.dir())
+		children, err := znode.ListChildren(ctx, now.S, at.dir())
 		if err != nil {
 			return Contender{}, nil, nil, err
 		}
-		leader, w, err := (&Election{at}).follow(ctx, now.s, children)
+		leader, w, err := (&Election{at}).follow(ctx, now.S, children)
 		if w != nil || err != nil {
-			return leader, now.s, w, err
+			return leader, now.S, w, err
 		}
 	}
 }
@@ -163,17 +165,17 @@ func (e *Election) follow(ctx context.Context, s *session.Session, children []st
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
 		leader = inspect.NewContender(e.q.dir(), line[0], nil, nil)
-		data, stat, w, err := getCalledPersistent(ctx, s, leader.Path, nil)
+		data, stat, w, err := znode.GetCalledPersistent(ctx, s, leader.Path, nil)
 		switch {
 		case err == nil:
 			return inspect.NewContender(e.q.dir(), line[0], data, stat), w, nil
-		case isNoNode(err):
+		case znode.IsNoNode(err):
 			return Contender{}, nil, nil
 		case !errors.Is(err, zk.ErrNoAuth):
 			return Contender{}, nil, err
 		}
 	}
-	now, w, err := childrenCalledPersistent(ctx, s, e.q.dir(), nil)
+	now, w, err := znode.ChildrenCalledPersistent(ctx, s, e.q.dir(), nil)
 	if err != nil {
 		return Contender{}, nil, err
 	}

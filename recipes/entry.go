@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -69,7 +71,7 @@ func (t *terms) timedOut(ctx context.Context, err error) error {
 		return err
 	}
 	held := t.held()
-	held.Waited, held.Cause = time.Since(t.a.start), whyEnded(ctx)
+	held.Waited, held.Cause = time.Since(t.a.start), znode.WhyEnded(ctx)
 	return held
 }
 
@@ -94,7 +96,7 @@ func (t *terms) says(data []byte) {
 func (t *terms) identify(ctx context.Context) {
 	if t.holder.data == nil {
 		t.says([]byte{})
-		if data, _, err := t.e.s.Get(ctx, t.holder.path()); err == nil {
+		if data, _, err := t.e.S.Get(ctx, t.holder.path()); err == nil {
 			t.says(data)
 		}
 	}
@@ -102,7 +104,7 @@ func (t *terms) identify(ctx context.Context) {
 
 // entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *terms) entry(in kind.Queue) (*entry, error) {
-	about := holderSelf(t.q.id())
+	about := znode.HolderSelf(t.q.id())
 	n := 1
 	switch {
 	case t.n > 0 && in.Gate: // there is no node yet for each
@@ -110,14 +112,14 @@ func (t *terms) entry(in kind.Queue) (*entry, error) {
 	case t.n > 0:
 		about.Limit, n = t.limit(), t.n
 	}
-	nodes := make([]*contender, n)
+	nodes := make([]*znode.Node, n)
 	key := t.q.keyNode(t.d, in)
 	for i := range nodes {
 		var err error
 		if nodes[i], err = t.q.contender(t.e, t.d, in, about); err != nil {
 			return nil, err
 		}
-		nodes[i].key = key
+		nodes[i].Key = key
 	}
 	return &entry{t, in, nodes}, nil
 }
@@ -127,19 +129,19 @@ func (t *terms) entry(in kind.Queue) (*entry, error) {
 type entry struct {
 	*terms
 	in    kind.Queue
-	nodes []*contender // the last one waits: when it is granted all are
+	nodes []*znode.Node // the last one waits: when it is granted all are
 }
 
 // node is the contender that waits.
-func (e *entry) node() *contender { return e.nodes[len(e.nodes)-1] }
+func (e *entry) node() *znode.Node { return e.nodes[len(e.nodes)-1] }
 
 // key is the node of the key, if it is a key's.
-func (e *entry) key() *keyNode { return e.node().key }
+func (e *entry) key() *znode.Parent { return e.node().Key }
 
 // seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
 func (e *entry) seen(v *verdict) {
 	if n := e.key(); n != nil && v.total > len(e.nodes) {
-		n.rival = true
+		n.Rival = true
 	}
 }
 
@@ -158,7 +160,7 @@ func (e *entry) dirs() []string {
 // exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
 func (e *entry) exhausted() error {
 	for _, k := range e.nodes {
-		if err := k.exhausted(); err != nil {
+		if err := k.Exhausted(); err != nil {
 			return err
 		}
 	}
@@ -167,7 +169,7 @@ func (e *entry) exhausted() error {
 
 // named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
 // prove writes ours, in the write that it makes anyway unless the place was granted already.
-func (e *entry) named() bool { return e.node().id == e.q.id() }
+func (e *entry) named() bool { return e.node().Id == e.q.id() }
 
 // arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
 type arrival struct {

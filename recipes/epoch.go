@@ -3,6 +3,8 @@ package recipes
 import (
 	"context"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
@@ -10,7 +12,7 @@ import (
 // and looks at nothing of this. Only what the servers may still have of a lost session keeps its epoch
 // (clientState.lost) until they have not.
 type epoch struct {
-	*nodeSession
+	*znode.Session
 	c *Client
 
 	// clientState.mu guards these.
@@ -29,7 +31,7 @@ func (c *Client) epoch(ctx context.Context) (*epoch, error) {
 		if e == nil {
 			continue
 		}
-		cleared := c.state.clearing(e.nodeSession)
+		cleared := c.state.Clearing(e.Session)
 		if cleared == nil {
 			return e, nil
 		}
@@ -49,18 +51,18 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 	before := st.epoch
 	switch {
 	case before == nil:
-	case before.s == s:
+	case before.S == s:
 		return before
 	case s.Err() != nil:
 		return nil
 	}
 	e := &epoch{
-		c: c, nodeSession: st.begin(s), decls: declarations{}, loading: map[string]chan struct{}{},
+		c: c, Session: st.Begin(s), decls: declarations{}, loading: map[string]chan struct{}{},
 	}
 	st.epoch = e
-	st.spawn(func() {
-		<-e.s.Done()
-		e.rest()
+	st.Spawn(func() {
+		<-e.S.Done()
+		e.Rest()
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		clear(e.decls) // for a client that is used no more

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -15,23 +17,23 @@ import (
 // What the tests, which are programs like any other, know of the inside.
 
 const (
-	LastSequence      = lastSequence
+	LastSequence      = znode.LastSequence
 	MaxDeclarations   = maxDeclarations
-	MaxEphemeralBytes = maxEphemeralBytes
+	MaxEphemeralBytes = znode.MaxEphemeralBytes
 	ObserverGrace     = observerGrace
 )
 
 var (
 	ContendersACL        = contendersACL
 	CreateNode           = createNode
-	ErrNotApplied        = errNotApplied
-	ErrSessionFull       = errSessionFull
-	ErrSequenceExhausted = errSequenceExhausted
+	ErrNotApplied        = znode.ErrNotApplied
+	ErrSessionFull       = znode.ErrSessionFull
+	ErrSequenceExhausted = znode.ErrSequenceExhausted
 	ErrNotListed         = errNotListed
-	Find                 = find
-	HeldData             = heldData
-	HolderSelf           = holderSelf
-	Hostname             = hostname
+	Find                 = znode.Find
+	HeldData             = znode.HeldData
+	HolderSelf           = znode.HolderSelf
+	Hostname             = znode.Hostname
 )
 
 // Decide says whether a contender is admitted, or which one it waits for.
@@ -77,11 +79,11 @@ func (c *Client) Pinned() []string {
 func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.epochOf(s).bytes }
+func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.epochOf(s).Bytes }
 
 // Remove leaves contenders to the janitor.
-func (c *Client) Remove(s *session.Session, ks ...*contender) *sync.WaitGroup {
-	return c.epochOf(s).janitor.remove(ks...)
+func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
+	return c.epochOf(s).Janitor.Remove(ks...)
 }
 
 // Leftovers says what a client still keeps although nothing of it holds or waits.
@@ -91,19 +93,19 @@ func (c *Client) Leftovers() (left []string) {
 	if len(c.state.local) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
 	}
-	if n := len(c.state.lost); n > 0 && s.State() != session.StateLost && c.state.epoch.s == s { // they stay until the next session is used
+	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.epoch.S == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
 	}
 	declared := 0
 	if e := c.state.epoch; e != nil {
-		if n := e.bytes.Load(); n != 0 && e.s.State() != session.StateLost {
+		if n := e.Bytes.Load(); n != 0 && e.S.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
-		e.janitor.mu.Lock()
-		if e.janitor.running || len(e.janitor.chores) > 0 {
-			left = append(left, fmt.Sprintf("%d chores", len(e.janitor.chores)))
+		e.Janitor.Mu.Lock()
+		if e.Janitor.Running || len(e.Janitor.Chores) > 0 {
+			left = append(left, fmt.Sprintf("%d chores", len(e.Janitor.Chores)))
 		}
-		e.janitor.mu.Unlock()
+		e.Janitor.Mu.Unlock()
 		declared = len(e.decls)
 	}
 	c.state.mu.Unlock()
@@ -137,29 +139,26 @@ func (q *queue) readDeclared(ctx context.Context) error {
 }
 
 // Contenders are n that have not been created.
-func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*contender, err error) {
+func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
 	e := m.q.c.epochOf(s)
 	d, err := e.declared(ctx, m.q)
 	for range n {
 		if err != nil {
 			break
 		}
-		var k *contender
-		k, err = m.q.contender(e, d, kind.Mutex.Queues[0], holderSelf("a"))
+		var k *znode.Node
+		k, err = m.q.contender(e, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
 		ks = append(ks, k)
 	}
 	return ks, err
 }
 
-// Prefix is the part of its name that is its own.
-func (k *contender) Prefix() string { return k.prefix }
-
 func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
 func (l *Lease) Client() *Client           { return l.h.q.c }
-func (l *Lease) Session() *session.Session { return l.h.e.s }
-func (l *Lease) SessionID() int64          { return l.h.e.s.ID() }
+func (l *Lease) Session() *session.Session { return l.h.e.S }
+func (l *Lease) SessionID() int64          { return l.h.e.S.ID() }
 func (l *Lease) Reads() bool               { return l.h.q.shared }
 func (l *Lease) Ended() error              { return l.ended() }
 
@@ -169,7 +168,7 @@ func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error)
 }
 
 // Nodes are what it holds: one, or one for each permit or member.
-func (l *Lease) Nodes() []string { return paths(l.h.ks) }
+func (l *Lease) Nodes() []string { return znode.Paths(l.h.ks) }
 
 // With says whether two leases are of one holding.
 func (l *Lease) With(other *Lease) bool { return l.h == other.h }

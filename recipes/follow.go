@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -59,16 +61,16 @@ func (a *acquisition) want(members []member) {
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
 func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal error) error {
 	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
-	if !older && !isNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
+	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
 	}
 	for _, e := range entries {
 		e.e.outdated(e.d)
 		switch d, err := e.e.declared(ctx, e.q); {
 		case err != nil:
-			return notQueued(err)
+			return znode.NotQueued(err)
 		case d.mzxid != e.d.mzxid || older: // our server may lag
-			return fmt.Errorf("%w: %s was declared anew (%v)", errNotApplied, e.q.path, refusal)
+			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.q.path, refusal)
 		}
 	}
 	return refusal

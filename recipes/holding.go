@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
@@ -37,10 +39,10 @@ type place struct {
 	q       *queue // the handle; of a multi-lock, that of its first member
 	e       *epoch
 	d       *declaration
-	ks      []*contender // one; a semaphore has one for each permit
-	tickets []string     // of the local queues that wait for its end; readers and permits have none
-	members []*queue     // of a multi-lock; nil otherwise
-	places  []ordered    // in declared orders
+	ks      []*znode.Node // one; a semaphore has one for each permit
+	tickets []string      // of the local queues that wait for its end; readers and permits have none
+	members []*queue      // of a multi-lock; nil otherwise
+	places  []ordered     // in declared orders
 	call    *call
 	wait    time.Duration
 }
@@ -81,25 +83,25 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases = 1
 	works := h.works
 	for _, k := range h.ks {
-		k.work.Store(&works)
+		k.Work.Store(&works)
 	}
-	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
+	paths := znode.Paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
-	err := retry(ctx, h.e.s, unanswered, func() (err error) {
-		h.drop, err = h.e.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
+	err := znode.Retry(ctx, h.e.S, znode.Unanswered, func() (err error) {
+		h.drop, err = h.e.S.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
 	if err != nil {
 		h.unused()
 	}
 	switch {
-	case isNoNode(err), err != nil && h.e.s.State() == session.StateLost:
-		return nil, lostError(h.ks[0].path, err)
+	case znode.IsNoNode(err), err != nil && h.e.S.State() == session.StateLost:
+		return nil, znode.LostError(h.ks[0].Path, err)
 	case err != nil:
 		return nil, err
 	}
-	if h.czxid = max(h.czxid, h.ks[0].czxid); h.czxid == 0 {
+	if h.czxid = max(h.czxid, h.ks[0].Czxid); h.czxid == 0 {
 		h.known = make(chan struct{})
 	}
 	for _, key := range h.tickets {
@@ -121,7 +123,7 @@ func (h *holding) revoke() {
 	h.mu.Lock()
 	h.revoked = true
 	h.mu.Unlock()
-	h.end(afterGrant(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path)))
+	h.end(afterGrant(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].Path)))
 }
 
 // lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
@@ -130,7 +132,7 @@ func (h *holding) revoke() {
 func (h *holding) lose(cause error) {
 	err := cause
 	if !errors.Is(err, ErrLost) {
-		err = lostError(h.ks[0].path, cause)
+		err = znode.LostError(h.ks[0].Path, cause)
 	}
 	err = afterGrant(err)
 	if was := h.finish(err, EventLost, err); was != over && was != starting { // hold does the rest of what abandon needs first
@@ -141,10 +143,10 @@ func (h *holding) lose(cause error) {
 // abandon does behind lose what takes time.
 func (h *holding) abandon() {
 	h.leaving()
-	h.q.c.state.spawn(func() {
+	h.q.c.state.Spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
-		if h.e.s.State() != session.StateLost {
-			_ = h.q.c.state.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
+		if h.e.S.State() != session.StateLost {
+			_ = h.q.c.state.DropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(ticket{})
 	})
@@ -210,20 +212,20 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir, waits := h.heir()
 	if !waits {
 		h.leaving()
-		return h.q.c.state.drop(ctx, h.ks, func() { h.close(ticket{}) })
+		return h.q.c.state.Drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	var p *passing
 	answered := false
-	if ctx.Err() == nil && h.e.s.State() == session.StateActive { // else the caller may leave before anything is sent
+	if ctx.Err() == nil && h.e.S.State() == session.StateActive { // else the caller may leave before anything is sent
 		p = h.pass(ctx, heir)
-		answered = p.sent() && p.t.sent.Wait(ctx) == nil
+		answered = p.sent() && p.t.Sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
 			h.close(p.next)
 			return nil
 		}
 	}
 	done := make(chan error, 1)
-	h.q.c.state.spawn(func() { // as in drop: the caller may leave before
+	h.q.c.state.Spawn(func() { // as in drop: the caller may leave before
 		if p == nil {
 			p = h.pass(context.WithoutCancel(ctx), heir)
 		}
@@ -234,7 +236,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 		h.close(p.next)
 		done <- err
 	})
-	return awaitRelease(ctx, done, h.ks)
+	return znode.AwaitRelease(ctx, done, h.ks)
 }
 
 // letGo is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
@@ -244,18 +246,18 @@ func (h *holding) giveBack(ctx context.Context) error {
 // of the next place is served behind the delete of this one. But it may go out on the next connection, when the delete was lost with the
 // one before: then this client would wait, or be refused, because of its own node.
 func (h *holding) letGo() {
-	ctx, cancel := context.WithTimeout(context.Background(), h.e.s.Timeout()/6)
+	ctx, cancel := context.WithTimeout(context.Background(), h.e.S.Timeout()/6)
 	defer cancel()
 	h.drop()
 	st := &h.q.c.state
 	heir, waits := h.heir()
-	if !waits || h.e.s.State() != session.StateActive {
+	if !waits || h.e.S.State() != session.StateActive {
 		h.leaving()
-		h.q.c.state.leaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
+		h.q.c.state.LeaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
 		return
 	}
 	p := h.pass(ctx, heir)
-	st.spawn(func() {
+	st.Spawn(func() {
 		if !p.passed(context.Background()) {
 			_ = p.undo(context.Background())
 		}
@@ -265,7 +267,7 @@ func (h *holding) letGo() {
 
 // heir is the goroutine of this client that waits for the place, if one does and the place can be made for it. A set has none.
 func (h *holding) heir() (heir caller, waits bool) {
-	if h.members != nil || len(h.tickets) == 0 || h.e.s.State() == session.StateLost {
+	if h.members != nil || len(h.tickets) == 0 || h.e.S.State() == session.StateLost {
 		return caller{}, false
 	}
 	return h.q.c.state.heir(h.tickets[0])
@@ -282,24 +284,24 @@ func (h *holding) leaving() {
 // queue, so that other processes get their turn.
 type passing struct {
 	h    *holding
-	t    *txn
+	t    *znode.Txn
 	next ticket // what the next holder gets
 }
 
 // pass sends the transaction.
 func (h *holding) pass(ctx context.Context, heir caller) *passing {
 	p := &passing{h: h}
-	k, err := h.q.contender(h.e, h.d, h.q.decides(), holderSelf(heir.id))
+	k, err := h.q.contender(h.e, h.d, h.q.decides(), znode.HolderSelf(heir.id))
 	if err != nil {
 		return p
 	}
-	k.key = h.ks[0].key // it stays: somebody is in it at any moment
-	p.t = &txn{e: h.e.nodeSession, born: []*contender{k}, gone: h.ks}
-	_ = p.t.begin(ctx, k.dir) // see sent
+	k.Key = h.ks[0].Key // it stays: somebody is in it at any moment
+	p.t = &znode.Txn{E: h.e.Session, Born: []*znode.Node{k}, Gone: h.ks}
+	_ = p.t.Begin(ctx, k.Dir) // see sent
 	return p
 }
 
-func (p *passing) sent() bool { return p.t != nil && p.t.sent != nil }
+func (p *passing) sent() bool { return p.t != nil && p.t.Sent != nil }
 
 // passed waits for the answer, and reports whether there is a place for the next holder. The listing behind it is the next holder's:
 // when ctx ends, that one lists the queue itself.
@@ -307,11 +309,11 @@ func (p *passing) passed(ctx context.Context) bool {
 	if !p.sent() {
 		return false
 	}
-	lists, err := p.t.end(ctx)
+	lists, err := p.t.End(ctx)
 	if err != nil {
 		return false
 	}
-	if p.next.k = p.t.born[0]; lists != nil {
+	if p.next.k = p.t.Born[0]; lists != nil {
 		p.next.children = lists[0]
 	}
 	return true
@@ -319,11 +321,11 @@ func (p *passing) passed(ctx context.Context) bool {
 
 // undo deletes our node where the transaction had no effect. Where its outcome is unknown it waits until the nodes are gone.
 func (p *passing) undo(ctx context.Context) error {
-	if p.t != nil && p.t.left != nil {
-		<-p.t.left
+	if p.t != nil && p.t.Left != nil {
+		<-p.t.Left
 	}
 	p.h.leaving()
-	return p.h.q.c.state.dropNow(ctx, p.h.ks)
+	return p.h.q.c.state.DropNow(ctx, p.h.ks)
 }
 
 // close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
@@ -336,8 +338,8 @@ func (h *holding) close(t ticket) {
 		h.left()
 	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.leaving()
-		st.spawn(func() {
-			_ = h.q.c.state.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
+		st.Spawn(func() {
+			_ = h.q.c.state.DropNow(context.Background(), []*znode.Node{t.k}) // the janitor goes on
 			h.left()
 		})
 	}
@@ -427,8 +429,8 @@ func (h *holding) unused() {
 
 // workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
 func (h *holding) workEnded() {
-	if h.e.s.Err() == nil || h.works() {
+	if h.e.S.Err() == nil || h.works() {
 		return
 	}
-	h.e.nodeSession.workEnded()
+	h.e.Session.WorkEnded()
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
@@ -43,7 +45,7 @@ func (h *holding) stopWatching() {
 	h.own, h.watch = nil, h.watch+1
 	h.mu.Unlock()
 	for _, w := range own {
-		stop(w)
+		znode.Stop(w)
 	}
 }
 
@@ -57,7 +59,7 @@ func (h *holding) watchNodes() {
 	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
 	watch := h.watch
 	for i := range h.ks {
-		h.q.c.state.spawn(func() { h.look(watch, i) })
+		h.q.c.state.Spawn(func() { h.look(watch, i) })
 	}
 }
 
@@ -72,7 +74,7 @@ func (h *holding) watches(watch int) bool {
 // another.
 func (h *holding) sessionSays(err error) {
 	h.mu.Lock()
-	ignore := h.state == exchanging && isNoNode(err)
+	ignore := h.state == exchanging && znode.IsNoNode(err)
 	h.mu.Unlock()
 	if !ignore {
 		h.lose(err)
@@ -97,29 +99,29 @@ func (h *holding) look(watch, i int) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
-			h.q.c.state.spawn(func() { h.look(watch, i) })
+			h.q.c.state.Spawn(func() { h.look(watch, i) })
 		}
 	}
-	if say := h.ks[i].mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
+	if say := h.ks[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
 		(*say)()
 	}
-	o := &own{k: h.ks[i]}
+	o := &znode.Watch{K: h.ks[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := retry(context.Background(), h.e.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
-			o.unwatch()
-			if err := o.read(context.Background(), news); err != nil || !o.hidden {
+		err := znode.Retry(context.Background(), h.e.S, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
+			o.Unwatch()
+			if err := o.Read(context.Background(), news); err != nil || !o.Hidden {
 				return err
 			}
-			return o.exists(context.Background())
+			return o.Exists(context.Background())
 		})
 		if !h.watching(watch, i, o, news) {
-			o.unwatch()
+			o.Unwatch()
 			return
 		}
 		revoked := errors.Is(err, ErrRevoked)
 		if i == 0 && (err == nil || revoked) {
-			h.tokenIs(o.czxid)
+			h.tokenIs(o.Czxid)
 		}
 		switch {
 		case err == nil:
@@ -134,16 +136,16 @@ func (h *holding) look(watch, i int) {
 
 // watching keeps the watch on a node, to be stopped; the one before it has called. Of a node that is hidden from us there is
 // none: it is looked at again after a session timeout.
-func (h *holding) watching(watch, i int, o *own, again func()) bool {
+func (h *holding) watching(watch, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !h.state.watched() || h.watch != watch:
 		return false
-	case o.w != nil:
-		h.own[i] = o.w
-	case o.hidden:
-		h.timer = time.AfterFunc(h.e.s.Timeout(), again)
+	case o.W != nil:
+		h.own[i] = o.W
+	case o.Hidden:
+		h.timer = time.AfterFunc(h.e.S.Timeout(), again)
 	}
 	return true
 }

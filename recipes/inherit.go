@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -16,7 +18,7 @@ import (
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
 func (c *Client) inheritedACL(ctx context.Context, s *session.Session, path string) (acl []zk.ACL, err error) {
-	err = retry(ctx, s, unanswered, func() error {
+	err = znode.Retry(ctx, s, znode.Unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err
 	})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -154,12 +156,12 @@ func above(path string) []string {
 func (e *epoch) keyOf(ctx context.Context, q *queue) (*spelledError, error) {
 	for _, path := range above(q.path) {
 		var data []byte
-		err := retry(ctx, e.s, unanswered, func() (err error) {
-			data, _, err = e.s.Get(ctx, path)
+		err := znode.Retry(ctx, e.S, znode.Unanswered, func() (err error) {
+			data, _, err = e.S.Get(ctx, path)
 			return err
 		})
 		if err != nil {
-			if errors.Is(err, zk.ErrNoAuth) || isNoNode(err) { // who may not read a declaration cannot use it
+			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // who may not read a declaration cannot use it
 				continue
 			}
 			return nil, err
@@ -258,28 +260,28 @@ func (d *declaration) openKeys(k *kind.Kind) (*declaration, error) {
 }
 
 // keyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
-func (q *queue) keyNode(d *declaration, in kind.Queue) *keyNode {
+func (q *queue) keyNode(d *declaration, in kind.Queue) *znode.Parent {
 	if d.family == nil {
 		return nil
 	}
-	n := &keyNode{of: d.ofFamily(), foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, dirs: []string{q.path}}
+	n := &znode.Parent{Of: d.ofFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.path}}
 	for _, child := range q.kind.Children { // the gate is the last: only who has to wait makes it
-		n.dirs = append(n.dirs, kind.JoinPath(q.path, child))
+		n.Dirs = append(n.Dirs, kind.JoinPath(q.path, child))
 	}
-	n.made, n.need = make([]bool, len(n.dirs)), len(n.dirs)
+	n.Made, n.Need = make([]bool, len(n.Dirs)), len(n.Dirs)
 	switch {
 	case in.Gate:
-		n.rival = true
-		for i := range n.need - 1 {
-			n.made[i] = true
+		n.Rival = true
+		for i := range n.Need - 1 {
+			n.Made[i] = true
 		}
-	case n.need > 1:
-		n.need--
+	case n.Need > 1:
+		n.Need--
 	}
 	return n
 }
 
 // ofFamily is what the nodes of keys need of it.
-func (d *declaration) ofFamily() *family {
-	return &family{path: d.path, version: d.version, acl: d.acl, nodeACL: d.nodeACL, declares: d.payload.ChildACL}
+func (d *declaration) ofFamily() *znode.Family {
+	return &znode.Family{Path: d.path, Version: d.version, Acl: d.acl, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -103,10 +105,10 @@ func (c looking) Err() error {
 
 // overdue looks at the clock; when it reports true the lease is lost.
 func (h *holding) overdue() bool {
-	if time.Now().Before(h.e.s.Deadline()) || h.e.s.State() != session.StateLost {
+	if time.Now().Before(h.e.S.Deadline()) || h.e.S.State() != session.StateLost {
 		return false
 	}
-	h.lose(h.e.s.Err()) // which the session does too, but perhaps it has just begun to
+	h.lose(h.e.S.Err()) // which the session does too, but perhaps it has just begun to
 	return true
 }
 
@@ -146,7 +148,7 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Path() string { return l.h.path }
 
 // Node returns the path of the contender that holds the lock; for several permits, that of the first.
-func (l *Lease) Node() string { return l.h.ks[0].path }
+func (l *Lease) Node() string { return l.h.ks[0].Path }
 
 // Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a
 // lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it. A
@@ -177,7 +179,7 @@ func (l *Lease) Token() uint64 {
 // timeout after the last committed write of its session was sent. It advances while the connection is good. For a
 // lease that has ended it is no later than the end.
 func (l *Lease) Deadline() time.Time {
-	at := l.h.e.s.Deadline()
+	at := l.h.e.S.Deadline()
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	for _, ended := range []time.Time{l.released, l.h.ended} {
@@ -195,10 +197,10 @@ func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := retry(ctx, l.h.e.s, func(err error) bool { return unanswered(err) && l.ended() == nil }, func() error {
-		return l.h.e.s.Confirm(ctx, paths(l.h.ks)...)
+	err := znode.Retry(ctx, l.h.e.S, func(err error) bool { return znode.Unanswered(err) && l.ended() == nil }, func() error {
+		return l.h.e.S.Confirm(ctx, znode.Paths(l.h.ks)...)
 	})
-	if isNoNode(err) {
+	if znode.IsNoNode(err) {
 		l.h.sessionSays(err)
 	}
 	return cmp.Or(l.ended(), afterGrant(err))
@@ -231,9 +233,9 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	}
 	guarded := make([]any, 0, len(l.h.ks)+len(ops))
 	for _, k := range l.h.ks {
-		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
+		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.Path, Version: -1})
 	}
-	res, err := l.h.e.s.Multi(ctx, append(guarded, ops...)...)
+	res, err := l.h.e.S.Multi(ctx, append(guarded, ops...)...)
 	if len(res) == 0 { // the reply did not come
 		return nil, afterGrant(err)
 	}
@@ -317,7 +319,7 @@ func (l *Lease) outlived(ctx context.Context) (context.Context, context.CancelFu
 	if own == nil || own.h != l.h || ctx.Err() != nil {
 		return ctx, func() {}
 	}
-	until := time.Now().Add(l.h.e.s.Timeout())
+	until := time.Now().Add(l.h.e.S.Timeout())
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until = at
 	}
@@ -381,7 +383,7 @@ func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.h.e.s.Timeout(), l.g.q.opts.maxRelease
+	most, set := l.h.e.S.Timeout(), l.g.q.opts.maxRelease
 	for _, q := range l.h.members {
 		set = shorter(set, q.opts.maxRelease)
 	}

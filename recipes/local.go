@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
 // localQueues are those of a client, by lock. clientState.mu guards them, and what is in them, so all their methods are called with mu held.
@@ -42,8 +44,8 @@ type caller struct {
 
 // ticket is the right to contend, with what its last owner left to the next one.
 type ticket struct {
-	k        *contender // a contender already in the queue, or nil
-	children []string   // the queue as of k's creation, or nil
+	k        *znode.Node // a contender already in the queue, or nil
+	children []string    // the queue as of k's creation, or nil
 }
 
 // ahead says who is in the way of a goroutine with i others between it and the owner.
@@ -51,7 +53,7 @@ func (s *localQueue) ahead(i int) *HeldError {
 	if s.holder != nil { // somebody else's contender, which all of us wait for
 		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1, at: time.Now()} // each caller's own: Identify writes into it
 	}
-	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true, owner: s.state}
+	return &HeldError{Holder: Contender{ID: s.owner, Host: znode.Hostname(), PID: os.Getpid()}, Position: i + 1, Local: true, owner: s.state}
 }
 
 // idle reports whether the ticket is about to be free: its owner is only cleaning up, and nobody is to follow.
@@ -89,7 +91,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, takes boo
 		return <-pass, nil
 	}
 	held = s.ahead(i)
-	held.Cause = whyEnded(ctx)
+	held.Cause = znode.WhyEnded(ctx)
 	s.waiters = slices.Delete(s.waiters, i, i+1)
 	return ticket{}, held
 }
@@ -134,7 +136,7 @@ func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
 		f()
 		return
 	}
-	st.spawn(func() {
+	st.Spawn(func() {
 		for _, each := range left {
 			<-each
 		}
@@ -244,7 +246,7 @@ func (st *clientState) ticketOwner(ctx context.Context, key string) (held *HeldE
 		case <-left:
 			held = nil
 		case <-ctx.Done():
-			held.Cause = whyEnded(ctx)
+			held.Cause = znode.WhyEnded(ctx)
 			return held
 		}
 	}

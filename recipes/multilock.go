@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -102,7 +104,7 @@ func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 	var arrived []arrival
 	err := a.enterAll(ctx)
 	if err == nil {
-		err = retry(ctx, nil, didNothing, func() (err error) {
+		err = znode.Retry(ctx, nil, znode.DidNothing, func() (err error) {
 			arrived, err = a.queueAll(ctx)
 			return err
 		})

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -15,31 +17,31 @@ import (
 // watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
 func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err error) {
-	dir := w.node().dir
+	dir := w.node().Dir
 	path := kind.JoinPath(dir, v.behind)
 	// A watch that was silent before the listing does for it too. If it has fired since for a deletion, next says so; if that was on
 	// a connection that has ended, the declaration's watch has fired as well: see prove.
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
-			w.way.behind = stop(b)
+			w.way.behind = znode.Stop(b)
 		}
 	}
 	if v.before != "" && w.in.Marked && !w.long() {
 		w.lookAhead(ctx, path, kind.JoinPath(dir, v.before))
 	} else {
-		w.way.before = stop(w.way.before)
+		w.way.before = znode.Stop(w.way.before)
 	}
 	if w.way.behind != nil {
 		return false, nil
 	}
 	if v.behind != "" {
-		data, _, behind, err := getCalledPersistent(ctx, w.e.s, path, w.waker())
+		data, _, behind, err := znode.GetCalledPersistent(ctx, w.e.S, path, w.waker())
 		if err == nil && v.head {
 			w.says(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
 			w.way.behind = behind
-			return !v.head && saysHeld(data), err // the front of the queue need not say so
+			return !v.head && znode.SaysHeld(data), err // the front of the queue need not say so
 		}
 	}
 	return false, w.watchQueue(ctx, v)
@@ -48,12 +50,12 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 // watchQueue watches the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
 // is of an older listing, so decide again.
 func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
-	children, queue, err := childrenCalledPersistent(ctx, w.e.s, w.node().dir, w.waker())
+	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.e.S, w.node().Dir, w.waker())
 	if err != nil {
 		return err
 	}
 	var now verdict
-	if err := now.decide(w.in, w.d.params, children, w.node().name); err != nil || now.granted || now.behind != v.behind {
+	if err := now.decide(w.in, w.d.params, children, w.node().Name); err != nil || now.granted || now.behind != v.behind {
 		queue.Stop()
 		return nil
 	}
@@ -72,23 +74,23 @@ func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
-		way.before = stop(way.before)
+		way.before = znode.Stop(way.before)
 	}
 	var data []string
 	since := int64(math.MaxInt64)
-	if !way.looked && way.behind == nil && w.own.w == nil && !w.own.hidden && readable(k.acl) {
-		data, since = []string{k.path, path}, k.czxid
+	if !way.looked && way.behind == nil && w.own.W == nil && !w.own.Hidden && znode.Readable(k.Acl) {
+		data, since = []string{k.Path, path}, k.Czxid
 	}
-	if k.czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
+	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
 	way.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
-	set, err := w.e.s.SetWatches(ctx, since, data, []string{before}, w.waker())
+	set, err := w.e.S.SetWatches(ctx, since, data, []string{before}, w.waker())
 	if err != nil { // read it instead
 		return
 	}
 	if data != nil {
-		w.own.w, way.behind = set[0], set[1]
+		w.own.W, way.behind = set[0], set[1]
 	}
 	way.before = set[len(data)]
 }
@@ -97,14 +99,14 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 // caller lists, and the queue is watched instead of a contender that we may not read.
 func (w *waiter) deaf(ctx context.Context) bool {
 	path := w.way.behind.Path()
-	data, _, err := w.e.s.Get(ctx, path)
+	data, _, err := w.e.S.Get(ctx, path)
 	if err == nil && w.holder.path() == path {
 		w.says(data)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
-		w.way.behind = stop(w.way.behind)
+		w.way.behind = znode.Stop(w.way.behind)
 	}
-	return w.way.behind == nil || isNoNode(err)
+	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
 // next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
@@ -120,26 +122,26 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	for {
 		switch {
 		case ahead != nil && ahead.Event() != 0:
-			if w.e.s.State() == session.StateLost {
-				return 0, lostError(w.q.path, w.e.s.Err())
+			if w.e.S.State() == session.StateLost {
+				return 0, znode.LostError(w.q.path, w.e.S.Err())
 			}
 			return ahead.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
-			w.way.before = stop(w.way.before)
+			w.way.before = znode.Stop(w.way.before)
 			return zk.EventNotWatching, nil
-		case w.own.w != nil && w.own.w.Event() != 0: // whatever the event is: the next read counts
-			w.own.unwatch()
+		case w.own.W != nil && w.own.W.Event() != 0: // whatever the event is: the next read counts
+			w.own.Unwatch()
 			if brief = false; ahead == nil {
 				return zk.EventNotWatching, nil
 			}
 		}
-		if w.own.w == nil && !w.own.hidden && !brief {
-			if err := w.own.read(ctx, w.waker()); err != nil {
+		if w.own.W == nil && !w.own.Hidden && !brief {
+			if err := w.own.Read(ctx, w.waker()); err != nil {
 				return 0, w.timedOut(ctx, err)
 			}
 		}
-		if silence == nil && (ahead != nil || w.own.hidden) {
-			every := w.e.s.Timeout()
+		if silence == nil && (ahead != nil || w.own.Hidden) {
+			every := w.e.S.Timeout()
 			if ahead != nil && !w.late {
 				every = moment
 			}
@@ -151,7 +153,7 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-w.news:
 		case <-silent:
 			brief = false
-			silence.Reset(w.e.s.Timeout())
+			silence.Reset(w.e.S.Timeout())
 			if look, err := w.unheard(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
@@ -180,14 +182,14 @@ func (w *waiter) unheard(ctx context.Context, ahead *session.Watch) (look bool, 
 		}
 		w.identify(ctx)
 	case ahead == nil:
-		if err := w.own.exists(ctx); err != nil {
+		if err := w.own.Exists(ctx); err != nil {
 			return false, w.timedOut(ctx, err)
 		}
 	case ahead.OfChildren(): // look again
 		return true, nil
 	default: // whatever else goes wrong here is met by the next reconnect, or the next look
 		// A server that has lost this event may have lost that of our own node: no grant rests on it.
-		stat, err := w.e.s.Exists(ctx, ahead.Path())
+		stat, err := w.e.S.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil
@@ -210,4 +212,4 @@ func (w *waiter) waker() func() {
 // brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
-func (w *waiter) brief() bool { return !w.late && w.node().czxid != 0 && !w.turn }
+func (w *waiter) brief() bool { return !w.late && w.node().Czxid != 0 && !w.turn }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -100,7 +102,7 @@ func ResultOf(err error) string {
 	case waited, errors.Is(err, context.Canceled):
 		return resultCancelled
 	}
-	for _, full := range []error{ErrQueueFull, errSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
+	for _, full := range []error{ErrQueueFull, znode.ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
 		if errors.Is(err, full) {
 			return resultQuota
 		}
@@ -186,7 +188,7 @@ func (g *tenure) tell(what EventType, czxid int64, cause error) {
 	if g.call == nil {
 		return
 	}
-	e := Event{Type: what, Node: g.of.ks[0].path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.s.ID()}
+	e := Event{Type: what, Node: g.of.ks[0].Path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.S.ID()}
 	if what == EventAcquired {
 		e.Result = resultAcquired
 	}

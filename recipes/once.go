@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -120,8 +122,8 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 			return nil, errors.Join(err, pending)
 		}
 		// The contender that showed the ensemble's time was created when we asked, or later.
-		if err := pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.path, name, early+ahead, whyEnded(ctx))
+		if err := znode.Pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
+			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.path, name, early+ahead, znode.WhyEnded(ctx))
 		}
 	}
 }
@@ -254,10 +256,10 @@ func (o *Once) record(ctx context.Context, q *queue) (*kind.Record, *zk.Stat, er
 		return nil, nil, err
 	}
 	data, stat, err := s.Get(ctx, recordOf(q.path))
-	if err = q.complete(ctx, s, err); errors.Is(err, errNotApplied) {
+	if err = q.complete(ctx, s, err); errors.Is(err, znode.ErrNotApplied) {
 		data, stat, err = s.Get(ctx, recordOf(q.path))
 	}
-	if isNoNode(err) {
+	if znode.IsNoNode(err) {
 		return nil, nil, noRecord(recordOf(q.path), err)
 	}
 	if err != nil {
@@ -316,7 +318,7 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 	if err != nil {
 		return err
 	}
-	for try := (tries{}); ; {
+	for try := (znode.Tries{}); ; {
 		s, err := o.q.c.live(ctx)
 		if err != nil {
 			return err
@@ -327,7 +329,7 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 		}
 		record.Resume = resume
 		_, err = s.Set(ctx, recordOf(q.path), record.Encode(), stat.Version)
-		if try.over(ctx, s, unwritten, &err) {
+		if try.Over(ctx, s, znode.Unwritten, &err) {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -21,15 +23,15 @@ import (
 // false for.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *Lease) error) error {
 	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
-	for try := (tries{longest: 5 * time.Second}); ; {
+	for try := (znode.Tries{Longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, fn)
 		if settledTo.After(settled) {
-			settled, try = settledTo, tries{longest: 5 * time.Second}
+			settled, try = settledTo, znode.Tries{Longest: 5 * time.Second}
 		}
 		if ctx.Err() != nil {
-			return whyEnded(ctx)
+			return znode.WhyEnded(ctx)
 		}
-		if err != nil && try.over(ctx, nil, outlasted, &err) {
+		if err != nil && try.Over(ctx, nil, outlasted, &err) {
 			return err
 		}
 	}
@@ -42,7 +44,7 @@ func outlasted(err error) bool {
 			return !errors.Is(err, ErrClosed)
 		}
 	}
-	return Retryable(err) || session.Retryable(err) || unanswered(err)
+	return Retryable(err) || session.Retryable(err) || znode.Unanswered(err)
 }
 
 // turn starts the oldest slot that is due, or waits for the next one.
@@ -99,7 +101,7 @@ func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen i
 	if stat.Version == seen {
 		<-changed
 	}
-	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
+	return waiting.Err() == nil && znode.Pause(ctx, nil, stagger(p)) == nil
 }
 
 // attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
@@ -130,7 +132,7 @@ func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error 
 	for {
 		left := next.Sub(o.q.c.now())
 		if left <= 0 && !next.IsZero() {
-			return pause(ctx, nil, stagger(d.params.(*kind.OnceParams)))
+			return znode.Pause(ctx, nil, stagger(d.params.(*kind.OnceParams)))
 		}
 		if next.IsZero() {
 			left = recheck
@@ -142,7 +144,7 @@ func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error 
 		case <-d.dropped:
 			return nil
 		case <-ctx.Done():
-			return whyEnded(ctx)
+			return znode.WhyEnded(ctx)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -46,7 +48,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
 	defer a.asked()
 	var arrived []arrival
-	err = retry(ctx, nil, didNothing, func() error {
+	err = znode.Retry(ctx, nil, znode.DidNothing, func() error {
 		arrived, err = a.create(ctx)
 		return err
 	})
@@ -74,7 +76,7 @@ func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
 		err = t.look(ctx)
 	}
 	if err != nil {
-		return nil, notQueued(t.timedOut(ctx, err))
+		return nil, znode.NotQueued(t.timedOut(ctx, err))
 	}
 	e, err := t.entry(t.q.decides())
 	if err != nil {
@@ -121,13 +123,13 @@ func (a *arrival) relist(ctx context.Context) error {
 	if a.lists != nil {
 		return nil
 	}
-	return retry(ctx, a.e.s, didNothing, func() (err error) {
+	return znode.Retry(ctx, a.e.S, znode.DidNothing, func() (err error) {
 		if a.permits() {
 			a.lists, err = a.listed(ctx)
 		} else {
-			a.lists, err = listAllAgain(ctx, a.e.s, a.dirs(), a.d.family != nil)
+			a.lists, err = znode.ListAllAgain(ctx, a.e.S, a.dirs(), a.d.family != nil)
 		}
-		return a.q.complete(ctx, a.e.s, err)
+		return a.q.complete(ctx, a.e.S, err)
 	})
 }
 
@@ -136,7 +138,7 @@ func (a *arrival) relist(ctx context.Context) error {
 func (a *arrival) granted() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
-	err := v.decide(a.in, a.d.params, a.lists[0], a.node().name)
+	err := v.decide(a.in, a.d.params, a.lists[0], a.node().Name)
 	a.seen(&v)
 	var waiting []kind.Contender
 	if a.permits() {
@@ -167,7 +169,7 @@ func (t *terms) look(ctx context.Context) error {
 	// Not a listing that began before the call: the caller may have released permits meanwhile.
 	lists, err := t.listWithOthers(ctx, func(*listing) bool { return false })
 	if err != nil {
-		if isNoNode(err) { // the create reports what the layout lacks
+		if znode.IsNoNode(err) { // the create reports what the layout lacks
 			err = nil
 		}
 		return err
@@ -220,13 +222,13 @@ func (t *terms) limit() int { return t.q.kind.Permits(t.d.params) }
 func (w *waiter) serve(ctx context.Context) (grant, error) {
 	permits := w.q.decides().Dir(w.q.path)
 	var known map[string]bool
-	for try := (tries{}); ; {
+	for try := (znode.Tries{}); ; {
 		if err := w.possible(); err != nil {
 			return grant{}, err
 		}
-		children, change, err := childrenCalledPersistent(ctx, w.e.s, permits, w.waker())
-		if isNoNode(err) && w.key() != nil { // nobody holds one: take makes it
-			err, w.key().made[1] = nil, false
+		children, change, err := znode.ChildrenCalledPersistent(ctx, w.e.S, permits, w.waker())
+		if znode.IsNoNode(err) && w.key() != nil { // nobody holds one: take makes it
+			err, w.key().Made[1] = nil, false
 		}
 		if err != nil {
 			return grant{}, w.timedOut(ctx, w.misplaced(err))
@@ -240,7 +242,7 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
 		if len(line)+w.n <= w.limit() {
-			stop(change)
+			znode.Stop(change)
 			if g, taken, err := w.take(ctx, &try); taken || err != nil {
 				return g, err
 			}
@@ -260,39 +262,39 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 
 // misplaced says what a NoNode means to who has a place at the gate.
 func (w *waiter) misplaced(err error) error {
-	if !isNoNode(err) {
+	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(w.node().path, err), w.q.path, w.q.kind.Children)
+	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.node().Path, err), w.q.path, w.q.kind.Children)
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
-func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err error) {
+func (w *waiter) take(ctx context.Context, try *znode.Tries) (g grant, taken bool, err error) {
 	e, err := w.terms.entry(w.q.decides())
 	if err != nil {
 		return grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
 	limit := &zk.CheckVersionRequest{Path: w.d.path, Version: w.d.version}
-	t := &txn{e: w.e.nodeSession, born: e.nodes, gone: w.nodes, with: []any{limit}}
+	t := &znode.Txn{E: w.e.Session, Born: e.nodes, Gone: w.nodes, With: []any{limit}}
 	if n := w.key(); n != nil { // it exists, as long as our place at the gate does
-		t.with = nil // the check is the key's
-		n.of, n.need = w.d.ofFamily(), len(n.dirs)-1
-		t.keys = append(t.keys, n)
+		t.With = nil // the check is the key's
+		n.Of, n.Need = w.d.ofFamily(), len(n.Dirs)-1
+		t.Keys = append(t.Keys, n)
 		for _, k := range e.nodes {
-			k.key = n
+			k.Key = n
 		}
 	}
-	lists, err := t.runKeyed(ctx, e.dirs()[0])
-	if t.left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
-		w.a.left, w.a.entries = append(w.a.left, t.left), nil
+	lists, err := t.RunKeyed(ctx, e.dirs()[0])
+	if t.Left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
+		w.a.left, w.a.entries = append(w.a.left, t.Left), nil
 	}
 	switch {
 	case err == nil:
-		w.own.unwatch() // the place at the gate is gone; from here on the last permit waits
+		w.own.Unwatch() // the place at the gate is gone; from here on the last permit waits
 		w.a.entries = []*entry{e}
-		if err := t.admits(ctx); err != nil {
+		if err := t.Admits(ctx); err != nil {
 			return grant{}, true, err
 		}
 		if err := e.exhausted(); err != nil {
@@ -303,14 +305,14 @@ func (w *waiter) take(ctx context.Context, try *tries) (g grant, taken bool, err
 		defer among.end()
 		g, err := among.wait(ctx, lists)
 		return g, true, err
-	case isNoNode(err):
+	case znode.IsNoNode(err):
 		return grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
 		w.e.outdated(w.d) // its event precedes this answer, unless it was lost
 		return grant{}, false, w.renew(ctx)
 	}
-	worth := func(err error) bool { return didNothing(err) || errors.Is(err, session.ErrThrottled) }
-	if try.over(ctx, w.e.s, worth, &err) {
+	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }
+	if try.Over(ctx, w.e.S, worth, &err) {
 		return grant{}, false, w.timedOut(ctx, err)
 	}
 	return grant{}, false, nil

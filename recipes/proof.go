@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 )
 
@@ -61,7 +63,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 	}
 	g = grant{entries: []*entry{w.entry}}
 	if !w.permits() {
-		g.czxid = w.own.czxid
+		g.czxid = w.own.Czxid
 	}
 	return g, true, nil
 }
@@ -70,7 +72,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
 func (w *waiter) vouched() bool {
-	return w.named() && !w.permits() && (w.node().czxid != 0 || w.own.w != nil) && w.e.s.Proven()
+	return w.named() && !w.permits() && (w.node().Czxid != 0 || w.own.W != nil) && w.e.S.Proven()
 }
 
 // confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
@@ -82,38 +84,38 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 	k, own := w.node(), &w.own
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
-	mark, named := w.in.Marked && (w.long() || w.permits() || own.hidden) || !w.named(), k.id
-	err = retry(ctx, w.e.s, unanswered, func() error {
+	mark, named := w.in.Marked && (w.long() || w.permits() || own.Hidden) || !w.named(), k.Id
+	err = znode.Retry(ctx, w.e.S, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
-				k.id = "" // until we know
-				stat, err = w.e.s.Set(ctx, k.path, heldData(w.in, k.data, w.q.id(), time.Now()), own.version)
+				k.Id = "" // until we know
+				stat, err = w.e.S.Set(ctx, k.Path, znode.HeldData(w.in, k.Data, w.q.id(), time.Now()), own.Version)
 			} else {
-				err = w.e.s.Confirm(ctx, k.path)
+				err = w.e.S.Confirm(ctx, k.Path)
 			}
 			switch {
 			case err == nil && mark:
-				k.id = w.q.id()
-				return own.ours(stat)
+				k.Id = w.q.id()
+				return own.Ours(stat)
 			case err == nil:
 				return nil
-			case isNoNode(err):
-				return lostError(k.path, err)
+			case znode.IsNoNode(err):
+				return znode.LostError(k.Path, err)
 			case errors.Is(err, zk.ErrNoAuth) && mark: // we may not write it: our successor lists
-				mark, k.id = false, named
+				mark, k.Id = false, named
 				continue
 			case !errors.Is(err, zk.ErrBadVersion):
 				return err
 			}
 			// Somebody else wrote our node, or an earlier try of ours did and its reply was lost.
-			own.unwatch()
-			if err := own.read(ctx, w.waker()); err != nil {
+			own.Unwatch()
+			if err := own.Read(ctx, w.waker()); err != nil {
 				return err
 			}
-			if own.hidden { // we may read neither its version nor a request to step back
-				own.version = -1
+			if own.Hidden { // we may read neither its version nor a request to step back
+				own.Version = -1
 			}
 		}
 	})
@@ -140,16 +142,16 @@ func (w *waiter) mark() {
 	if !w.in.Marked {
 		return
 	}
-	s, q, k, version, at := w.e.s, w.q, w.node(), w.own.version, time.Now()
+	s, q, k, version, at := w.e.S, w.q, w.node(), w.own.Version, time.Now()
 	say := func() {
 		b := s.Batch()
-		b.Set(k.path, heldData(q.decides(), k.data, q.id(), at), version)
+		b.Set(k.Path, znode.HeldData(q.decides(), k.Data, q.id(), at), version)
 		_ = b.Offer(ended) // who holds the lock waits for nothing
 	}
 	if w.long() {
 		say()
 	} else {
-		k.mark.Store(&say)
+		k.Mark.Store(&say)
 	}
 }
 
@@ -167,12 +169,12 @@ var ended = func() context.Context {
 func (a *acquisition) confirm(ctx context.Context) error {
 	var paths []string
 	for _, k := range a.nodes() {
-		paths = append(paths, k.path)
+		paths = append(paths, k.Path)
 	}
-	s := a.entries[0].e.s
-	err := retry(ctx, s, unanswered, func() error { return s.Confirm(ctx, paths...) })
-	if isNoNode(err) {
-		return lostError(a.path, err)
+	s := a.entries[0].e.S
+	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
+	if znode.IsNoNode(err) {
+		return znode.LostError(a.path, err)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -83,12 +85,12 @@ func (e *epoch) declared(ctx context.Context, q *queue) (*declaration, error) {
 		return nil, key
 	}
 	// Once: if somebody deletes it again in between, it is not there.
-	if isNoNode(err) && q.opts.params != nil && q.opts.create {
-		if err = createTree(ctx, e.s, q.path, q.kind, q.opts.createACL); err == nil {
+	if znode.IsNoNode(err) && q.opts.params != nil && q.opts.create {
+		if err = createTree(ctx, e.S, q.path, q.kind, q.opts.createACL); err == nil {
 			d, err = e.declaration(ctx, q.path)
 		}
 	}
-	if isNoNode(err) {
+	if znode.IsNoNode(err) {
 		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.declaredAt(), q.opts.missing(), err)
 	}
 	if err != nil {
@@ -111,7 +113,7 @@ func (e *epoch) isKey(ctx context.Context, q *queue, d *declaration, err error) 
 	switch {
 	case q.family != "":
 		return nil, nil
-	case isNoNode(err):
+	case znode.IsNoNode(err):
 		return e.keyOf(ctx, q)
 	case err != nil || d.payload != nil || !errors.Is(d.why, kind.ErrForeign):
 		return nil, nil
@@ -177,7 +179,7 @@ func (d *declaration) refuses() error {
 func (d *declaration) set(p kind.Params, childACL kind.List) {
 	d.params, d.acl, d.wire = p, d.shared, kind.WireCurator
 	if childACL != nil {
-		d.acl = toZK(childACL)
+		d.acl = znode.ToZK(childACL)
 	}
 	// By name: the fields are the kind's, of which this needs to know no more.
 	for _, f := range p.Fields() {
@@ -211,7 +213,7 @@ func (e *epoch) declaration(ctx context.Context, path string) (*declaration, err
 		select {
 		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
-			return nil, fmt.Errorf("recipes: lock %s: %w", path, whyEnded(ctx))
+			return nil, fmt.Errorf("recipes: lock %s: %w", path, znode.WhyEnded(ctx))
 		}
 	}
 	reading := make(chan struct{})
@@ -320,8 +322,8 @@ func (e *epoch) readDeclaration(ctx context.Context, path string) (*declaration,
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { inherited, notInherited = e.c.inheritedACL(aside, e.s, path) })
-	data, stat, w, err := getCalledPersistent(ctx, e.s, path, nil)
+	reading.Go(func() { inherited, notInherited = e.c.inheritedACL(aside, e.S, path) })
+	data, stat, w, err := znode.GetCalledPersistent(ctx, e.S, path, nil)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives
 	}
@@ -368,10 +370,10 @@ func createNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 		_, err := s.Create(ctx, path, nil, 0, acl)
 		return err
 	}
-	err := retry(ctx, s, unanswered, create) // if it was applied, the next one finds the node
-	if isNoNode(err) {
+	err := znode.Retry(ctx, s, znode.Unanswered, create) // if it was applied, the next one finds the node
+	if znode.IsNoNode(err) {
 		if err = createNode(ctx, s, kind.ParentPath(path), acl); err == nil {
-			err = retry(ctx, s, unanswered, create)
+			err = znode.Retry(ctx, s, znode.Unanswered, create)
 		}
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists
@@ -388,11 +390,11 @@ func createNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 // complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
 // as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
 func (q *queue) complete(ctx context.Context, s *session.Session, err error) error {
-	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
+	if !znode.IsNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err
 	}
 	if err := createTree(ctx, s, q.path, q.kind, q.opts.createACL); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s lacked a node, which exists now", errNotApplied, q.path)
+	return fmt.Errorf("%w: %s lacked a node, which exists now", znode.ErrNotApplied, q.path)
 }

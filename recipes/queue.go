@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -61,14 +63,14 @@ func (q *queue) localKey() string {
 func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
 // contender makes a contender that does not exist yet.
-func (q *queue) contender(e *epoch, d *declaration, in kind.Queue, about kind.Holder) (*contender, error) {
-	marker, err := markerOf(in, d.wire, q.shared)
+func (q *queue) contender(e *epoch, d *declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+	marker, err := znode.MarkerOf(in, d.wire, q.shared)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
-	return &contender{
-		e: e.nodeSession, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
-		data: nodeData(in, about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence,
+	return &znode.Node{
+		E: e.Session, Dir: in.Dir(q.path), Prefix: znode.ProtectedPrefix(d.wire, marker, znode.NewUUID()), Id: about.ID,
+		Data: znode.NodeData(in, about), Acl: d.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }
 

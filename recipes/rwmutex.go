@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -93,13 +95,13 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*contender{next}, places: old.places,
+		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*znode.Node{next}, places: old.places,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {
-	case isNoNode(err):
+	case znode.IsNoNode(err):
 		old.lose(err)
-	case errors.Is(err, errNotApplied):
+	case errors.Is(err, znode.ErrNotApplied):
 		// A slow server may execute it all the same: see resolve. It fails once the writer's node is gone.
 		old.lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
 	case session.OutcomeOf(err) == session.OutcomeUnknown:
@@ -114,26 +116,26 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing. Its error is
 // errNotApplied if that was said of any of the tries.
-func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err error) {
+func (m *RWMutex) swap(ctx context.Context, old *holding) (next *znode.Node, err error) {
 	q, k := m.read, old.ks[0]
 	var unapplied error // what was said of the first such try
-	err = retry(ctx, old.e.s, didNothing, func() error {
-		if next, err = q.contender(old.e, old.d, q.decides(), holderSelf(q.id())); err != nil {
+	err = znode.Retry(ctx, old.e.S, znode.DidNothing, func() error {
+		if next, err = q.contender(old.e, old.d, q.decides(), znode.HolderSelf(q.id())); err != nil {
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were to wait for a writer, the readers behind are let in.
-		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
-		next.key = k.key
+		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
+		next.Key = k.Key
 		works := old.works
-		next.work.Store(&works)
-		_, err = (&txn{e: old.e.nodeSession, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
-		if errors.Is(err, errNotApplied) {
+		next.Work.Store(&works)
+		_, err = (&znode.Txn{E: old.e.Session, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
+		if errors.Is(err, znode.ErrNotApplied) {
 			unapplied = cmp.Or(unapplied, err)
 		}
 		return err
 	})
-	if err != nil && unapplied != nil && !errors.Is(err, errNotApplied) {
+	if err != nil && unapplied != nil && !errors.Is(err, znode.ErrNotApplied) {
 		err = fmt.Errorf("%w; before that: %w", err, unapplied)
 	}
 	return next, err
@@ -154,7 +156,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		old.close(ticket{})
 	}
 	if err != nil {
-		_ = m.read.c.state.drop(ctx, next.ks, func() {}) // goes on in the background if it must
+		_ = m.read.c.state.Drop(ctx, next.ks, func() {}) // goes on in the background if it must
 		return l, err
 	}
 	return l.turnedInto(), nil

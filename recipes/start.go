@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -46,9 +48,9 @@ const ahead = 30 * time.Second
 func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 	ctx := s.Context()
 	token := s.Token()
-	sn := s.h.e.s
+	sn := s.h.e.S
 	var own *zk.Stat
-	if err := retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
+	if err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
 		return 0, afterGrant(s.failed(err))
 	}
 	if own == nil {
@@ -102,7 +104,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 
 // note records the result of the run.
 func (s *Start) note(ctx context.Context, result error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.h.e.s.Timeout())
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.h.e.S.Timeout())
 	defer done()
 	run := s.run
 	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
@@ -123,11 +125,11 @@ func (s *Start) note(ctx context.Context, result error) error {
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
 func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
-	sn := s.h.e.s
-	for try := (tries{}); ; {
+	sn := s.h.e.S
+	for try := (znode.Tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
-		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
+		err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
 			return afterGrant(s.failed(err))
 		}
@@ -140,7 +142,7 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 			return afterGrant(err)
 		}
 		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		if err == nil || try.over(ctx, sn, unwritten, &err) {
+		if err == nil || try.Over(ctx, sn, znode.Unwritten, &err) {
 			return afterGrant(s.failed(err))
 		}
 	}
@@ -153,7 +155,7 @@ func (s *Start) failed(err error) error {
 		return nil
 	case ended != nil:
 		return ended
-	case isNoNode(err):
+	case znode.IsNoNode(err):
 		return noRecord(s.record, err)
 	}
 	return fmt.Errorf("recipes: once %s: its record: %w", s.Path(), err)

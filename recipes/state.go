@@ -1,6 +1,10 @@
 package recipes
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/locktree/locktree/recipes/internal/znode"
+)
 
 // clientState is what the recipes keep per Client; its zero value is ready. Its mutex is never held across a request:
 // everything that waits, waits on channels.
@@ -10,7 +14,7 @@ import "sync"
 // holding, that has news for the recipes lets go of its own first. Leases' contexts are cancelled with no lock held from the
 // epoch's on, and Observers called with none at all.
 type clientState struct {
-	nodeClient
+	znode.Client
 
 	mu       sync.Mutex
 	local    localQueues

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/znode"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -14,7 +16,7 @@ import (
 // waiter is an entry whose turn is waited for. Whoever makes one ends it.
 type waiter struct {
 	*entry
-	own own // the last node
+	own znode.Watch // the last node
 	way way
 
 	news   chan struct{} // of capacity 1: wakes next; see waker
@@ -33,15 +35,15 @@ type way struct {
 }
 
 // forget stops the watches.
-func (w *way) forget() { w.behind, w.before = stop(w.behind), stop(w.before) }
+func (w *way) forget() { w.behind, w.before = znode.Stop(w.behind), znode.Stop(w.before) }
 
 // waiter begins to wait.
-func (e *entry) waiter() *waiter { return &waiter{entry: e, own: own{k: e.node()}} }
+func (e *entry) waiter() *waiter { return &waiter{entry: e, own: znode.Watch{K: e.node()}} }
 
 // end stops what watches our node, and the way.
 func (w *waiter) end() {
 	w.way.forget()
-	w.own.unwatch()
+	w.own.Unwatch()
 }
 
 // fact is the first of the two that a grant rests on: see prove.
@@ -98,21 +100,21 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 			}
 		}
 		var v verdict
-		err := v.decide(w.in, w.d.params, children, w.node().name)
+		err := v.decide(w.in, w.d.params, children, w.node().Name)
 		if err == nil {
 			w.total = v.total
 			w.seen(&v)
 		}
 		switch {
 		case err != nil && missing:
-			return ad, lostError(w.node().path, err)
+			return ad, znode.LostError(w.node().Path, err)
 		case err != nil:
 			missing = true
 			continue
 		case v.granted:
 			return ad, nil
 		}
-		if err := w.behind(w.node().dir, &v); err != nil {
+		if err := w.behind(w.node().Dir, &v); err != nil {
 			return ad, err
 		}
 		if first, err := w.wayClear(ctx, &v); first || err != nil {
@@ -125,16 +127,16 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 func (w *waiter) list(ctx context.Context) (children []string, ad admission, err error) {
 	k := w.node()
 	ad.fact = listed
-	if w.own.w != nil && !w.own.silent() { // a listing has its name, and does not say whose it is by now
-		w.own.unwatch()
-		if err := w.own.read(ctx, w.waker()); err != nil {
+	if w.own.W != nil && !w.own.Silent() { // a listing has its name, and does not say whose it is by now
+		w.own.Unwatch()
+		if err := w.own.Read(ctx, w.waker()); err != nil {
 			return nil, ad, w.timedOut(ctx, err)
 		}
 	}
 	if !w.in.Gate && !w.permits() && w.named() && !w.vouched() {
-		err = retry(ctx, w.e.s, unanswered, func() error {
-			b := w.e.s.Batch()
-			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.path, Version: -1}), b.List(k.dir)
+		err = znode.Retry(ctx, w.e.S, znode.Unanswered, func() error {
+			b := w.e.S.Batch()
+			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
 			}
@@ -144,18 +146,18 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 			return nil
 		})
 		switch {
-		case isNoNode(err):
-			return nil, ad, lostError(k.path, nil)
+		case znode.IsNoNode(err):
+			return nil, ad, znode.LostError(k.Path, nil)
 		case errors.Is(err, zk.ErrNoAuth): // we may read the queue but not our own node
-			w.own.hidden = true
+			w.own.Hidden = true
 		case err != nil:
 			return nil, ad, w.timedOut(ctx, err)
 		}
 	}
 	if children == nil { // a later listing is of a later state: servers never go back in one session
-		switch children, err = listChildren(ctx, w.e.s, k.dir); {
-		case isNoNode(err): // our node went before its parent
-			return nil, ad, lostError(k.path, err)
+		switch children, err = znode.ListChildren(ctx, w.e.S, k.Dir); {
+		case znode.IsNoNode(err): // our node went before its parent
+			return nil, ad, znode.LostError(k.Path, err)
 		case err != nil:
 			return nil, ad, w.timedOut(ctx, err)
 		}
@@ -183,7 +185,7 @@ func (w *waiter) behind(dir string, v *verdict) error {
 	}
 	w.tellLocal()
 	w.queued = true
-	w.a.waits(w.node().path, w.held)
+	w.a.waits(w.node().Path, w.held)
 	return nil
 }
 
@@ -202,8 +204,8 @@ func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err erro
 	defer func() { ready() }()
 	for {
 		held, err := w.watchAhead(ctx, v)
-		if isNoNode(err) {
-			return first && (w.in.Gate || w.own.silent()), nil
+		if znode.IsNoNode(err) {
+			return first && (w.in.Gate || w.own.Silent()), nil
 		}
 		if err != nil {
 			return false, w.timedOut(ctx, err)
@@ -214,21 +216,21 @@ func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err erro
 		first = first || held && ordered
 		if w.turn = first || w.long(); first && !w.in.Gate {
 			ready() // we are next: see prove
-			ready = w.e.s.Ready(w.node().path)
+			ready = w.e.S.Ready(w.node().Path)
 		}
 		if w.late {
 			w.identify(ctx)
 		}
 		event, err := w.next(ctx, w.way.behind)
 		if b := w.way.behind; b != nil && b.Event() != 0 { // what it told must not be used once the declaration has been read again
-			w.way.behind = stop(b)
+			w.way.behind = znode.Stop(b)
 		}
 		if err != nil {
 			return false, err
 		}
 		switch event {
 		case zk.EventNodeDeleted:
-			return first && (w.in.Gate || w.own.silent()), nil
+			return first && (w.in.Gate || w.own.Silent()), nil
 		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
 		default:
 			return false, nil

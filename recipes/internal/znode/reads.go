@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 )
 
 // listChildren lists a node, however often the answer is lost with its connection.
-func listChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {
-	err = retry(ctx, s, unanswered, func() error {
+func ListChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {
+	err = Retry(ctx, s, Unanswered, func() error {
 		children, _, err = s.Children(ctx, dir)
 		return err
 	})
@@ -19,7 +19,7 @@ func listChildren(ctx context.Context, s *session.Session, dir string) (children
 
 // listAll lists several nodes in one round trip, however often the answers are lost. What is absent may count as empty: the gate of
 // a key is created when somebody has to wait.
-func listAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
+func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
 	b := s.Batch()
 	sent := make([]*session.Reply, len(dirs))
 	for i, dir := range dirs {
@@ -30,7 +30,7 @@ func listAll(ctx context.Context, s *session.Session, dirs []string, absent bool
 		lists, err = awaitLists(ctx, sent, absent)
 	}
 	if err != nil {
-		lists, err = listAllAgain(ctx, s, dirs, absent)
+		lists, err = ListAllAgain(ctx, s, dirs, absent)
 	}
 	return lists, err
 }
@@ -42,7 +42,7 @@ func awaitLists(ctx context.Context, sent []*session.Reply, absent bool) ([][]st
 		switch err := r.Wait(ctx); {
 		case err == nil:
 			lists[i] = r.Names()
-		case !absent || !isNoNode(err):
+		case !absent || !IsNoNode(err):
 			return nil, err
 		}
 	}
@@ -50,10 +50,10 @@ func awaitLists(ctx context.Context, sent []*session.Reply, absent bool) ([][]st
 }
 
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.
-func listAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
+func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
 	for i, dir := range dirs {
-		if lists[i], err = listChildren(ctx, s, dir); err != nil && !(absent && isNoNode(err)) {
+		if lists[i], err = ListChildren(ctx, s, dir); err != nil && !(absent && IsNoNode(err)) {
 			return nil, err
 		}
 	}
@@ -61,17 +61,17 @@ func listAllAgain(ctx context.Context, s *session.Session, dirs []string, absent
 }
 
 // getCalledPersistent is GetCalled until it is answered.
-func getCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
-	for t := (tries{}); ; {
-		if data, stat, w, err = s.GetCalled(ctx, path, call); t.over(ctx, s, unanswered, &err) {
+func GetCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
+	for t := (Tries{}); ; {
+		if data, stat, w, err = s.GetCalled(ctx, path, call); t.Over(ctx, s, Unanswered, &err) {
 			return data, stat, w, err
 		}
 	}
 }
 
 // childrenCalledPersistent is ChildrenCalled until it is answered.
-func childrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
-	err = retry(ctx, s, unanswered, func() error {
+func ChildrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
+	err = Retry(ctx, s, Unanswered, func() error {
 		children, _, w, err = s.ChildrenCalled(ctx, path, call)
 		return err
 	})

@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"context"
@@ -19,29 +19,29 @@ import (
 
 // removal deletes contenders, some of which are those of keys.
 type removal struct {
-	ks    []*contender
-	keys  []*keyNode // of these
-	whole bool       // with the nodes of keys
+	ks    []*Node
+	keys  []*Parent // of these
+	whole bool      // with the nodes of keys
 	sent  *session.Reply
 	looks [][]*session.Reply // at the nodes of keys that were not deleted; nil for others
 }
 
 // keysOf are the nodes of the contenders' keys, each once; nil if they are no keys'.
-func keysOf(ks []*contender) (keys []*keyNode) {
+func keysOf(ks []*Node) (keys []*Parent) {
 	for _, k := range ks {
-		if k.key != nil && !slices.ContainsFunc(keys, func(n *keyNode) bool { return n.path() == k.key.path() }) {
-			keys = append(keys, k.key)
+		if k.Key != nil && !slices.ContainsFunc(keys, func(n *Parent) bool { return n.path() == k.Key.path() }) {
+			keys = append(keys, k.Key)
 		}
 	}
 	return keys
 }
 
-func newRemoval(ks []*contender) *removal { return &removal{ks: ks, keys: keysOf(ks), whole: true} }
+func newRemoval(ks []*Node) *removal { return &removal{ks: ks, keys: keysOf(ks), whole: true} }
 
 // batch makes the requests.
 func (r *removal) batch() *session.Batch {
-	b := r.ks[0].e.s.Batch()
-	all := paths(r.ks)
+	b := r.ks[0].E.S.Batch()
+	all := Paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
 		if r.whole && n.alone() {
@@ -59,7 +59,7 @@ func (r *removal) batch() *session.Batch {
 
 // alone reports whether the node is to go in the transaction that deletes our contenders: nobody else was seen, and all of it is known
 // to exist.
-func (n *keyNode) alone() bool { return !n.rival && !slices.Contains(n.made[:n.need], false) }
+func (n *Parent) alone() bool { return !n.Rival && !slices.Contains(n.Made[:n.Need], false) }
 
 // finish waits until the contenders are gone, and with them the nodes that nobody is left in.
 func (r *removal) finish(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (r *removal) finish(ctx context.Context) error {
 	if err = deleted(r.ks, err); err != nil {
 		return err
 	}
-	s := r.ks[0].e.s
+	s := r.ks[0].E.S
 	for i, n := range r.keys {
 		if r.looks[i] == nil {
 			continue
@@ -97,7 +97,7 @@ func (r *removal) finish(ctx context.Context) error {
 func remove(ctx context.Context, s *session.Session, paths []string) error {
 	b := s.Batch()
 	b.Delete(paths...)
-	if err := b.Do(ctx); isNoNode(err) || !refused(err) {
+	if err := b.Do(ctx); IsNoNode(err) || !refused(err) {
 		return err
 	}
 	return nil
@@ -109,20 +109,20 @@ func refused(err error) bool {
 }
 
 // look asks for the stat of each node, children first: what the servers' collector takes meanwhile is not taken for somebody.
-func (n *keyNode) look(b *session.Batch) []*session.Reply {
-	looks := make([]*session.Reply, len(n.dirs))
-	for i, dir := range slices.Backward(n.dirs) {
+func (n *Parent) look(b *session.Batch) []*session.Reply {
+	looks := make([]*session.Reply, len(n.Dirs))
+	for i, dir := range slices.Backward(n.Dirs) {
 		looks[i] = b.Exists(dir)
 	}
 	return looks
 }
 
 // left are the nodes to be deleted if nobody is in them, children first; nil if somebody is, or nothing is there.
-func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
+func (n *Parent) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
 	children := 0
 	for i, r := range slices.Backward(looks) {
 		switch err := r.Wait(ctx); {
-		case isNoNode(err):
+		case IsNoNode(err):
 		case refused(err): // another program's node, which we may not look at
 			return nil, nil
 		case err != nil:
@@ -130,7 +130,7 @@ func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 		case int(r.Stat().NumChildren) > children || i > 0 && r.Stat().NumChildren > 0:
 			return nil, nil
 		default:
-			paths = append(paths, n.dirs[i])
+			paths = append(paths, n.Dirs[i])
 			children++
 		}
 	}
@@ -138,9 +138,9 @@ func (n *keyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 }
 
 // sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
-func (n *keyNode) sweep(ctx context.Context, s *session.Session) error {
-	again := func(err error) bool { return unanswered(err) || isNoNode(err) }
-	return retry(ctx, s, again, func() error {
+func (n *Parent) sweep(ctx context.Context, s *session.Session) error {
+	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
+	return Retry(ctx, s, again, func() error {
 		b := s.Batch()
 		looks := n.look(b)
 		if err := b.Send(ctx); err != nil {

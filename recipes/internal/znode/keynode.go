@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"context"
@@ -41,40 +41,40 @@ import (
 // another contender came or went meanwhile.
 
 // keyNode is the node of a key, with the children that its kind needs, as one place knows it.
-type keyNode struct {
-	of      *family  // what is declared for each key
-	foreign bool     // any access list will do
-	dirs    []string // the node, and then its children
-	made    []bool   // of these: is believed to exist
-	need    int      // how many of these the place needs
-	rival   bool     // somebody else was seen in the queue
+type Parent struct {
+	Of      *Family  // what is declared for each key
+	Foreign bool     // any access list will do
+	Dirs    []string // the node, and then its children
+	Made    []bool   // of these: is believed to exist
+	Need    int      // how many of these the place needs
+	Rival   bool     // somebody else was seen in the queue
 }
 
 // path is that of the node itself.
-func (n *keyNode) path() string { return n.dirs[0] }
+func (n *Parent) path() string { return n.Dirs[0] }
 
 // creates are the operations that make the nodes from the i-th on, as far as they are not believed to exist.
-func (n *keyNode) creates(ops []any, s *session.Session, made []bool) []any {
-	for i, dir := range n.dirs[:n.need] {
+func (n *Parent) creates(ops []any, s *session.Session, made []bool) []any {
+	for i, dir := range n.Dirs[:n.Need] {
 		switch {
 		case made[i]:
 		case s.Kind() == session.Keeper: // it knows no containers
-			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.of.nodeACL})
+			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.Of.NodeACL})
 		default:
-			ops = append(ops, &session.Container{Path: dir, ACL: n.of.nodeACL})
+			ops = append(ops, &session.Container{Path: dir, ACL: n.Of.NodeACL})
 		}
 	}
 	return ops
 }
 
-func (n *keyNode) check() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: n.of.path, Version: n.of.version}
+func (n *Parent) check() *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: n.Of.Path, Version: n.Of.Version}
 }
 
 // existing are the nodes that are believed to exist, children first.
-func (n *keyNode) existing() (paths []string) {
-	for i, dir := range slices.Backward(n.dirs) {
-		if n.made[i] {
+func (n *Parent) existing() (paths []string) {
+	for i, dir := range slices.Backward(n.Dirs) {
+		if n.Made[i] {
 			paths = append(paths, dir)
 		}
 	}
@@ -82,12 +82,12 @@ func (n *keyNode) existing() (paths []string) {
 }
 
 // family is what the nodes of keys are made by, and checked against.
-type family struct {
-	path     string // its node, whose version every transaction checks
-	version  int32
-	acl      []zk.ACL // of contenders
-	nodeACL  []zk.ACL // of the nodes of keys
-	declares kind.List
+type Family struct {
+	Path     string // its node, whose version every transaction checks
+	Version  int32
+	Acl      []zk.ACL // of contenders
+	NodeACL  []zk.ACL // of the nodes of keys
+	Declares kind.List
 }
 
 // haste is after how many refusals in a row a client no longer guesses.
@@ -95,24 +95,24 @@ const haste = 3
 
 // runKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
 // that is no error: the next transaction knows better. After a few in a row it depends on no guess (anchor).
-func (t *txn) runKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
-	gone := t.gone
+func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
+	gone := t.Gone
 	for refused := 0; ; refused++ {
-		children, err = t.run(ctx, lists...)
-		if err == nil || len(t.keys) == 0 {
+		children, err = t.Run(ctx, lists...)
+		if err == nil || len(t.Keys) == 0 {
 			return children, err
 		}
-		if anchors := t.gone[len(gone):]; len(anchors) > 0 {
-			t.e.janitor.remove(anchors...)
+		if anchors := t.Gone[len(gone):]; len(anchors) > 0 {
+			t.E.Janitor.Remove(anchors...)
 			if session.OutcomeOf(err) != session.OutcomeDefinite {
-				(&txn{e: t.e, born: anchors}).recheck(time.Second)
+				(&Txn{E: t.E, Born: anchors}).recheck(time.Second)
 			}
 		}
 		if !t.learn(ctx, lists, err) {
 			return nil, t.refusal(err)
 		}
-		t.gone, t.sent, t.lists, t.lookedAt = gone, nil, nil, nil
-		for _, k := range t.born {
+		t.Gone, t.Sent, t.lists, t.lookedAt = gone, nil, nil, nil
+		for _, k := range t.Born {
 			k.freed.Store(false) // a refused transaction has created nothing
 		}
 		if refused+1 >= haste {
@@ -125,21 +125,21 @@ func (t *txn) runKeyed(ctx context.Context, lists ...string) (children [][]strin
 // transaction are sent for each key: one that makes the key's node and one that finds it, each with an ephemeral child that is no
 // contender. Whichever succeeds, the node stays until the transaction has deleted that child again. All fail only if, in the instant
 // between the forms, another contender came and went.
-func (t *txn) anchor() {
-	t.gone = slices.Clip(t.gone)
-	for _, n := range t.keys {
-		for i := range n.made {
-			n.made[i] = n.made[i] || i < n.need
+func (t *Txn) anchor() {
+	t.Gone = slices.Clip(t.Gone)
+	for _, n := range t.Keys {
+		for i := range n.Made {
+			n.Made[i] = n.Made[i] || i < n.Need
 		}
-		dir := n.dirs[n.need-1]
-		u := newUUID()
+		dir := n.Dirs[n.Need-1]
+		u := NewUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
 		own := *n // what the janitor may still have when n has learnt more
-		own.made = slices.Clone(n.made)
-		k := &contender{e: t.e, dir: dir, prefix: name, acl: n.of.acl, flags: zk.FlagEphemeral, key: &own,
-			node: node{name: name, path: kind.JoinPath(dir, name)}}
+		own.Made = slices.Clone(n.Made)
+		k := &Node{E: t.E, Dir: dir, Prefix: name, Acl: n.Of.Acl, Flags: zk.FlagEphemeral, Key: &own,
+			node: node{Name: name, Path: kind.JoinPath(dir, name)}}
 		k.freed.Store(true) // it is too brief to be booked
-		t.gone = append(t.gone, k)
+		t.Gone = append(t.Gone, k)
 	}
 }
 
@@ -147,18 +147,18 @@ func (t *txn) anchor() {
 const anchorPrefix = "_key_"
 
 // anchored adds the forms to a batch.
-func (t *txn) anchored(b *session.Batch) {
-	for _, k := range t.gone {
-		if k.flags&zk.FlagSequence != 0 || k.key == nil || k.name != k.prefix {
+func (t *Txn) anchored(b *session.Batch) {
+	for _, k := range t.Gone {
+		if k.Flags&zk.FlagSequence != 0 || k.Key == nil || k.Name != k.Prefix {
 			continue
 		}
-		create := &zk.CreateRequest{Path: k.path, Data: []byte{}, Acl: k.acl, Flags: zk.FlagEphemeral}
-		for have := range k.key.need { // nothing, the node, ...: all that is missing is made
-			made := make([]bool, len(k.key.dirs))
+		create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.Acl, Flags: zk.FlagEphemeral}
+		for have := range k.Key.Need { // nothing, the node, ...: all that is missing is made
+			made := make([]bool, len(k.Key.Dirs))
 			for i := range have {
 				made[i] = true
 			}
-			b.Multi(append(k.key.creates([]any{k.key.check()}, t.e.s, made), create)...)
+			b.Multi(append(k.Key.creates([]any{k.Key.check()}, t.E.S, made), create)...)
 		}
 		b.Create(create)
 	}
@@ -166,23 +166,23 @@ func (t *txn) anchored(b *session.Batch) {
 
 // learn reports whether a transaction was refused because somebody has made or deleted the node of a key, or a child that its kind
 // needs, which was not known. The listings behind it tell about each key.
-func (t *txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
+func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
 	var op *session.OpError
 	if !errors.As(err, &op) || op.Outcome != session.OutcomeDefinite {
 		return false
 	}
-	for _, n := range t.keys {
-		for i, dir := range n.dirs {
+	for _, n := range t.Keys {
+		for i, dir := range n.Dirs {
 			switch {
-			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.made[i]:
-				n.made[i], learnt = true, true
-				for j := range n.need { // mostly it is whole
-					n.made[j] = n.made[j] || i == 0
+			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.Made[i]:
+				n.Made[i], learnt = true, true
+				for j := range n.Need { // mostly it is whole
+					n.Made[j] = n.Made[j] || i == 0
 				}
-			case isNoNode(err) && kind.ParentPath(op.Path) == dir && n.made[i]:
-				n.made[i], learnt = false, true
-				for j := range n.made {
-					n.made[j] = n.made[j] && i > 0
+			case IsNoNode(err) && kind.ParentPath(op.Path) == dir && n.Made[i]:
+				n.Made[i], learnt = false, true
+				for j := range n.Made {
+					n.Made[j] = n.Made[j] && i > 0
 				}
 			}
 		}
@@ -192,14 +192,14 @@ func (t *txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 	}
 	for i, r := range t.lists {
 		err := r.Wait(ctx)
-		for _, n := range t.keys {
-			j := slices.Index(n.dirs, lists[i])
+		for _, n := range t.Keys {
+			j := slices.Index(n.Dirs, lists[i])
 			switch {
 			case j < 0:
 			case err == nil:
-				n.made[0], n.made[j] = true, true
-			case isNoNode(err) && (j == 0 || j >= n.need):
-				n.made[j] = false
+				n.Made[0], n.Made[j] = true, true
+			case IsNoNode(err) && (j == 0 || j >= n.Need):
+				n.Made[j] = false
 			}
 		}
 	}
@@ -207,13 +207,13 @@ func (t *txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 }
 
 // refusal says whose node it is that does not let us in.
-func (t *txn) refusal(err error) error {
+func (t *Txn) refusal(err error) error {
 	var op *session.OpError
 	if !errors.As(err, &op) || !errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
-	for _, n := range t.keys {
-		if slices.Contains(n.dirs, kind.ParentPath(op.Path)) && n.made[0] {
+	for _, n := range t.Keys {
+		if slices.Contains(n.Dirs, kind.ParentPath(op.Path)) && n.Made[0] {
 			return fmt.Errorf("%w: %s does not let this client in: %w", ErrKeyForeign, n.path(), err)
 		}
 	}
@@ -222,10 +222,10 @@ func (t *txn) refusal(err error) error {
 
 // admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
 // came with the transaction.
-func (t *txn) admits(ctx context.Context) error {
-	for i, n := range t.keys {
-		for j := range n.need {
-			n.made[j] = true
+func (t *Txn) Admits(ctx context.Context) error {
+	for i, n := range t.Keys {
+		for j := range n.Need {
+			n.Made[j] = true
 		}
 		r := t.lookedAt[i]
 		if r == nil {
@@ -236,9 +236,9 @@ func (t *txn) admits(ctx context.Context) error {
 		switch {
 		case err == nil:
 			list = r.ACL()
-		case unanswered(err):
-			err = retry(ctx, t.e.s, unanswered, func() (err error) {
-				list, _, err = t.e.s.GetACL(ctx, n.path())
+		case Unanswered(err):
+			err = Retry(ctx, t.E.S, Unanswered, func() (err error) {
+				list, _, err = t.E.S.GetACL(ctx, n.path())
 				return err
 			})
 		}
@@ -248,9 +248,9 @@ func (t *txn) admits(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if got := fromZK(list); !got.Equal(n.of.declares) {
+		if got := fromZK(list); !got.Equal(n.Of.Declares) {
 			return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
-				ErrKeyForeign, n.path(), got, n.of.declares)
+				ErrKeyForeign, n.path(), got, n.Of.Declares)
 		}
 	}
 	return nil

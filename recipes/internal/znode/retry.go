@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"cmp"
@@ -28,33 +28,33 @@ import (
 
 // retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
 // the next session will do. Pauses grow from 10 ms to a second.
-func retry(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
+func Retry(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, time.Second, worth, try)
 }
 
 // patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
-func patiently(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
+func Patiently(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, 5*time.Second, worth, try)
 }
 
 func retryWithin(ctx context.Context, s *session.Session, longest time.Duration, worth func(error) bool, try func() error) error {
-	for t := (tries{longest: longest}); ; {
-		if err := try(); t.over(ctx, s, worth, &err) {
+	for t := (Tries{Longest: longest}); ; {
+		if err := try(); t.Over(ctx, s, worth, &err) {
 			return err
 		}
 	}
 }
 
 // tries is retry as a loop, for what a waiter does: its stack is as deep as its calls.
-type tries struct{ wait, longest time.Duration }
+type Tries struct{ wait, Longest time.Duration }
 
 // over reports whether err is final; else it has paused. What ends a pause becomes part of err.
-func (t *tries) over(ctx context.Context, s *session.Session, worth func(error) bool, err *error) bool {
+func (t *Tries) Over(ctx context.Context, s *session.Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true
 	}
-	t.wait = max(10*time.Millisecond, min(2*t.wait, cmp.Or(t.longest, time.Second)))
-	switch why := pause(ctx, s, t.wait); {
+	t.wait = max(10*time.Millisecond, min(2*t.wait, cmp.Or(t.Longest, time.Second)))
+	switch why := Pause(ctx, s, t.wait); {
 	case why == nil:
 		return false
 	case ctx.Err() == nil && errors.Is(*err, why):
@@ -62,14 +62,14 @@ func (t *tries) over(ctx context.Context, s *session.Session, worth func(error) 
 	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
 		*err = fmt.Errorf("%w: %v", why, *err)
 	case !errors.Is(*err, why):
-		*err = fmt.Errorf("%w: %w", whyEnded(ctx), *err)
+		*err = fmt.Errorf("%w: %w", WhyEnded(ctx), *err)
 	}
 	return true
 }
 
 // pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
 // which is what bounds every loop that pauses; s is nil where no session is concerned.
-func pause(ctx context.Context, s *session.Session, d time.Duration) error {
+func Pause(ctx context.Context, s *session.Session, d time.Duration) error {
 	var over <-chan struct{}
 	if s != nil {
 		over = s.Done()
@@ -88,25 +88,25 @@ func pause(ctx context.Context, s *session.Session, d time.Duration) error {
 var errNotQueued = errors.New("no place in the queue was asked for yet")
 
 // notQueued marks the error of a session that was lost while it was only read from: the next one will do.
-func notQueued(err error) error {
-	if !errors.Is(err, ErrSessionLost) {
+func NotQueued(err error) error {
+	if !errors.Is(err, session.ErrLost) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errNotQueued, err)
 }
 
 // didNothing: nothing was done and another try may succeed.
-func didNothing(err error) bool {
-	return errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) || session.Retryable(err)
+func DidNothing(err error) bool {
+	return errors.Is(err, ErrNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, session.ErrClosed) || session.Retryable(err)
 }
 
 // unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it asks
 // again; who waits in a queue must not lose its place to a network that cuts a fourth connection while session and context
 // live. A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
-func unanswered(err error) bool {
+func Unanswered(err error) bool {
 	var op *session.OpError
 	switch {
-	case !errors.As(err, &op), errors.Is(err, ErrClosed):
+	case !errors.As(err, &op), errors.Is(err, session.ErrClosed):
 		return false
 	case op.Outcome == session.OutcomeDefinite:
 		return errors.Is(err, session.ErrThrottled)
@@ -115,7 +115,7 @@ func unanswered(err error) bool {
 }
 
 // unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
-func unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
+func Unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || Unanswered(err) }
 
 // unseen: no server has said that a node is gone, or asked back.
-func unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
+func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }

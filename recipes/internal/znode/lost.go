@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"context"
@@ -27,28 +27,28 @@ import (
 //     what is idle stays idle.
 
 // workEnded is called when what was done under nodes of a lost session may be over.
-func (e *nodeSession) workEnded() {
+func (e *Session) WorkEnded() {
 	e.c.mu.Lock()
 	e.cleared = nil
 	now := e.c.newest
 	e.c.mu.Unlock()
-	if now.s.Err() == nil {
-		e.c.clearing(now)
+	if now.S.Err() == nil {
+		e.c.Clearing(now)
 	}
 }
 
 // clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
 // there are none. It begins with that if nobody has.
-func (st *nodeClient) clearing(e *nodeSession) <-chan struct{} {
+func (st *Client) Clearing(e *Session) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.cleared == nil && len(st.lost.uncleared(e)) > 0 {
+	if st.cleared == nil && len(st.Lost.uncleared(e)) > 0 {
 		done := make(chan struct{})
 		st.cleared = done
-		st.spawn(func() {
+		st.Spawn(func() {
 			defer close(done)
 			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
-				st.clear(e.s, todo)
+				st.clear(e.S, todo)
 			}
 		})
 	}
@@ -56,12 +56,12 @@ func (st *nodeClient) clearing(e *nodeSession) <-chan struct{} {
 }
 
 // lostSessions are those of sessions that the servers are not known to have ended. nodeClient.mu guards them.
-type lostSessions []*nodeSession
+type lostSessions []*Session
 
 // uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
 // forgets those whose sessions the servers know to be over.
-func (all *lostSessions) uncleared(e *nodeSession) (todo []*nodeSession) {
-	*all = slices.DeleteFunc(*all, func(lost *nodeSession) bool { return lost.s.Gone() })
+func (all *lostSessions) uncleared(e *Session) (todo []*Session) {
+	*all = slices.DeleteFunc(*all, func(lost *Session) bool { return lost.S.Gone() })
 	for _, lost := range *all {
 		if lost.cleared != e {
 			todo = append(todo, lost)
@@ -71,11 +71,11 @@ func (all *lostSessions) uncleared(e *nodeSession) (todo []*nodeSession) {
 }
 
 // clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
-func (st *nodeClient) clears(e *nodeSession) []*nodeSession {
+func (st *Client) clears(e *Session) []*Session {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	todo := st.lost.uncleared(e)
-	if len(todo) == 0 || e.s.Err() != nil {
+	todo := st.Lost.uncleared(e)
+	if len(todo) == 0 || e.S.Err() != nil {
 		st.cleared = nil
 		return nil
 	}
@@ -87,20 +87,20 @@ func (st *nodeClient) clears(e *nodeSession) []*nodeSession {
 
 // ghost is a contender of a lost session.
 type ghost struct {
-	*contender
+	*Node
 	path, prefix string // as of when it was looked at: a call that is about to fail may still write into the contender
 }
 
 // idle are the contenders that nobody works under; some says that there are others.
-func (e *nodeSession) idle() (idle []ghost, some bool) {
+func (e *Session) idle() (idle []ghost, some bool) {
 	e.mu.Lock()
 	all := make([]ghost, 0, len(e.nodes))
 	for k, path := range e.nodes {
-		all = append(all, ghost{k, path, k.prefix})
+		all = append(all, ghost{k, path, k.Prefix})
 	}
 	e.mu.Unlock()
 	for _, g := range all {
-		if works := g.work.Load(); works != nil && (*works)() {
+		if works := g.Work.Load(); works != nil && (*works)() {
 			some = true
 		} else {
 			idle = append(idle, g)
@@ -110,7 +110,7 @@ func (e *nodeSession) idle() (idle []ghost, some bool) {
 }
 
 // clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
-func (st *nodeClient) clear(s *session.Session, todo []*nodeSession) {
+func (st *Client) clear(s *session.Session, todo []*Session) {
 	var named, unnamed []ghost
 	for _, lost := range todo {
 		idle, some := lost.idle()
@@ -122,7 +122,7 @@ func (st *nodeClient) clear(s *session.Session, todo []*nodeSession) {
 			}
 		}
 		if !some {
-			st.spawn(func() { st.close(s, lost) })
+			st.Spawn(func() { st.close(s, lost) })
 		}
 	}
 	exorcise(s, named)
@@ -130,7 +130,7 @@ func (st *nodeClient) clear(s *session.Session, todo []*nodeSession) {
 }
 
 // deleteLate deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
-func (e *nodeSession) deleteLate(s *session.Session) error {
+func (e *Session) deleteLate(s *session.Session) error {
 	ghosts, _ := e.idle()
 	exorcise(s, search(s, ghosts))
 	e.mu.Lock()
@@ -146,11 +146,11 @@ func (e *nodeSession) deleteLate(s *session.Session) error {
 func search(s *session.Session, ghosts []ghost) (there []ghost) {
 	lists := map[string][]string{}
 	for _, g := range ghosts {
-		if _, listed := lists[g.dir]; !listed {
-			lists[g.dir], _ = listChildren(context.Background(), s, g.dir)
+		if _, listed := lists[g.Dir]; !listed {
+			lists[g.Dir], _ = ListChildren(context.Background(), s, g.Dir)
 		}
-		if name := pick(lists[g.dir], g.prefix); name != "" {
-			g.path = kind.JoinPath(g.dir, name)
+		if name := pick(lists[g.Dir], g.prefix); name != "" {
+			g.path = kind.JoinPath(g.Dir, name)
 			there = append(there, g)
 		}
 	}
@@ -165,18 +165,18 @@ func exorcise(s *session.Session, ghosts []ghost) {
 		for i, g := range some {
 			paths[i] = g.path
 		}
-		err := retry(context.Background(), s, unanswered, func() error {
+		err := Retry(context.Background(), s, Unanswered, func() error {
 			b := s.Batch()
 			b.Delete(paths...)
 			return b.Do(context.Background())
 		})
-		if err != nil && !(len(some) == 1 && isNoNode(err)) {
+		if err != nil && !(len(some) == 1 && IsNoNode(err)) {
 			return false
 		}
 		for _, g := range some {
-			g.e.forget(g.contender)
-			if g.key != nil {
-				g.e.c.spawn(func() { _ = g.key.sweep(context.Background(), s) })
+			g.E.forget(g.Node)
+			if g.Key != nil {
+				g.E.c.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
 			}
 		}
 		return true
@@ -195,30 +195,30 @@ func exorcise(s *session.Session, ghosts []ghost) {
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
 // session timeout it is left to them to expire it. A Keeper's cannot be closed: what it created late is deleted until then.
-func (st *nodeClient) close(s *session.Session, lost *nodeSession) {
+func (st *Client) close(s *session.Session, lost *Session) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
-		lost.until = time.Now().Add(lost.s.Timeout())
+		lost.until = time.Now().Add(lost.S.Timeout())
 	}
 	until := lost.until
 	st.mu.Unlock()
-	again := patiently
-	if lost.s.Kind() == session.Keeper {
-		again = retry // what comes late stands in the way of others
+	again := Patiently
+	if lost.S.Kind() == session.Keeper {
+		again = Retry // what comes late stands in the way of others
 	}
 	_ = again(context.Background(), s, func(error) bool { return true }, func() error {
 		switch {
 		case !time.Now().Before(until):
 			return nil
-		case lost.s.Kind() == session.Keeper:
+		case lost.S.Kind() == session.Keeper:
 			return lost.deleteLate(s)
 		}
-		return s.CloseLost(context.Background(), lost.s)
+		return s.CloseLost(context.Background(), lost.S)
 	})
 	if s.Err() != nil && time.Now().Before(until) {
 		return // the next session goes on
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.lost = slices.DeleteFunc(st.lost, func(e *nodeSession) bool { return e == lost })
+	st.Lost = slices.DeleteFunc(st.Lost, func(e *Session) bool { return e == lost })
 }

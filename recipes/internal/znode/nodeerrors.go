@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"context"
@@ -21,15 +21,15 @@ var (
 	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
 	// errSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
 	// duplicates. Delete the node and apply it again while nobody queues.
-	errSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
+	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
 	// errSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
 	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
 	// use another Client.
-	errSessionFull = errors.New("recipes: too many contenders in one session")
+	ErrSessionFull = errors.New("recipes: too many contenders in one session")
 )
 
 // lostError is the cause that the context of a lost lease carries.
-func lostError(path string, cause error) error {
+func LostError(path string, cause error) error {
 	if cause == nil {
 		cause = errors.New("its node is gone")
 	}
@@ -37,7 +37,7 @@ func lostError(path string, cause error) error {
 }
 
 // whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
-func whyEnded(ctx context.Context) error {
+func WhyEnded(ctx context.Context) error {
 	why, err := context.Cause(ctx), ctx.Err()
 	if errors.Is(why, err) {
 		return why
@@ -46,4 +46,4 @@ func whyEnded(ctx context.Context) error {
 }
 
 // isNoNode saves its callers the spelling.
-func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
+func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

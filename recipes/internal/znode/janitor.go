@@ -1,4 +1,4 @@
-package recipes
+package znode
 
 import (
 	"cmp"
@@ -19,31 +19,31 @@ import (
 // go with it.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func (c *nodeClient) drop(ctx context.Context, ks []*contender, then func()) error {
+func (c *Client) Drop(ctx context.Context, ks []*Node, then func()) error {
 	if deleteAll(ctx, ks) == nil {
 		then()
 		return nil
 	}
 	done := make(chan error, 1)
-	c.spawn(func() {
-		err := c.dropNow(ctx, ks)
+	c.Spawn(func() {
+		err := c.DropNow(ctx, ks)
 		then()
 		done <- err
 	})
-	return awaitRelease(ctx, done, ks)
+	return AwaitRelease(ctx, done, ks)
 }
 
 // leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
 // contenders. Who gives up is not kept for longer.
-func (c *nodeClient) leaveBehind(ctx context.Context, ks []*contender, then func()) {
+func (c *Client) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 	if len(ks) == 0 {
 		then()
 		return
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
-	c.spawn(func() {
+	c.Spawn(func() {
 		defer then()
 		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
@@ -51,7 +51,7 @@ func (c *nodeClient) leaveBehind(ctx context.Context, ks []*contender, then func
 
 // awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
 // no error.
-func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
+func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var why error
 	select {
 	case why = <-done:
@@ -59,13 +59,13 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 		select {
 		case why = <-done:
 		case <-ctx.Done():
-			why = whyEnded(ctx)
+			why = WhyEnded(ctx)
 		}
 	}
 	if why == nil {
 		return nil
 	}
-	path := cmp.Or(ks[0].path, kind.JoinPath(ks[0].dir, ks[0].prefix))
+	path := cmp.Or(ks[0].Path, kind.JoinPath(ks[0].Dir, ks[0].Prefix))
 	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, path, why)
 }
 
@@ -75,7 +75,7 @@ func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error
 //
 // It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
 // that was deleted and made again.
-func (c *nodeClient) dropNow(ctx context.Context, ks []*contender) error {
+func (c *Client) DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
 	}
@@ -83,12 +83,12 @@ func (c *nodeClient) dropNow(ctx context.Context, ks []*contender) error {
 }
 
 // dropped is what dropNow does when the first request has ended with err.
-func (c *nodeClient) dropped(ks []*contender, err error) error {
+func (c *Client) dropped(ks []*Node, err error) error {
 	if err == nil {
 		return nil
 	}
-	s := ks[0].e.s
-	gone := ks[0].e.janitor.remove(ks...)
+	s := ks[0].E.S
+	gone := ks[0].E.Janitor.Remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
@@ -101,10 +101,10 @@ func (c *nodeClient) dropped(ks []*contender, err error) error {
 
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
-func deleteAll(ctx context.Context, ks []*contender) error {
+func deleteAll(ctx context.Context, ks []*Node) error {
 	if keysOf(ks) == nil {
-		b := ks[0].e.s.Batch()
-		b.Delete(paths(ks)...)
+		b := ks[0].E.S.Batch()
+		b.Delete(Paths(ks)...)
 		return deleted(ks, b.Do(ctx))
 	}
 	r := newRemoval(ks)
@@ -115,8 +115,8 @@ func deleteAll(ctx context.Context, ks []*contender) error {
 }
 
 // deleted notes how a request that deletes contenders has ended.
-func deleted(ks []*contender, err error) error {
-	if len(ks) == 1 && isNoNode(err) {
+func deleted(ks []*Node, err error) error {
+	if len(ks) == 1 && IsNoNode(err) {
 		err = nil
 	}
 	if err == nil {
@@ -128,31 +128,31 @@ func deleted(ks []*contender, err error) error {
 // janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
 // or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	e *nodeSession
+	e *Session
 
-	mu      sync.Mutex
-	chores  []*chore
-	running bool
+	Mu      sync.Mutex
+	Chores  []*chore
+	Running bool
 }
 
 // chore is a contender to be deleted, under its name if that is known, or found by its prefix.
 type chore struct {
-	k    *contender
+	k    *Node
 	done *sync.WaitGroup
 }
 
 // remove takes the contenders over; what it returns is done when all are gone, or their session is.
-func (j *janitor) remove(ks ...*contender) *sync.WaitGroup {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
 	var gone sync.WaitGroup
 	for _, k := range ks {
 		gone.Add(1)
-		j.chores = append(j.chores, &chore{k, &gone})
+		j.Chores = append(j.Chores, &chore{k, &gone})
 	}
-	if !j.running && len(j.chores) > 0 {
-		j.running = true
-		j.e.c.spawn(j.work)
+	if !j.Running && len(j.Chores) > 0 {
+		j.Running = true
+		j.e.c.Spawn(j.work)
 	}
 	return &gone
 }
@@ -164,17 +164,17 @@ var errLeft = errors.New("nodes are left to be deleted")
 // for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
-		_ = patiently(context.Background(), j.e.s, func(error) bool { return true }, j.sweep)
+		_ = Patiently(context.Background(), j.e.S, func(error) bool { return true }, j.sweep)
 	}
 }
 
 // finished says that no chore is there, which ends the worker, in the same hold of mu: a chore that comes later starts
 // another one, and none comes in between unseen.
 func (j *janitor) finished() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.running = len(j.chores) > 0
-	return !j.running
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
+	j.Running = len(j.Chores) > 0
+	return !j.Running
 }
 
 // batch is how many nodes the janitor deletes in one request.
@@ -182,10 +182,10 @@ const batch = 100
 
 // sweep tries every chore once: many at a time where nothing is in the way.
 func (j *janitor) sweep() error {
-	j.mu.Lock()
-	todo := j.chores
-	j.chores = nil
-	j.mu.Unlock()
+	j.Mu.Lock()
+	todo := j.Chores
+	j.Chores = nil
+	j.Mu.Unlock()
 	var left []*chore
 	for some := range slices.Chunk(todo, batch) {
 		if !j.together(some) {
@@ -195,17 +195,17 @@ func (j *janitor) sweep() error {
 	if len(left) == 0 {
 		return nil
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.chores = append(left, j.chores...) // before those that came meanwhile
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
+	j.Chores = append(left, j.Chores...) // before those that came meanwhile
 	return errLeft
 }
 
 // together deletes all in one request, and reports whether that was possible.
 func (j *janitor) together(todo []*chore) bool {
-	ks := make([]*contender, len(todo))
+	ks := make([]*Node, len(todo))
 	for i, c := range todo {
-		if ks[i] = c.k; c.k.path == "" {
+		if ks[i] = c.k; c.k.Path == "" {
 			return false
 		}
 	}
@@ -229,7 +229,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		switch err := j.try(c.k); {
 		case err == nil:
 			c.finish()
-		case j.e.s.State() == session.StateLost:
+		case j.e.S.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
@@ -242,26 +242,26 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 
 // try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
 // janitor free for the others.
-func (j *janitor) try(k *contender) error {
-	ctx, cancel := context.WithTimeout(context.Background(), j.e.s.Timeout())
+func (j *janitor) try(k *Node) error {
+	ctx, cancel := context.WithTimeout(context.Background(), j.e.S.Timeout())
 	defer cancel()
-	path := k.path
+	path := k.Path
 	if path == "" {
-		name, err := find(ctx, j.e.s, k)
+		name, err := Find(ctx, j.e.S, k)
 		if err != nil {
 			return err
 		}
 		if name != "" {
-			path = kind.JoinPath(k.dir, name)
+			path = kind.JoinPath(k.Dir, name)
 		}
 	}
 	if path != "" {
-		if err := j.e.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
+		if err := j.e.S.Delete(ctx, path, -1); err != nil && !IsNoNode(err) {
 			return err
 		}
 	}
-	if k.key != nil {
-		return k.key.sweep(ctx, j.e.s)
+	if k.Key != nil {
+		return k.Key.sweep(ctx, j.e.S)
 	}
 	return nil
 }
