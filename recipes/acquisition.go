@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -97,7 +99,7 @@ func (a *acquisition) begun(ctx context.Context) error {
 // goroutine of this client that asks for the lock is then no proof that it is held.
 func (a *acquisition) explain(ctx context.Context, err error) error {
 	var held *HeldError
-	known := errors.As(err, &held) && (!held.Local || held.owner == holds)
+	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
 	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
 	switch {
 	case a.try && ended && ctx.Err() == nil:
@@ -129,7 +131,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	if q.kind.Permits != nil {
 		h, err = a.permits(ctx)
 	} else {
-		var t ticket
+		var t *place
 		if t, err = a.enter(ctx, q); err != nil {
 			return nil, err
 		}
@@ -150,39 +152,50 @@ func (a *acquisition) ended(ctx context.Context) error {
 // the ticket: that goroutine holds the lock or is ahead of us.
 //
 // Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
-func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
+func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
 	if q.shared {
-		if held := a.c.state.ticketOwner(ctx, q.localKey()); held != nil && held.Cause != nil {
-			return ticket{}, a.heldLocally(q, held)
+		if ahead := a.c.state.turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
+			return nil, a.heldLocally(ctx, q, ahead)
 		}
-		return ticket{}, nil
+		return nil, nil
 	}
-	var waits func(*HeldError)
+	var waits func(*turn.Ahead)
 	if a.call != nil {
-		waits = func(ahead *HeldError) {
-			a.waits("", func() *HeldError { return a.heldLocally(q, ahead) })
+		waits = func(ahead *turn.Ahead) {
+			a.waits("", func() *HeldError { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, !a.set, waits)
-	if held != nil {
-		return t, a.heldLocally(q, held)
+	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.id(), a.try, !a.set, waits)
+	if ahead != nil {
+		return t, a.heldLocally(ctx, q, ahead)
 	}
 	a.tickets = append(a.tickets, q.localKey())
 	return t, nil
 }
 
-// heldLocally completes the error that the local queue returned.
-func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
-	held.Path, held.c = q.path, a.c
-	if held.Cause != nil {
-		held.Waited = time.Since(a.start)
+// heldLocally is the error of a call that others of this client are ahead of.
+func (a *acquisition) heldLocally(ctx context.Context, q *queue, ahead *turn.Ahead) *HeldError {
+	held := &HeldError{Path: q.path, Position: ahead.Position, c: a.c, at: ahead.At}
+	if ahead.Holder != nil {
+		held.Holder = *ahead.Holder
+	} else {
+		held.Holder, held.Local, held.owner = Contender{ID: ahead.ID, Host: znode.Hostname(), PID: os.Getpid()}, true, ahead.State
+	}
+	if ahead.Ended {
+		held.Cause, held.Waited = znode.WhyEnded(ctx), time.Since(a.start)
 	}
 	return held.described()
 }
 
+// place is in the queue already: made for whoever has the turn next by who had it last.
+type place struct {
+	k        *znode.Node
+	children []string // the queue as of k's creation, or nil
+}
+
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
-func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	for try := (znode.Tries{}); ; t = (ticket{}) { // what was inherited is used up, or went with its session
+func (a *acquisition) contend(ctx context.Context, t *place) (h *holding, err error) {
+	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:
@@ -194,7 +207,7 @@ func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err er
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
-func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
+func (a *acquisition) once(ctx context.Context, t *place) (*holding, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
 		return nil, err
@@ -209,8 +222,12 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 }
 
 // arrive queues, or takes over the place that came with the ticket.
-func (a *acquisition) arrive(ctx context.Context, t ticket) (arrival, error) {
-	all, err := a.open(ctx, t.k)
+func (a *acquisition) arrive(ctx context.Context, t *place) (arrival, error) {
+	var inherited *znode.Node
+	if t != nil {
+		inherited = t.k
+	}
+	all, err := a.open(ctx, inherited)
 	if err != nil {
 		return arrival{}, err
 	}
@@ -328,7 +345,7 @@ func (a *acquisition) nodes() (ks []*znode.Node) {
 // hold makes a holding of what is granted: the session heartbeats from here on.
 func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	first := g.entries[0]
-	h := &holding{place: place{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	h := &holding{owned: owned{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
 	h.czxid = g.czxid
 	for _, e := range g.entries {
 		h.places = e.ordered(h.places)
@@ -350,17 +367,33 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
 	a.tickets, a.entries, a.left = nil, nil, nil
 	for _, key := range tickets {
-		st.leaving(key)
+		st.turns.Leaving(key)
 	}
 	for _, m := range a.members {
-		st.keepOut(m.q.localKey(), left) // where no ticket is needed
+		if key := m.q.localKey(); len(left) > 0 && st.turns.KeepOut(key) { // where no ticket is needed
+			st.whenLeft(left, func() { st.turns.Leave(key) })
+		}
 	}
 	a.c.state.LeaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
-				st.leave(key)
+				st.turns.Leave(key)
 			}
 		})
 	})
 	return err
+}
+
+// whenLeft calls f when all that is left is undone: at once, if there is nothing to wait for.
+func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
+	if len(left) == 0 {
+		f()
+		return
+	}
+	st.Spawn(func() {
+		for _, each := range left {
+			<-each
+		}
+		f()
+	})
 }

@@ -88,8 +88,8 @@ func (t *terms) ask(ctx context.Context) error {
 	case <-ctx.Done():
 		return t.a.ended(ctx)
 	}
-	if held := t.q.c.state.ticketOwner(ctx, t.q.localKey()); held != nil {
-		return t.a.heldLocally(t.q, held)
+	if ahead := t.q.c.state.turns.Owner(ctx, t.q.localKey()); ahead != nil {
+		return t.a.heldLocally(ctx, t.q, ahead)
 	}
 	return obey(ctx, t) // the wait may have been long
 }

@@ -78,17 +78,16 @@ func (t *terms) timedOut(ctx context.Context, err error) error {
 // tellLocal tells the goroutines of this client that wait behind us who holds the lock.
 func (t *terms) tellLocal() {
 	if !t.a.set && len(t.a.tickets) > 0 {
-		t.q.c.state.waitsFor(t.q.localKey(), t.holder, t.position)
+		holder := t.holder.contender()
+		t.q.c.state.turns.WaitsFor(t.q.localKey(), &holder, t.position)
 	}
 }
 
 // says records what the holder says about itself. Only the error of a wait that ends needs it, and reads it then. Goroutines that
 // wait behind us make errors of the same holder.
 func (t *terms) says(data []byte) {
-	st := &t.q.c.state
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	t.holder.data = data
+	t.tellLocal()
 }
 
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but

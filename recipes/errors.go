@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -132,7 +133,7 @@ type HeldError struct {
 	Cause    error         // why the wait ended; nil for a Try
 
 	c     *Client
-	owner ownerState // of a Local holder
+	owner turn.State // of a Local holder
 	at    time.Time  // when it was made
 }
 
@@ -148,7 +149,7 @@ func (e *HeldError) described() *HeldError {
 // Error names the lock, the holder with its host, process and time, as far as they are known, and the position.
 func (e *HeldError) Error() string {
 	var b strings.Builder
-	what := holds
+	what := turn.Holds
 	if e.Local {
 		what = e.owner
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -76,7 +77,7 @@ func (c *Client) Pinned() []string {
 }
 
 // TurnTaken says whether a goroutine of this client has the turn for a lock.
-func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
+func (c *Client) TurnTaken(key string) bool { return c.state.turns.Taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
 func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.epochOf(s).Bytes }
@@ -90,8 +91,8 @@ func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
 func (c *Client) Leftovers() (left []string) {
 	s := c.conn.Newest()
 	c.state.mu.Lock()
-	if len(c.state.local) > 0 {
-		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
+	if turns := c.state.turns.Keys(); len(turns) > 0 {
+		left = append(left, fmt.Sprintf("local turns %v", turns))
 	}
 	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.epoch.S == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
@@ -182,20 +183,20 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 }
 
 // Turns are the local queues of a client.
-type Turns struct{ st clientState }
+type Turns struct{ turns turn.Turns[place] }
 
-func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *HeldError {
-	_, held := t.st.enter(ctx, key, id, try, true, nil)
-	return held
+func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
+	_, ahead := t.turns.Enter(ctx, key, id, try, true, nil)
+	return ahead
 }
 
 func (t *Turns) Heir(key string) string {
-	next, _ := t.st.heir(key)
-	return next.id
+	next, _ := t.turns.Next(key)
+	return next
 }
-func (t *Turns) Leave(key string) { t.st.leave(key) }
+func (t *Turns) Leave(key string) { t.turns.Leave(key) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
-	t.st.waitsFor(key, &rival{Contender: kind.Contender{Name: holder.Holder.Name}}, holder.Position)
+	t.turns.WaitsFor(key, &holder.Holder, holder.Position)
 }
 
 // Exchanged is what Downgrade does before it exchanges the lease.

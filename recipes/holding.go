@@ -22,7 +22,7 @@ import (
 // cancels its leases' contexts. The call that ended it deletes the nodes or hands them over, and after that passes on the
 // tickets (close), so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
-	place
+	owned
 	drop  func()        // the session's hold
 	first *tenure       // of the caller it was made for
 	was   *holding      // which Downgrade has exchanged for this one; else nil
@@ -33,8 +33,8 @@ type holding struct {
 	life
 }
 
-// place is what is held: our nodes, of one or several locks. It does not change.
-type place struct {
+// owned is what is held: our nodes, of one or several locks. It does not change.
+type owned struct {
 	path    string // of the lock; of a multi-lock, those of all its members
 	q       *queue // the handle; of a multi-lock, that of its first member
 	e       *epoch
@@ -105,7 +105,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		h.known = make(chan struct{})
 	}
 	for _, key := range h.tickets {
-		h.q.c.state.granted(key)
+		h.q.c.state.turns.Granted(key)
 	}
 	h.first = h.acquired(h.q, h.call, h.wait)
 	h.startWatching()
@@ -148,7 +148,7 @@ func (h *holding) abandon() {
 		if h.e.S.State() != session.StateLost {
 			_ = h.q.c.state.DropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}
-		h.close(ticket{})
+		h.close(nil)
 	})
 }
 
@@ -212,7 +212,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir, waits := h.heir()
 	if !waits {
 		h.leaving()
-		return h.q.c.state.Drop(ctx, h.ks, func() { h.close(ticket{}) })
+		return h.q.c.state.Drop(ctx, h.ks, func() { h.close(nil) })
 	}
 	var p *passing
 	answered := false
@@ -253,7 +253,7 @@ func (h *holding) letGo() {
 	heir, waits := h.heir()
 	if !waits || h.e.S.State() != session.StateActive {
 		h.leaving()
-		h.q.c.state.LeaveBehind(ctx, h.ks, func() { h.close(ticket{}) })
+		h.q.c.state.LeaveBehind(ctx, h.ks, func() { h.close(nil) })
 		return
 	}
 	p := h.pass(ctx, heir)
@@ -266,17 +266,17 @@ func (h *holding) letGo() {
 }
 
 // heir is the goroutine of this client that waits for the place, if one does and the place can be made for it. A set has none.
-func (h *holding) heir() (heir caller, waits bool) {
+func (h *holding) heir() (heir string, waits bool) {
 	if h.members != nil || len(h.tickets) == 0 || h.e.S.State() == session.StateLost {
-		return caller{}, false
+		return "", false
 	}
-	return h.q.c.state.heir(h.tickets[0])
+	return h.q.c.state.turns.Next(h.tickets[0])
 }
 
 // leaving says that our tickets are about to be free.
 func (h *holding) leaving() {
 	for _, key := range h.tickets {
-		h.q.c.state.leaving(key)
+		h.q.c.state.turns.Leaving(key)
 	}
 }
 
@@ -285,13 +285,13 @@ func (h *holding) leaving() {
 type passing struct {
 	h    *holding
 	t    *znode.Txn
-	next ticket // what the next holder gets
+	next *place // what the next holder gets; nil if there is none
 }
 
 // pass sends the transaction.
-func (h *holding) pass(ctx context.Context, heir caller) *passing {
+func (h *holding) pass(ctx context.Context, heir string) *passing {
 	p := &passing{h: h}
-	k, err := h.q.contender(h.e, h.d, h.q.decides(), znode.HolderSelf(heir.id))
+	k, err := h.q.contender(h.e, h.d, h.q.decides(), znode.HolderSelf(heir))
 	if err != nil {
 		return p
 	}
@@ -313,7 +313,8 @@ func (p *passing) passed(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if p.next.k = p.t.Born[0]; lists != nil {
+	p.next = &place{k: p.t.Born[0]}
+	if lists != nil {
 		p.next.children = lists[0]
 	}
 	return true
@@ -329,14 +330,14 @@ func (p *passing) undo(ctx context.Context) error {
 }
 
 // close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
-func (h *holding) close(t ticket) {
+func (h *holding) close(t *place) {
 	h.stopWatching()
 	h.drop()
 	st := &h.q.c.state
 	switch {
-	case t.k == nil:
+	case t == nil:
 		h.left()
-	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
+	case !st.turns.HandOver(h.tickets[0], t): // the heir it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.leaving()
 		st.Spawn(func() {
 			_ = h.q.c.state.DropNow(context.Background(), []*znode.Node{t.k}) // the janitor goes on
@@ -348,7 +349,7 @@ func (h *holding) close(t ticket) {
 // left says that our tickets are free.
 func (h *holding) left() {
 	for _, key := range h.tickets {
-		h.q.c.state.leave(key)
+		h.q.c.state.turns.Leave(key)
 	}
 }
 

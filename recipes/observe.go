@@ -157,7 +157,7 @@ func (a *acquisition) refused(err error) {
 // is part of the tenure that it was entered in, unless the Observer has heard that the call waits; readers that share a contender
 // have one each.
 type tenure struct {
-	of     *place
+	of     *owned
 	q      *queue // its holder's handle
 	call   *call
 	since  time.Time
@@ -169,7 +169,7 @@ type tenure struct {
 func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{of: &h.place, q: q, call: call, wait: wait, leases: 1}
+	g := &tenure{of: &h.owned, q: q, call: call, wait: wait, leases: 1}
 	if call == nil { // nobody wants to know
 		return g
 	}

@@ -20,12 +20,12 @@ import (
 func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	q, st := a.members[0].q, &a.c.state
 	if a.try {
-		if held := st.ticketOwner(ctx, q.localKey()); held != nil {
-			return nil, a.heldLocally(q, held)
+		if ahead := st.turns.Owner(ctx, q.localKey()); ahead != nil {
+			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return a.direct(ctx)
 	}
-	if !st.taken(q.localKey()) {
+	if !st.turns.Taken(q.localKey()) {
 		h, err := a.direct(ctx)
 		if !errors.Is(err, ErrHeld) {
 			return h, err
@@ -38,7 +38,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	}
 	h, err := a.contend(ctx, t)
 	if err == nil {
-		st.leave(q.localKey())
+		st.turns.Leave(q.localKey())
 	}
 	return h, err
 }

@@ -95,7 +95,7 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, place: place{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*znode.Node{next}, places: old.places,
+		return m.replace(ctx, l, &holding{was: old, owned: owned{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*znode.Node{next}, places: old.places,
 			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
 	}
 	switch {
@@ -153,7 +153,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		l.become(h.leaseOf(ctx, h.first))
 	}
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.path), EventReleased, nil) != over {
-		old.close(ticket{})
+		old.close(nil)
 	}
 	if err != nil {
 		_ = m.read.c.state.Drop(ctx, next.ks, func() {}) // goes on in the background if it must

@@ -3,6 +3,7 @@ package recipes
 import (
 	"sync"
 
+	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
@@ -16,11 +17,11 @@ import (
 type clientState struct {
 	znode.Client
 
+	turns turn.Turns[place]
+
 	mu       sync.Mutex
-	local    localQueues
 	maxDecls int            // how many are kept, if not maxDeclarations: tests have few
 	crowd    int            // from how many contenders on a queue is long, if not longQueue: tests have few
 	pins     map[string]int // calls under way that need the declaration, by lock node
 	epoch    *epoch         // the newest session's; nil before the first use
-
 }
