@@ -41,7 +41,7 @@ type acquisition struct {
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
 	m := member{q, n}
-	return &acquisition{c: q.c, path: q.path, members: []member{m}, try: try, start: time.Now(), call: q.c.call(ctx, q.path, m)}
+	return &acquisition{c: q.c, path: q.Path, members: []member{m}, try: try, start: time.Now(), call: q.c.call(ctx, q.Path, m)}
 }
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
@@ -85,11 +85,11 @@ func (a *acquisition) begun(ctx context.Context) error {
 		return a.ended(ctx)
 	}
 	for _, m := range a.members {
-		if m.q.wrong != nil {
-			return m.q.wrong
+		if m.q.Wrong != nil {
+			return m.q.Wrong
 		}
-		if m.q.kind.Permits != nil && m.n < 1 {
-			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, m.n)
+		if m.q.Kind.Permits != nil && m.n < 1 {
+			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.Path, m.n)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 
 func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	q, n := a.members[0].q, a.members[0].n
-	if err := a.c.state.elsewhere(q); err != nil {
+	if err := a.c.state.decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
 	// Before the local queue, in which the caller's own lease is ahead.
@@ -128,7 +128,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	}
 	var h *holding
 	var err error
-	if q.kind.Permits != nil {
+	if q.Kind.Permits != nil {
 		h, err = a.permits(ctx)
 	} else {
 		var t *place
@@ -175,7 +175,7 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
 
 // heldLocally is the error of a call that others of this client are ahead of.
 func (a *acquisition) heldLocally(ctx context.Context, q *queue, ahead *turn.Ahead) *HeldError {
-	held := &HeldError{Path: q.path, Position: ahead.Position, c: a.c, at: ahead.At}
+	held := &HeldError{Path: q.Path, Position: ahead.Position, c: a.c, at: ahead.At}
 	if ahead.Holder != nil {
 		held.Holder = *ahead.Holder
 	} else {
@@ -273,7 +273,7 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 	for i := range all {
 		t := &all[i]
 		t.e = e
-		if t.d, err = e.declared(ctx, t.q); err != nil {
+		if t.d, err = e.decl.Of(ctx, &t.q.Name); err != nil {
 			if len(a.entries) == 0 {
 				err = znode.NotQueued(err) // reads are all there was so far
 			}
@@ -307,7 +307,7 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 		a.left = append(a.left, t.Left)
 	}
 	for _, e := range entries {
-		err = e.q.complete(ctx, e.e.S, err) // the first that may be completed; the next try finds what else is missing
+		err = e.q.Complete(ctx, e.e.S, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if err = a.reread(ctx, entries, err); err != nil {
 		return nil, a.halfMade(err)

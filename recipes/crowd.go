@@ -20,8 +20,7 @@ type crowd struct {
 	busy   atomic.Bool   // permits created directly were refused the last time; see look
 
 	mu      sync.Mutex
-	listing *listing          // the newest
-	keys    map[string]*crowd // of a family of semaphores: those of some keys, by path
+	listing *listing // the newest
 }
 
 const (
@@ -32,33 +31,37 @@ const (
 	ownListings = 8
 )
 
-// maxCrowds bounds for how many keys a crowd is kept. Another one begins where it was forgotten: then the key's calls share less.
+// maxCrowds bounds for how many semaphores a crowd is kept. Another one begins where it was forgotten: then its calls share less.
 const maxCrowds = 256
 
-// crowd is what the calls for the lock share.
-func (t *terms) crowd() *crowd {
-	c := t.d.crowd
-	if t.d.family == nil {
-		return c
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own := c.keys[t.q.path]
+// crowds are those of a session, by path.
+type crowds struct {
+	mu  sync.Mutex
+	all map[string]*crowd
+}
+
+func (cs *crowds) of(path string) *crowd {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	own := cs.all[path]
 	if own == nil {
 		own = newCrowd()
-		if c.keys == nil {
-			c.keys = map[string]*crowd{}
+		if cs.all == nil {
+			cs.all = map[string]*crowd{}
 		}
-		for path := range c.keys { // another one each time
-			if len(c.keys) >= maxCrowds {
-				delete(c.keys, path)
+		for path := range cs.all { // another one each time
+			if len(cs.all) >= maxCrowds {
+				delete(cs.all, path)
 			}
 			break
 		}
-		c.keys[t.q.path] = own
+		cs.all[path] = own
 	}
 	return own
 }
+
+// crowd is what the calls for the lock share.
+func (t *terms) crowd() *crowd { return t.e.crowds.of(t.q.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -146,9 +149,9 @@ func (c *crowd) join(t *terms) (l *listing, begun bool) {
 	}
 	l = &listing{done: make(chan struct{})}
 	c.listing = l
-	dirs := []string{t.q.decides().Dir(t.q.path), t.q.entrance().Dir(t.q.path)}
+	dirs := []string{t.q.decides().Dir(t.q.Path), t.q.entrance().Dir(t.q.Path)}
 	t.q.c.state.Spawn(func() {
-		l.lists, l.err = znode.ListAll(context.Background(), t.e.S, dirs, t.d.family != nil)
+		l.lists, l.err = znode.ListAll(context.Background(), t.e.S, dirs, t.d.OfKey())
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

@@ -26,7 +26,7 @@ func (c *Client) Election(path string, opts ...Option) *Election {
 }
 
 // Path returns the election's path.
-func (e *Election) Path() string { return e.q.path }
+func (e *Election) Path() string { return e.q.Path }
 
 // Campaign stands for election and returns when this candidate leads. The lease is the leadership: Unlock resigns.
 // ctx bounds the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
@@ -74,21 +74,21 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 // Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers'
 // own lag: the candidate it names may not know yet that it leads. inspect.Lock also returns the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
-	if e.q.wrong != nil {
-		return Contender{}, false, e.q.wrong
+	if e.q.Wrong != nil {
+		return Contender{}, false, e.q.Wrong
 	}
 	at, err := e.q.c.epoch(ctx)
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := e.q.present(ctx, at)
+	q, err := at.present(ctx, e.q)
 	if errors.Is(err, ErrMoved) {
 		return Contender{}, false, err
 	}
 	for { // also where nothing is declared: nothing is written
 		children, _, err := at.S.Children(ctx, q.dir())
 		if znode.IsNoNode(err) {
-			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.path, err)
+			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if err != nil || len(line) == 0 {
@@ -143,7 +143,7 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 	if err != nil {
 		return Contender{}, nil, nil, err
 	}
-	at, err := e.q.present(ctx, now)
+	at, err := now.present(ctx, e.q)
 	if err != nil && !errors.Is(err, ErrDraining) {
 		return Contender{}, nil, nil, err
 	}

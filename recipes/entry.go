@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/inspect"
@@ -24,7 +25,7 @@ type terms struct {
 	member
 	a *acquisition
 	e *epoch
-	d *declaration // renew replaces it
+	d *declare.Declaration // renew replaces it
 
 	// Who is ahead, for the error of a call that ends.
 	position int    // how many
@@ -34,7 +35,7 @@ type terms struct {
 // renew reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (t *terms) renew(ctx context.Context) error {
-	d, err := t.e.declared(ctx, t.q)
+	d, err := t.e.decl.Of(ctx, &t.q.Name)
 	if err != nil {
 		return t.timedOut(ctx, err)
 	}
@@ -46,7 +47,7 @@ func (t *terms) renew(ctx context.Context) error {
 // with their create; wait lists again instead. See prove.
 func obey(ctx context.Context, all ...*terms) error {
 	for i := 0; i < len(all); i++ {
-		if t := all[i]; t.d.stale() {
+		if t := all[i]; t.d.Stale() {
 			if err := t.renew(ctx); err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func obey(ctx context.Context, all ...*terms) error {
 
 // held says who is in the way.
 func (t *terms) held() *HeldError {
-	held := &HeldError{Path: t.q.path, Position: t.position, c: t.q.c, at: time.Now()}
+	held := &HeldError{Path: t.q.Path, Position: t.position, c: t.q.c, at: time.Now()}
 	if t.holder != nil {
 		held.Holder = t.holder.contender()
 	}
@@ -112,7 +113,7 @@ func (t *terms) entry(in kind.Queue) (*entry, error) {
 		about.Limit, n = t.limit(), t.n
 	}
 	nodes := make([]*znode.Node, n)
-	key := t.q.keyNode(t.d, in)
+	key := t.q.KeyNode(t.d, in)
 	for i := range nodes {
 		var err error
 		if nodes[i], err = t.q.contender(t.e, t.d, in, about); err != nil {
@@ -149,9 +150,9 @@ func (e *entry) permits() bool { return e.n > 0 && !e.in.Gate }
 
 // dirs are the queues that decide: for permits their own and the gate's, else the place's own.
 func (e *entry) dirs() []string {
-	dirs := []string{e.in.Dir(e.q.path)}
+	dirs := []string{e.in.Dir(e.q.Path)}
 	if e.permits() {
-		dirs = append(dirs, e.q.entrance().Dir(e.q.path))
+		dirs = append(dirs, e.q.entrance().Dir(e.q.Path))
 	}
 	return dirs
 }

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -15,9 +16,8 @@ type epoch struct {
 	*znode.Session
 	c *Client
 
-	// clientState.mu guards these.
-	decls   declarations
-	loading map[string]chan struct{} // closed when it has been read
+	decl   *declare.Session
+	crowds crowds
 }
 
 // epoch returns that of the live session; see [Client.Session].
@@ -57,15 +57,22 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 		return nil
 	}
 	e := &epoch{
-		c: c, Session: st.Begin(s), decls: declarations{}, loading: map[string]chan struct{}{},
+		c: c, Session: st.Begin(s), decl: st.decl.Begin(s),
 	}
 	st.epoch = e
 	st.Spawn(func() {
 		<-e.S.Done()
 		e.Rest()
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		clear(e.decls) // for a client that is used no more
+		e.decl.End()
 	})
 	return e
+}
+
+// present is the handle on the lock where it is by now, with the error of its declaration there.
+func (e *epoch) present(ctx context.Context, q *queue) (*queue, error) {
+	at, err := e.decl.Present(ctx, &q.Name)
+	if at == &q.Name {
+		return q, err
+	}
+	return q.named(at), err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/kind"
@@ -21,15 +22,15 @@ var (
 	ErrHeld = errors.New("recipes: held by another contender")
 	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
 	// with WithParams.
-	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
+	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
-	ErrKindMismatch = errors.New("recipes: lock is of another kind")
+	ErrKindMismatch = declare.ErrKindMismatch
 	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have. If it names the path to which the
 	// lock is about to move, only a Try returns this, and a call whose context ends before the lock has gone.
-	ErrDraining = errors.New("recipes: lock is draining")
+	ErrDraining = declare.ErrDraining
 	// ErrMoved: the lock has another path now, and the mark at the old one cannot be followed: to a lock of another stack, address or
 	// kind, in a circle, or over more than eight marks. The text says which. Use the present path.
-	ErrMoved = errors.New("recipes: lock has moved")
+	ErrMoved = declare.ErrMoved
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = errors.New("recipes: lock released")
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use

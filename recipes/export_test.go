@@ -3,11 +3,10 @@ package recipes
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -19,14 +18,14 @@ import (
 
 const (
 	LastSequence      = znode.LastSequence
-	MaxDeclarations   = maxDeclarations
+	MaxDeclarations   = declare.MaxDeclarations
 	MaxEphemeralBytes = znode.MaxEphemeralBytes
 	ObserverGrace     = observerGrace
 )
 
 var (
-	ContendersACL        = contendersACL
-	CreateNode           = createNode
+	ContendersACL        = declare.ContendersACL
+	CreateNode           = declare.CreateNode
 	ErrNotApplied        = znode.ErrNotApplied
 	ErrSessionFull       = znode.ErrSessionFull
 	ErrSequenceExhausted = znode.ErrSequenceExhausted
@@ -57,23 +56,16 @@ func (c *Client) Live(ctx context.Context) (*session.Session, error) { return c.
 func (c *Client) Crowd(n int) { c.state.crowd = n }
 
 // KeepDeclarations bounds how many are kept.
-func (c *Client) KeepDeclarations(n int) { c.state.maxDecls = n }
+func (c *Client) KeepDeclarations(n int) { c.state.decl.MaxDecls = n }
 
 // Declarations is how many are kept.
 func (c *Client) Declarations() int {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	if c.state.epoch == nil {
-		return 0
-	}
-	return len(c.state.epoch.decls)
+	return c.state.decl.Kept()
 }
 
 // Pinned are the paths whose declarations must be kept.
 func (c *Client) Pinned() []string {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	return slices.Collect(maps.Keys(c.state.pins))
+	return c.state.decl.Pinned()
 }
 
 // TurnTaken says whether a goroutine of this client has the turn for a lock.
@@ -107,7 +99,7 @@ func (c *Client) Leftovers() (left []string) {
 			left = append(left, fmt.Sprintf("%d chores", len(e.Janitor.Chores)))
 		}
 		e.Janitor.Mu.Unlock()
-		declared = len(e.decls)
+		declared = c.state.decl.Kept()
 	}
 	c.state.mu.Unlock()
 
@@ -134,7 +126,7 @@ func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclare
 func (q *queue) readDeclared(ctx context.Context) error {
 	e, err := q.c.epoch(ctx)
 	if err == nil {
-		_, err = e.declared(ctx, q)
+		_, err = e.decl.Of(ctx, &q.Name)
 	}
 	return err
 }
@@ -142,7 +134,7 @@ func (q *queue) readDeclared(ctx context.Context) error {
 // Contenders are n that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
 	e := m.q.c.epochOf(s)
-	d, err := e.declared(ctx, m.q)
+	d, err := e.decl.Of(ctx, &m.q.Name)
 	for range n {
 		if err != nil {
 			break
@@ -176,7 +168,7 @@ func (l *Lease) With(other *Lease) bool { return l.h == other.h }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
-	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.path, member{q: m.q})}
+	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.Path, member{q: m.q})}
 	a.waits("", nil)
 	a.refused(refused)
 	l.g.tell(EventAcquired, l.h.czxid, nil)
@@ -219,5 +211,5 @@ func Moves() map[string][]string {
 func (c *Client) Crowds(family string) int {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	return len(c.state.epoch.decls[family].crowd.keys)
+	return len(c.state.epoch.crowds.all)
 }

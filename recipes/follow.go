@@ -6,39 +6,22 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// present is the handle on the lock where it is by now, with the error of its declaration there.
-func (q *queue) present(ctx context.Context, e *epoch) (*queue, error) {
-	at, needs := q, needs{st: &q.c.state}
-	defer needs.end()
-	for {
-		needs.add(at.declaredAt())
-		d, err := e.declared(ctx, at)
-		if err == nil {
-			err = at.misspelled(d)
-		}
-		var key *spelledError
-		if !errors.As(err, &key) {
-			return at, err
-		}
-		at = key.is
-	}
-}
-
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
 func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*Lease, error)) (*Lease, error) {
-	needs := needs{st: &a.c.state}
-	defer needs.end()
+	needs := a.c.state.decl.Needs()
+	defer needs.End()
 	for {
 		for _, m := range a.members {
-			needs.add(m.q.declaredAt())
+			needs.Add(m.q.DeclaredAt())
 		}
 		l, err := take(ctx)
-		var key *spelledError
+		var key *declare.SpelledError
 		if !errors.As(err, &key) {
 			return l, err
 		}
@@ -50,7 +33,7 @@ func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*L
 func (a *acquisition) want(members []member) {
 	paths := make([]string, len(members))
 	for i, m := range members {
-		paths[i] = m.q.path
+		paths[i] = m.q.Path
 	}
 	a.members, a.path = members, strings.Join(paths, " + ")
 	if a.call != nil {
@@ -65,12 +48,12 @@ func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal erro
 		return refusal
 	}
 	for _, e := range entries {
-		e.e.outdated(e.d)
-		switch d, err := e.e.declared(ctx, e.q); {
+		e.e.decl.Outdated(e.d)
+		switch d, err := e.e.decl.Of(ctx, &e.q.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
-		case d.mzxid != e.d.mzxid || older: // our server may lag
-			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.q.path, refusal)
+		case d.Mzxid != e.d.Mzxid || older: // our server may lag
+			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.q.Path, refusal)
 		}
 	}
 	return refusal

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -38,7 +39,7 @@ type owned struct {
 	path    string // of the lock; of a multi-lock, those of all its members
 	q       *queue // the handle; of a multi-lock, that of its first member
 	e       *epoch
-	d       *declaration
+	d       *declare.Declaration
 	ks      []*znode.Node // one; a semaphore has one for each permit
 	tickets []string      // of the local queues that wait for its end; readers and permits have none
 	members []*queue      // of a multi-lock; nil otherwise
@@ -361,21 +362,21 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*Leas
 		return nil, nil
 	}
 	h := outer.h
-	held := h.as(q.path)
-	if held.kind != q.kind { // another kind at the same path: the declaration will tell this handle
+	held := h.as(q.Path)
+	if held.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
 	if held.shared && !q.shared {
 		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
-			ErrWouldDeadlock, q.path)
+			ErrWouldDeadlock, q.Path)
 	}
 	if !q.opts.reentrant {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %s; to nest, open the handle WithReentrancy; to wait in another goroutine, use a context that is not derived from the lease",
-			ErrWouldDeadlock, q.path)
+			ErrWouldDeadlock, q.Path)
 	}
 	if have := len(h.ks); permits > have {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
-			ErrWouldDeadlock, have, q.path, permits)
+			ErrWouldDeadlock, have, q.Path, permits)
 	}
 	h.mu.Lock()
 	if h.state == over || !outer.released.IsZero() { // ended since: the caller queues like anybody else
@@ -406,7 +407,7 @@ func (h *holding) locks() []*queue {
 // as is the way by which the lock at path came to be held.
 func (h *holding) as(path string) *queue {
 	for _, q := range h.members {
-		if q.path == path {
+		if q.Path == path {
 			return q
 		}
 	}

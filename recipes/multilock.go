@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -51,7 +52,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = member{q: &queue{c: c, kind: kind.Mutex, wrong: errors.New("recipes: multi-lock: a member is nil")}}
+			each = member{q: &queue{c: c, Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}
 		}
 		m.members = append(m.members, each.member())
 	}
@@ -91,7 +92,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 
 func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 	for _, m := range a.members {
-		if err := a.c.state.elsewhere(m.q); err != nil {
+		if err := a.c.state.decl.Elsewhere(&m.q.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -125,14 +126,14 @@ func (a *acquisition) check(ctx context.Context) error {
 	for _, each := range a.members {
 		switch own, _ := ctx.Value(each.q.key).(*Lease); {
 		case each.q.c != a.c:
-			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.path)
-		case seen[each.q.path]:
-			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.path)
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.Path)
+		case seen[each.q.Path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.Path)
 		case own != nil && own.ended() == nil:
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
-				ErrWouldDeadlock, each.q.path)
+				ErrWouldDeadlock, each.q.Path)
 		}
-		seen[each.q.path] = true
+		seen[each.q.Path] = true
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	for _, m := range a.members {
 		qs = append(qs, m.q)
 	}
-	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
+	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.Path, y.Path) })
 	for _, q := range qs {
 		if _, err := a.enter(ctx, q); err != nil {
 			return err

@@ -17,7 +17,7 @@ func (c *Client) Mutex(path string, opts ...Option) *Mutex {
 }
 
 // Path returns the lock's path.
-func (m *Mutex) Path() string { return m.q.path }
+func (m *Mutex) Path() string { return m.q.Path }
 
 // Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn
 // should stop then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do

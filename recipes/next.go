@@ -55,7 +55,7 @@ func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
 		return err
 	}
 	var now verdict
-	if err := now.decide(w.in, w.d.params, children, w.node().Name); err != nil || now.granted || now.behind != v.behind {
+	if err := now.decide(w.in, w.d.Params, children, w.node().Name); err != nil || now.granted || now.behind != v.behind {
 		queue.Stop()
 		return nil
 	}
@@ -123,7 +123,7 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		switch {
 		case ahead != nil && ahead.Event() != 0:
 			if w.e.S.State() == session.StateLost {
-				return 0, znode.LostError(w.q.path, w.e.S.Err())
+				return 0, znode.LostError(w.q.Path, w.e.S.Err())
 			}
 			return ahead.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
@@ -157,12 +157,12 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			if look, err := w.unheard(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
-		case <-w.d.w.C():
+		case <-w.d.Changed():
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.d.dropped: // perhaps it has changed, and another call saw that first
-			was := w.d.mzxid
+		case <-w.d.Dropped(): // perhaps it has changed, and another call saw that first
+			was := w.d.Mzxid
 			// If there is a new connection, ahead has fired: what it told is of the old one, and the caller lists (see prove).
-			if err := w.renew(ctx); err != nil || w.d.mzxid != was || ahead != nil && ahead.Event() != 0 {
+			if err := w.renew(ctx); err != nil || w.d.Mzxid != was || ahead != nil && ahead.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
@@ -32,14 +33,14 @@ type Once struct{ q *queue }
 // Once returns a handle on the job at path; see Client.Mutex. WithReentrancy is refused: each start has a token of its own.
 func (c *Client) Once(path string, opts ...Option) *Once {
 	q := c.queue(kind.Once, path, false, opts)
-	if q.wrong == nil && q.opts.reentrant {
-		q.wrong = fmt.Errorf("recipes: once %s: WithReentrancy would give several starts one token: leave it out", path)
+	if q.Wrong == nil && q.opts.reentrant {
+		q.Wrong = fmt.Errorf("recipes: once %s: WithReentrancy would give several starts one token: leave it out", path)
 	}
 	return &Once{q}
 }
 
 // Path returns the job's path.
-func (o *Once) Path() string { return o.q.path }
+func (o *Once) Path() string { return o.q.Path }
 
 // Of the slots of a [Once].
 var (
@@ -110,7 +111,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		if err != nil {
 			return nil, err
 		}
-		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: l.h.d.params.(*kind.OnceParams)}
+		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: l.h.d.Params.(*kind.OnceParams)}
 		early, err := s.begin(late, o.q)
 		if err == nil && early == 0 {
 			return s, nil
@@ -123,7 +124,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		}
 		// The contender that showed the ensemble's time was created when we asked, or later.
 		if err := znode.Pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.path, name, early+ahead, znode.WhyEnded(ctx))
+			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.Path, name, early+ahead, znode.WhyEnded(ctx))
 		}
 	}
 }
@@ -136,40 +137,40 @@ func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, stri
 	if err != nil {
 		return nil, "", err
 	}
-	p := d.params.(*kind.OnceParams)
+	p := d.Params.(*kind.OnceParams)
 	if slot == "" && p.Schedule == "" {
-		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: name one", ErrNoSlot, o.q.path)
+		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: name one", ErrNoSlot, o.q.Path)
 	}
 	if slot == "" {
 		times, err := p.Times()
 		if err != nil {
-			return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.path, err)
+			return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
 		}
 		slot = kind.SlotAt(times.Prev(o.q.c.now()))
 	}
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, kind.ErrUnknownZone):
-		return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.path, err)
+		return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.q.path, err)
+		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.q.Path, err)
 	}
 	return p, slot, nil
 }
 
 // declared is the declaration, where the job is by now.
-func (o *Once) declared(ctx context.Context) (*queue, *declaration, error) {
-	if o.q.wrong != nil {
-		return nil, nil, o.q.wrong
+func (o *Once) declared(ctx context.Context) (*queue, *declare.Declaration, error) {
+	if o.q.Wrong != nil {
+		return nil, nil, o.q.Wrong
 	}
 	e, err := o.q.c.epoch(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := o.q.present(ctx, e)
+	q, err := e.present(ctx, o.q)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := e.declared(ctx, q)
+	d, err := e.decl.Of(ctx, &q.Name)
 	return q, d, err
 }
 
@@ -223,7 +224,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	data, _, changed, err := s.GetW(ctx, recordOf(q.path))
+	data, _, changed, err := s.GetW(ctx, recordOf(q.Path))
 	if err != nil {
 		return nil, nil
 	}
@@ -231,7 +232,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	return changed, judge(q, q.path, record, slot, p)
+	return changed, judge(q, q.Path, record, slot, p)
 }
 
 // judge is the error of a slot that must not be started.
@@ -255,12 +256,12 @@ func (o *Once) record(ctx context.Context, q *queue) (*kind.Record, *zk.Stat, er
 	if err != nil {
 		return nil, nil, err
 	}
-	data, stat, err := s.Get(ctx, recordOf(q.path))
-	if err = q.complete(ctx, s, err); errors.Is(err, znode.ErrNotApplied) {
-		data, stat, err = s.Get(ctx, recordOf(q.path))
+	data, stat, err := s.Get(ctx, recordOf(q.Path))
+	if err = q.Complete(ctx, s, err); errors.Is(err, znode.ErrNotApplied) {
+		data, stat, err = s.Get(ctx, recordOf(q.Path))
 	}
 	if znode.IsNoNode(err) {
-		return nil, nil, noRecord(recordOf(q.path), err)
+		return nil, nil, noRecord(recordOf(q.Path), err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -284,7 +285,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return err
 	}
-	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: l.h.d.params.(*kind.OnceParams)}
+	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: l.h.d.Params.(*kind.OnceParams)}
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
 		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.id(), Started: o.q.c.now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
@@ -328,7 +329,7 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 			return err
 		}
 		record.Resume = resume
-		_, err = s.Set(ctx, recordOf(q.path), record.Encode(), stat.Version)
+		_, err = s.Set(ctx, recordOf(q.Path), record.Encode(), stat.Version)
 		if try.Over(ctx, s, znode.Unwritten, &err) {
 			return err
 		}

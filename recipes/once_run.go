@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -53,9 +54,9 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 	if err != nil {
 		return settled, err
 	}
-	p := d.params.(*kind.OnceParams)
+	p := d.Params.(*kind.OnceParams)
 	if p.Schedule == "" {
-		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.q.path)
+		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.q.Path)
 	}
 	record, stat, err := o.record(ctx, q)
 	if err != nil {
@@ -63,7 +64,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 	}
 	look, err := record.Look(p, declaredAt(d, stat), o.q.c.now(), 0)
 	if err != nil {
-		return settled, fmt.Errorf("recipes: once %s: %w", o.q.path, err)
+		return settled, fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
 	}
 	for _, at := range look.Due {
 		if at.After(settled) {
@@ -94,7 +95,7 @@ func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen i
 	}
 	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
 	defer stop()
-	_, stat, changed, err := s.GetW(waiting, recordOf(q.path))
+	_, stat, changed, err := s.GetW(waiting, recordOf(q.Path))
 	if err != nil {
 		return false
 	}
@@ -116,7 +117,7 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	}
 	unrecorded, err := s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
 	if err != nil {
-		o.q.c.log.Warn("a run has failed", "once", o.q.path, "slot", s.Slot, "error", err)
+		o.q.c.log.Warn("a run has failed", "once", o.q.Path, "slot", s.Slot, "error", err)
 	}
 	if unrecorded != nil && outlasted(unrecorded) {
 		return settled, unrecorded
@@ -128,20 +129,20 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 const recheck = time.Minute
 
 // await waits until a slot is due by this machine's clock, and a little longer, or until something else is declared.
-func (o *Once) await(ctx context.Context, d *declaration, next time.Time) error {
+func (o *Once) await(ctx context.Context, d *declare.Declaration, next time.Time) error {
 	for {
 		left := next.Sub(o.q.c.now())
 		if left <= 0 && !next.IsZero() {
-			return znode.Pause(ctx, nil, stagger(d.params.(*kind.OnceParams)))
+			return znode.Pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
 		}
 		if next.IsZero() {
 			left = recheck
 		}
 		select {
 		case <-time.After(min(left, recheck)):
-		case <-d.w.C():
+		case <-d.Changed():
 			return nil
-		case <-d.dropped:
+		case <-d.Dropped():
 			return nil
 		case <-ctx.Done():
 			return znode.WhyEnded(ctx)

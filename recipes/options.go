@@ -138,14 +138,3 @@ func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return v == nil || r.Kind() == reflect.Pointer && r.IsNil()
 }
-
-// missing names the option that would have created a node that does not exist.
-func (o options) missing() string {
-	switch {
-	case o.create && o.params == nil:
-		return "; WithCreate also needs WithParams"
-	case o.params != nil && !o.create:
-		return ", or let WithCreate make it with those parameters"
-	}
-	return ""
-}

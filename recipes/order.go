@@ -15,8 +15,8 @@ type ordered struct {
 
 // ordered adds the lock to those that have a place.
 func (t *terms) ordered(all []ordered) []ordered {
-	if at, ok := kind.PlaceOf(t.d.params); ok {
-		all = append(all, ordered{t.q.path, at})
+	if at, ok := kind.PlaceOf(t.d.Params); ok {
+		all = append(all, ordered{t.q.Path, at})
 	}
 	return all
 }
@@ -39,7 +39,7 @@ func (a *acquisition) inOrder(ctx context.Context) error {
 	}
 	for _, m := range a.members {
 		t := &terms{member: m, a: a, e: e}
-		if t.d, err = e.declared(ctx, m.q); err != nil {
+		if t.d, err = e.decl.Of(ctx, &m.q.Name); err != nil {
 			continue
 		}
 		for _, want := range t.ordered(nil) {

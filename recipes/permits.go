@@ -127,9 +127,9 @@ func (a *arrival) relist(ctx context.Context) error {
 		if a.permits() {
 			a.lists, err = a.listed(ctx)
 		} else {
-			a.lists, err = znode.ListAllAgain(ctx, a.e.S, a.dirs(), a.d.family != nil)
+			a.lists, err = znode.ListAllAgain(ctx, a.e.S, a.dirs(), a.d.OfKey())
 		}
-		return a.q.complete(ctx, a.e.S, err)
+		return a.q.Complete(ctx, a.e.S, err)
 	})
 }
 
@@ -138,7 +138,7 @@ func (a *arrival) relist(ctx context.Context) error {
 func (a *arrival) granted() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v verdict
-	err := v.decide(a.in, a.d.params, a.lists[0], a.node().Name)
+	err := v.decide(a.in, a.d.Params, a.lists[0], a.node().Name)
 	a.seen(&v)
 	var waiting []kind.Contender
 	if a.permits() {
@@ -190,9 +190,9 @@ func (t *terms) heldBy(line, waiting []kind.Contender) error {
 	t.position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		t.holder = &rival{Contender: line[0], dir: t.q.decides().Dir(t.q.path)}
+		t.holder = &rival{Contender: line[0], dir: t.q.decides().Dir(t.q.Path)}
 	case len(waiting) > 0:
-		t.holder = &rival{Contender: waiting[0], dir: t.q.entrance().Dir(t.q.path)}
+		t.holder = &rival{Contender: waiting[0], dir: t.q.entrance().Dir(t.q.Path)}
 	}
 	return t.held()
 }
@@ -204,12 +204,12 @@ func (t *terms) possible() error {
 		return nil
 	}
 	if most := t.limit(); t.n > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.q.path, t.n, most)
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.q.Path, t.n, most)
 	}
 	return nil
 }
 
-func (t *terms) limit() int { return t.q.kind.Permits(t.d.params) }
+func (t *terms) limit() int { return t.q.Kind.Permits(t.d.Params) }
 
 // serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
 //
@@ -220,7 +220,7 @@ func (t *terms) limit() int { return t.q.kind.Permits(t.d.params) }
 // was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
 // most, and each waiter behind it for that many more. For Curator's clients see look.
 func (w *waiter) serve(ctx context.Context) (grant, error) {
-	permits := w.q.decides().Dir(w.q.path)
+	permits := w.q.decides().Dir(w.q.Path)
 	var known map[string]bool
 	for try := (znode.Tries{}); ; {
 		if err := w.possible(); err != nil {
@@ -265,7 +265,7 @@ func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.node().Path, err), w.q.path, w.q.kind.Children)
+	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.node().Path, err), w.q.Path, w.q.Kind.Children)
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
@@ -276,11 +276,11 @@ func (w *waiter) take(ctx context.Context, try *znode.Tries) (g grant, taken boo
 		return grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
-	limit := &zk.CheckVersionRequest{Path: w.d.path, Version: w.d.version}
+	limit := &zk.CheckVersionRequest{Path: w.d.Path, Version: w.d.Version}
 	t := &znode.Txn{E: w.e.Session, Born: e.nodes, Gone: w.nodes, With: []any{limit}}
 	if n := w.key(); n != nil { // it exists, as long as our place at the gate does
 		t.With = nil // the check is the key's
-		n.Of, n.Need = w.d.ofFamily(), len(n.Dirs)-1
+		n.Of, n.Need = w.d.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)
 		for _, k := range e.nodes {
 			k.Key = n
@@ -308,7 +308,7 @@ func (w *waiter) take(ctx context.Context, try *znode.Tries) (g grant, taken boo
 	case znode.IsNoNode(err):
 		return grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
-		w.e.outdated(w.d) // its event precedes this answer, unless it was lost
+		w.e.decl.Outdated(w.d) // its event precedes this answer, unless it was lost
 		return grant{}, false, w.renew(ctx)
 	}
 	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }

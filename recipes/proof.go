@@ -55,7 +55,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 	if err != nil {
 		return grant{}, false, err
 	}
-	if w.d.stale() {
+	if w.d.Stale() {
 		return grant{}, false, w.renew(ctx)
 	}
 	if ad.fact != created && !marked {

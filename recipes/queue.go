@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
@@ -15,62 +16,65 @@ import (
 
 // queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
 type queue struct {
-	c      *Client
-	kind   *kind.Kind
-	path   string // the lock node
-	key    any    // leaseKey of path
+	c *Client
+	declare.Name
+	key    any // leaseKey of Path
 	shared bool
-	family string // of a key: the node of its family; "" for other locks
-	name   string // the key
-	fanout string // that of the declaration by which path is where the node of the key is
 	opts   options
-	wrong  error // with how the handle was made; every use of it says so, before it sends anything
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, kind: k, path: path, key: leaseKey{c, path}, shared: shared}
-	q.opts, q.wrong = collect(opts, k)
+	q := &queue{c: c, Name: declare.Name{Kind: k, Path: path}, key: leaseKey{c, path}, shared: shared}
+	q.opts, q.Wrong = collect(opts, k)
+	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
-		q.wrong = errors.New("the root of the tree is no lock; name a node below it")
+		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}
-	if q.wrong != nil {
-		q.wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.wrong)
+	if q.Wrong != nil {
+		q.Wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		q.wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
+		q.Wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
 	}
 	return q
 }
 
+// named is the handle by another name of its lock.
+func (q *queue) named(n *declare.Name) *queue {
+	at := *q
+	at.Name, at.key = *n, leaseKey{q.c, n.Path}
+	return &at
+}
+
 // decides is the queue that decides who holds.
-func (q *queue) decides() kind.Queue { return q.kind.Queues[0] }
+func (q *queue) decides() kind.Queue { return q.Kind.Queues[0] }
 
 // entrance is the queue in which to wait: the gate, where the kind has one.
-func (q *queue) entrance() kind.Queue { return q.kind.Queues[len(q.kind.Queues)-1] }
+func (q *queue) entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
 // dir is where the contenders of the deciding queue are.
-func (q *queue) dir() string { return q.decides().Dir(q.path) }
+func (q *queue) dir() string { return q.decides().Dir(q.Path) }
 
 // localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
 // share.go.
 func (q *queue) localKey() string {
 	if q.shared {
-		return q.path + "\x00" // no path of ZooKeeper's
+		return q.Path + "\x00" // no path of ZooKeeper's
 	}
-	return q.path
+	return q.Path
 }
 
 func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
 // contender makes a contender that does not exist yet.
-func (q *queue) contender(e *epoch, d *declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
-	marker, err := znode.MarkerOf(in, d.wire, q.shared)
+func (q *queue) contender(e *epoch, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+	marker, err := znode.MarkerOf(in, d.Wire, q.shared)
 	if err != nil {
-		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
+		return nil, fmt.Errorf("recipes: %s: %w", q.Path, err)
 	}
 	return &znode.Node{
-		E: e.Session, Dir: in.Dir(q.path), Prefix: znode.ProtectedPrefix(d.wire, marker, znode.NewUUID()), Id: about.ID,
-		Data: znode.NodeData(in, about), Acl: d.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
+		E: e.Session, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,
+		Data: znode.NodeData(in, about), Acl: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }
 

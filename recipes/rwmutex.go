@@ -30,7 +30,7 @@ func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
 }
 
 // Path returns the lock's path.
-func (m *RWMutex) Path() string { return m.write.path }
+func (m *RWMutex) Path() string { return m.write.Path }
 
 // Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it returns
 // ErrWouldDeadlock: give that back first.
@@ -80,8 +80,8 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 }
 
 func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
-	if m.write.wrong != nil {
-		return l, m.write.wrong
+	if m.write.Wrong != nil {
+		return l, m.write.Wrong
 	}
 	m, err := m.at(ctx, l.h)
 	if err == nil {
@@ -167,7 +167,7 @@ func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
 	if h.path == m.Path() || h.q.c != m.write.c {
 		return m, nil
 	}
-	write, err := m.write.present(ctx, h.e)
+	write, err := h.e.present(ctx, m.write)
 	if errors.Is(err, ErrDraining) { // who holds it may exchange it
 		err = nil
 	}

@@ -18,7 +18,7 @@ func (c *Client) Semaphore(path string, opts ...Option) *Semaphore {
 }
 
 // Path returns the lock's path.
-func (m *Semaphore) Path() string { return m.q.path }
+func (m *Semaphore) Path() string { return m.q.Path }
 
 // Acquire takes n permits at once: all or none, in one transaction, so callers that want several permits cannot block
 // each other with some of them (two Curator clients that want 2 of 2 can). Waiters are served in the order of

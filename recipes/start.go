@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
@@ -79,11 +80,11 @@ func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 }
 
 // declaredAt is the time from which a schedule counts that is new to the record.
-func declaredAt(d *declaration, record *zk.Stat) time.Time {
-	if created := time.UnixMilli(record.Ctime); created.After(d.written) {
+func declaredAt(d *declare.Declaration, record *zk.Stat) time.Time {
+	if created := time.UnixMilli(record.Ctime); created.After(d.Written) {
 		return created
 	}
-	return d.written
+	return d.Written
 }
 
 // timely compares the instant of a slot with the ensemble's clock. Of slots from before the schedule was declared, or from before the

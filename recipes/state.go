@@ -3,6 +3,7 @@ package recipes
 import (
 	"sync"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -18,10 +19,9 @@ type clientState struct {
 	znode.Client
 
 	turns turn.Turns[place]
+	decl  declare.Client
 
-	mu       sync.Mutex
-	maxDecls int            // how many are kept, if not maxDeclarations: tests have few
-	crowd    int            // from how many contenders on a queue is long, if not longQueue: tests have few
-	pins     map[string]int // calls under way that need the declaration, by lock node
-	epoch    *epoch         // the newest session's; nil before the first use
+	mu    sync.Mutex
+	crowd int    // from how many contenders on a queue is long, if not longQueue: tests have few
+	epoch *epoch // the newest session's; nil before the first use
 }

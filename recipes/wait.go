@@ -100,7 +100,7 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 			}
 		}
 		var v verdict
-		err := v.decide(w.in, w.d.params, children, w.node().Name)
+		err := v.decide(w.in, w.d.Params, children, w.node().Name)
 		if err == nil {
 			w.total = v.total
 			w.seen(&v)
@@ -180,8 +180,8 @@ func (w *waiter) behind(dir string, v *verdict) error {
 		return w.held()
 	}
 	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
-	if !w.queued && w.d.waiters > 0 && v.waiters >= w.d.waiters {
-		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.path, w.d.waiters)
+	if !w.queued && w.d.MaxWaiters > 0 && v.waiters >= w.d.MaxWaiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.Path, w.d.MaxWaiters)
 	}
 	w.tellLocal()
 	w.queued = true

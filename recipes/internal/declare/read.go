@@ -1,23 +1,63 @@
-package recipes
+package declare
 
 import (
 	"context"
 	"errors"
 	"slices"
 	"strings"
-
-	"github.com/locktree/locktree/recipes/internal/znode"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
+	"github.com/locktree/locktree/recipes/kind"
 )
+
+// readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
+func (e *Session) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
+	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
+	var inherited []zk.ACL
+	var notInherited error
+	aside, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { inherited, notInherited = inheritedACL(aside, e.s, path, e.c.Authenticated()) })
+	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
+	if err != nil {
+		cancel() // it would ask for the list as long as the session lives
+	}
+	reading.Wait()
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid, time.UnixMilli(stat.Mtime)}, w: w, dropped: make(chan struct{}),
+		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
+	d.payload, d.why = kind.Decode(data)
+	if d.why != nil {
+		d.payload = nil // it may be half of one
+	}
+	if d.payload == nil || d.payload.ChildACL == nil {
+		// Only now does it matter whether that worked.
+		if d.shared = inherited; notInherited != nil {
+			w.Remove()
+			return nil, notInherited
+		}
+	}
+	if d.payload == nil {
+		return d, nil
+	}
+	d.set(d.payload.Params, d.payload.ChildACL)
+	return d, nil
+}
 
 // inheritedACL is what contenders in a lock node are created with when its declaration does not say: ZooKeeper itself
 // hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
-func (c *Client) inheritedACL(ctx context.Context, s *session.Session, path string) (acl []zk.ACL, err error) {
+func inheritedACL(ctx context.Context, s *session.Session, path string, authenticated bool) (acl []zk.ACL, err error) {
 	err = znode.Retry(ctx, s, znode.Unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err
@@ -25,13 +65,13 @@ func (c *Client) inheritedACL(ctx context.Context, s *session.Session, path stri
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return nil, err
 	}
-	return contendersACL(acl, len(c.cfg.Auth) > 0 || len(c.Identities()) > 1), nil
+	return ContendersACL(acl, authenticated), nil
 }
 
 // contendersACL turns the ACL of a lock node, nil where we may not read it, into that of its contenders: who may
 // contend (CREATE) reads and writes them, who may look looks. A lock that everybody may use has contenders open to
 // everybody, which is what Curator's and kazoo's are.
-func contendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
+func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	// CREATE and DELETE make and unmake contenders, READ sees them.
 	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
 	var acl []zk.ACL
@@ -62,7 +102,7 @@ func contendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	return acl
 }
 
-// keyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
+// KeyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
 // unmakes its own in the node of a key.
 func keyNodeACL(contenders []zk.ACL) []zk.ACL {
 	node := slices.Clone(contenders)
