@@ -35,7 +35,8 @@ type acquisition struct {
 
 	tickets []string          // of the local queues, by key
 	entries []*entry          // whose nodes exist, or may
-	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
+	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
+	e       *epoch            // of the newest try
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
 }
 
@@ -162,10 +163,10 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
 	var waits func(*turn.Ahead)
 	if a.call != nil {
 		waits = func(ahead *turn.Ahead) {
-			a.waits("", func() *HeldError { return a.heldLocally(ctx, q, ahead) })
+			a.queued("", func() *HeldError { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.id(), a.try, !a.set, waits)
+	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.id, a.try, !a.set, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
@@ -200,7 +201,7 @@ func (a *acquisition) contend(ctx context.Context, t *place) (h *holding, err er
 		switch {
 		case err == nil:
 			return h, nil
-		case len(a.entries)+len(a.left) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+		case len(a.entries)+len(a.undone) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
 			return nil, a.giveUp(ctx, err)
 		}
 	}
@@ -255,7 +256,7 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 	a.entries = nil
 	all := make([]terms, len(a.members))
 	for i, m := range a.members {
-		all[i] = terms{member: m, a: a}
+		all[i] = terms{q: &m.q.handle, n: m.n, up: a, try: a.try, many: a.c.state.crowd}
 	}
 	if inherited != nil {
 		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*znode.Node{inherited}}}
@@ -267,12 +268,13 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 	if err != nil {
 		return nil, err
 	}
+	a.e = e
 	if inherited != nil && inherited.E != e.Session { // it went with its session
 		a.entries = nil
 	}
 	for i := range all {
 		t := &all[i]
-		t.e = e
+		t.s, t.decl = e.Session, e.decl
 		if t.d, err = e.decl.Of(ctx, &t.q.Name); err != nil {
 			if len(a.entries) == 0 {
 				err = znode.NotQueued(err) // reads are all there was so far
@@ -289,13 +291,13 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
 // are the acquisition's.
 func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, error) {
-	t := &znode.Txn{E: entries[0].e.Session, Born: entries[0].nodes}
+	t := &znode.Txn{E: entries[0].s, Born: entries[0].nodes}
 	var dirs []string
 	for i, e := range entries {
 		if i > 0 {
 			t.Born = append(slices.Clip(t.Born), e.nodes...)
 		}
-		if !e.crowded() {
+		if !a.crowded(e) {
 			dirs = append(dirs, e.dirs()...)
 		}
 		if n := e.key(); n != nil {
@@ -304,10 +306,10 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 	}
 	lists, err := t.RunKeyed(ctx, dirs...)
 	if t.Left != nil {
-		a.left = append(a.left, t.Left)
+		a.undone = append(a.undone, t.Left)
 	}
 	for _, e := range entries {
-		err = e.q.Complete(ctx, e.e.S, err) // the first that may be completed; the next try finds what else is missing
+		err = e.q.Complete(ctx, e.s.S, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if err = a.reread(ctx, entries, err); err != nil {
 		return nil, a.halfMade(err)
@@ -345,10 +347,10 @@ func (a *acquisition) nodes() (ks []*znode.Node) {
 // hold makes a holding of what is granted: the session heartbeats from here on.
 func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 	first := g.entries[0]
-	h := &holding{owned: owned{path: a.path, q: first.q, e: first.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	h := &holding{owned: owned{path: a.path, q: a.members[0].q, e: a.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
 	h.czxid = g.czxid
 	for _, e := range g.entries {
-		h.places = e.ordered(h.places)
+		h.places = ordersOf(e.terms, h.places)
 	}
 	if a.set {
 		for _, m := range a.members {
@@ -364,8 +366,8 @@ func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
 // giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
-	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
-	a.tickets, a.entries, a.left = nil, nil, nil
+	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.undone
+	a.tickets, a.entries, a.undone = nil, nil, nil
 	for _, key := range tickets {
 		st.turns.Leaving(key)
 	}
@@ -396,4 +398,47 @@ func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
 		}
 		f()
 	})
+}
+
+// What a wait tells and asks: see listener.
+
+// ahead tells the goroutines of this client that wait behind us who holds the lock.
+func (a *acquisition) Ahead(t *terms) {
+	if q := a.members[0].q; !a.set && len(a.tickets) > 0 {
+		holder := t.holder.contender()
+		a.c.state.turns.WaitsFor(q.localKey(), &holder, t.position)
+	}
+}
+
+func (a *acquisition) Waits(t *terms, node string) {
+	a.queued(node, func() *HeldError { return a.heldError(t) })
+}
+
+func (a *acquisition) Held(t *terms) error { return a.heldError(t) }
+
+// heldError says who is in the way.
+func (a *acquisition) heldError(t *terms) *HeldError {
+	held := &HeldError{Path: t.q.Path, Position: t.position, c: a.c, at: time.Now()}
+	if t.holder != nil {
+		held.Holder = t.holder.contender()
+	}
+	return held.described()
+}
+
+func (a *acquisition) TimedOut(t *terms, cause error) error {
+	held := a.heldError(t)
+	held.Waited, held.Cause = time.Since(a.start), cause
+	return held
+}
+
+func (a *acquisition) Left(undone <-chan struct{}) {
+	a.undone, a.entries = append(a.undone, undone), nil
+}
+
+func (a *acquisition) GoesOn(e *entry) { a.entries = []*entry{e} }
+
+// arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
+type arrival struct {
+	*entry
+	lists [][]string // nil where they were lost with their connection, or others list for it
 }

@@ -61,7 +61,7 @@ func (cs *crowds) of(path string) *crowd {
 }
 
 // crowd is what the calls for the lock share.
-func (t *terms) crowd() *crowd { return t.e.crowds.of(t.q.Path) }
+func (a *acquisition) crowd(t *terms) *crowd { return a.e.crowds.of(t.q.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -74,25 +74,27 @@ type listing struct {
 
 // ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
 // by then: an Acquire joins them.
-func (t *terms) ask(ctx context.Context) error {
-	if t.a.asking != nil { // by an earlier try
+func (a *acquisition) ask(ctx context.Context, t *terms) error {
+	if a.asking != nil { // by an earlier try
 		return nil
 	}
-	asking := t.crowd().asking
+	asking := a.crowd(t).asking
 	select {
 	case asking <- struct{}{}:
-		t.a.asking = asking
+		a.asking = asking
 		return nil
 	default:
 	}
 	select {
 	case asking <- struct{}{}:
-		t.a.asking = asking
+		a.asking = asking
 	case <-ctx.Done():
-		return t.a.ended(ctx)
+		return a.ended(ctx)
 	}
-	if ahead := t.q.c.state.turns.Owner(ctx, t.q.localKey()); ahead != nil {
-		return t.a.heldLocally(ctx, t.q, ahead)
+	if q := a.members[0].q; true {
+		if ahead := a.c.state.turns.Owner(ctx, q.localKey()); ahead != nil {
+			return a.heldLocally(ctx, q, ahead)
+		}
 	}
 	return obey(ctx, t) // the wait may have been long
 }
@@ -106,18 +108,18 @@ func (a *acquisition) asked() {
 }
 
 // crowded reports whether so many calls ask for permits that this one shares a listing.
-func (e *entry) crowded() bool { return e.permits() && len(e.a.asking) > ownListings }
+func (a *acquisition) crowded(e *entry) bool { return e.permits() && len(a.asking) > ownListings }
 
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
-func (e *entry) listed(ctx context.Context) ([][]string, error) {
-	return e.listWithOthers(ctx, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().Name) })
+func (a *acquisition) listed(ctx context.Context, e *entry) ([][]string, error) {
+	return a.listWithOthers(ctx, e.terms, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().Name) })
 }
 
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
-func (t *terms) listWithOthers(ctx context.Context, willDo func(*listing) bool) ([][]string, error) {
+func (a *acquisition) listWithOthers(ctx context.Context, t *terms, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
-		l, begun := t.crowd().join(t)
+		l, begun := a.crowd(t).join(t, a.c.state.Spawn)
 		select {
 		case <-l.done:
 		case <-ctx.Done():
@@ -141,7 +143,7 @@ func inOrder(children []string) []string {
 
 // join returns the listing that is under way, or begins one. It goes on without its callers, because they
 // may have ended when others wait for it.
-func (c *crowd) join(t *terms) (l *listing, begun bool) {
+func (c *crowd) join(t *terms, spawn func(func())) (l *listing, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listing != nil {
@@ -150,8 +152,8 @@ func (c *crowd) join(t *terms) (l *listing, begun bool) {
 	l = &listing{done: make(chan struct{})}
 	c.listing = l
 	dirs := []string{t.q.decides().Dir(t.q.Path), t.q.entrance().Dir(t.q.Path)}
-	t.q.c.state.Spawn(func() {
-		l.lists, l.err = znode.ListAll(context.Background(), t.e.S, dirs, t.d.OfKey())
+	spawn(func() {
+		l.lists, l.err = znode.ListAll(context.Background(), t.s.S, dirs, t.d.OfKey())
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"time"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -22,20 +21,42 @@ import (
 
 // terms are what one lock is taken under.
 type terms struct {
-	member
-	a *acquisition
-	e *epoch
-	d *declare.Declaration // renew replaces it
+	q    *handle
+	n    int // permits wanted; 0 where the kind has none
+	s    *znode.Session
+	decl *declare.Session
+	d    *declare.Declaration // renew replaces it
+	up   listener
+	try  bool
+	many int // from how many contenders on a queue is long, if not longQueue: tests have few
 
 	// Who is ahead, for the error of a call that ends.
 	position int    // how many
 	holder   *rival // the first of them; nil if none is known
 }
 
+// listener is told what happens to who waits, and makes the errors of those that wait no longer.
+type listener interface {
+	Ahead(t *terms)                       // who is ahead is known, or more is known of that one
+	Waits(t *terms, node string)          // somebody is ahead, so the call waits
+	Held(t *terms) error                  // of a try
+	TimedOut(t *terms, cause error) error // of a wait that cause has ended
+	Left(undone <-chan struct{})          // the nodes are the background's to delete, which says when that is done
+	GoesOn(e *entry)                      // a place was exchanged for this one
+}
+
+// timedOut turns an error into one that says who is ahead, if ctx has ended.
+func (t *terms) timedOut(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return t.up.TimedOut(t, znode.WhyEnded(ctx))
+}
+
 // renew reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (t *terms) renew(ctx context.Context) error {
-	d, err := t.e.decl.Of(ctx, &t.q.Name)
+	d, err := t.decl.Of(ctx, &t.q.Name)
 	if err != nil {
 		return t.timedOut(ctx, err)
 	}
@@ -57,38 +78,11 @@ func obey(ctx context.Context, all ...*terms) error {
 	return nil
 }
 
-// held says who is in the way.
-func (t *terms) held() *HeldError {
-	held := &HeldError{Path: t.q.Path, Position: t.position, c: t.q.c, at: time.Now()}
-	if t.holder != nil {
-		held.Holder = t.holder.contender()
-	}
-	return held.described()
-}
-
-// timedOut turns an error into a HeldError if ctx has ended.
-func (t *terms) timedOut(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	held := t.held()
-	held.Waited, held.Cause = time.Since(t.a.start), znode.WhyEnded(ctx)
-	return held
-}
-
-// tellLocal tells the goroutines of this client that wait behind us who holds the lock.
-func (t *terms) tellLocal() {
-	if !t.a.set && len(t.a.tickets) > 0 {
-		holder := t.holder.contender()
-		t.q.c.state.turns.WaitsFor(t.q.localKey(), &holder, t.position)
-	}
-}
-
 // says records what the holder says about itself. Only the error of a wait that ends needs it, and reads it then. Goroutines that
 // wait behind us make errors of the same holder.
 func (t *terms) says(data []byte) {
 	t.holder.data = data
-	t.tellLocal()
+	t.up.Ahead(t)
 }
 
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
@@ -96,7 +90,7 @@ func (t *terms) says(data []byte) {
 func (t *terms) identify(ctx context.Context) {
 	if t.holder.data == nil {
 		t.says([]byte{})
-		if data, _, err := t.e.S.Get(ctx, t.holder.path()); err == nil {
+		if data, _, err := t.s.S.Get(ctx, t.holder.path()); err == nil {
 			t.says(data)
 		}
 	}
@@ -104,7 +98,7 @@ func (t *terms) identify(ctx context.Context) {
 
 // entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *terms) entry(in kind.Queue) (*entry, error) {
-	about := znode.HolderSelf(t.q.id())
+	about := znode.HolderSelf(t.q.id)
 	n := 1
 	switch {
 	case t.n > 0 && in.Gate: // there is no node yet for each
@@ -116,7 +110,7 @@ func (t *terms) entry(in kind.Queue) (*entry, error) {
 	key := t.q.KeyNode(t.d, in)
 	for i := range nodes {
 		var err error
-		if nodes[i], err = t.q.contender(t.e, t.d, in, about); err != nil {
+		if nodes[i], err = t.q.contender(t.s, t.d, in, about); err != nil {
 			return nil, err
 		}
 		nodes[i].Key = key
@@ -169,13 +163,7 @@ func (e *entry) exhausted() error {
 
 // named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
 // prove writes ours, in the write that it makes anyway unless the place was granted already.
-func (e *entry) named() bool { return e.node().Id == e.q.id() }
-
-// arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
-type arrival struct {
-	*entry
-	lists [][]string // nil where they were lost with their connection, or others list for it
-}
+func (e *entry) named() bool { return e.node().Id == e.q.id }
 
 // rival is a contender ahead of us, as far as it is known.
 type rival struct {
@@ -186,7 +174,7 @@ type rival struct {
 
 func (r *rival) path() string { return kind.JoinPath(r.dir, r.Name) }
 
-func (r *rival) contender() Contender {
+func (r *rival) contender() kind.Party {
 	c := inspect.NewContender(r.dir, r.Contender, nil, nil)
 	c.Data = r.data
 	return c

@@ -39,12 +39,8 @@ var (
 	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
 	// one. Take this one first. Nothing was queued. A Try gets it too.
 	ErrLockOrder = errors.New("recipes: wrong order of locks")
-	// ErrQueueFull: as many contenders wait as max_waiters allows.
-	ErrQueueFull = errors.New("recipes: queue full")
 	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.
 	ErrKeyTooLong = errors.New("recipes: key too long")
-	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
-	ErrTooManyPermits = errors.New("recipes: too many permits")
 
 	// ErrClosed: Client.Close was called. The client is of no further use.
 	ErrClosed = session.ErrClosed

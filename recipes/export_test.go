@@ -140,7 +140,7 @@ func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks [
 			break
 		}
 		var k *znode.Node
-		k, err = m.q.contender(e, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
+		k, err = m.q.contender(e.Session, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
 		ks = append(ks, k)
 	}
 	return ks, err
@@ -169,7 +169,7 @@ func (l *Lease) With(other *Lease) bool { return l.h == other.h }
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.Path, member{q: m.q})}
-	a.waits("", nil)
+	a.queued("", nil)
 	a.refused(refused)
 	l.g.tell(EventAcquired, l.h.czxid, nil)
 }

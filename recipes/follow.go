@@ -48,8 +48,8 @@ func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal erro
 		return refusal
 	}
 	for _, e := range entries {
-		e.e.decl.Outdated(e.d)
-		switch d, err := e.e.decl.Of(ctx, &e.q.Name); {
+		e.decl.Outdated(e.d)
+		switch d, err := e.decl.Of(ctx, &e.q.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
 		case d.Mzxid != e.d.Mzxid || older: // our server may lag

@@ -292,7 +292,7 @@ type passing struct {
 // pass sends the transaction.
 func (h *holding) pass(ctx context.Context, heir string) *passing {
 	p := &passing{h: h}
-	k, err := h.q.contender(h.e, h.d, h.q.decides(), znode.HolderSelf(heir))
+	k, err := h.q.contender(h.e.Session, h.d, h.q.decides(), znode.HolderSelf(heir))
 	if err != nil {
 		return p
 	}

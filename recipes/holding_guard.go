@@ -15,9 +15,6 @@ import (
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
 // session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
 
-// moment is how long a lock is held before its nodes are watched.
-const moment = 100 * time.Millisecond
-
 // startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *holding) startWatching() {

@@ -52,7 +52,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = member{q: &queue{c: c, Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}
+			each = member{q: &queue{c: c, handle: handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
 		}
 		m.members = append(m.members, each.member())
 	}
@@ -229,4 +229,21 @@ func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
 		return why
 	}
 	return cmp.Or(errs...) // the caller's ctx has ended, which fails all that were not granted: the first of them is named
+}
+
+// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.
+// A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has
+// proven for itself before. It fails as a whole if one node is gone
+// (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
+func (a *acquisition) confirm(ctx context.Context) error {
+	var paths []string
+	for _, k := range a.nodes() {
+		paths = append(paths, k.Path)
+	}
+	s := a.entries[0].s.S
+	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
+	if znode.IsNoNode(err) {
+		return znode.LostError(a.path, err)
+	}
+	return err
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// moment is how long a wait goes on before we read what most waits, which are over by then, need not know; and how long a lock is held
+// before its nodes are watched.
+const moment = 100 * time.Millisecond
+
 // watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
 func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err error) {
@@ -35,7 +39,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 		return false, nil
 	}
 	if v.behind != "" {
-		data, _, behind, err := znode.GetCalledPersistent(ctx, w.e.S, path, w.waker())
+		data, _, behind, err := znode.GetCalledPersistent(ctx, w.s.S, path, w.waker())
 		if err == nil && v.head {
 			w.says(data)
 		}
@@ -50,7 +54,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 // watchQueue watches the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
 // is of an older listing, so decide again.
 func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
-	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.e.S, w.node().Dir, w.waker())
+	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.s.S, w.node().Dir, w.waker())
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 		return
 	}
 	way.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
-	set, err := w.e.S.SetWatches(ctx, since, data, []string{before}, w.waker())
+	set, err := w.s.S.SetWatches(ctx, since, data, []string{before}, w.waker())
 	if err != nil { // read it instead
 		return
 	}
@@ -99,7 +103,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 // caller lists, and the queue is watched instead of a contender that we may not read.
 func (w *waiter) deaf(ctx context.Context) bool {
 	path := w.way.behind.Path()
-	data, _, err := w.e.S.Get(ctx, path)
+	data, _, err := w.s.S.Get(ctx, path)
 	if err == nil && w.holder.path() == path {
 		w.says(data)
 	}
@@ -122,8 +126,8 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	for {
 		switch {
 		case ahead != nil && ahead.Event() != 0:
-			if w.e.S.State() == session.StateLost {
-				return 0, znode.LostError(w.q.Path, w.e.S.Err())
+			if w.s.S.State() == session.StateLost {
+				return 0, znode.LostError(w.q.Path, w.s.S.Err())
 			}
 			return ahead.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
@@ -141,7 +145,7 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		}
 		if silence == nil && (ahead != nil || w.own.Hidden) {
-			every := w.e.S.Timeout()
+			every := w.s.S.Timeout()
 			if ahead != nil && !w.late {
 				every = moment
 			}
@@ -153,7 +157,7 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-w.news:
 		case <-silent:
 			brief = false
-			silence.Reset(w.e.S.Timeout())
+			silence.Reset(w.s.S.Timeout())
 			if look, err := w.unheard(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
@@ -189,7 +193,7 @@ func (w *waiter) unheard(ctx context.Context, ahead *session.Watch) (look bool, 
 		return true, nil
 	default: // whatever else goes wrong here is met by the next reconnect, or the next look
 		// A server that has lost this event may have lost that of our own node: no grant rests on it.
-		stat, err := w.e.S.Exists(ctx, ahead.Path())
+		stat, err := w.s.S.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil

@@ -139,8 +139,8 @@ func (k *call) tell(e Event) {
 	k.c.observe(e)
 }
 
-// waits tells, once, that the call has to wait for whom ahead returns.
-func (a *acquisition) waits(node string, ahead func() *HeldError) {
+// queued tells, once, that the call has to wait for whom ahead returns.
+func (a *acquisition) queued(node string, ahead func() *HeldError) {
 	if a.call != nil && !a.call.queued.Swap(true) {
 		a.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(a.start), Cause: ahead()})
 	}

@@ -13,8 +13,8 @@ type ordered struct {
 	kind.Place
 }
 
-// ordered adds the lock to those that have a place.
-func (t *terms) ordered(all []ordered) []ordered {
+// ordersOf adds the lock to those that have a place.
+func ordersOf(t *terms, all []ordered) []ordered {
 	if at, ok := kind.PlaceOf(t.d.Params); ok {
 		all = append(all, ordered{t.q.Path, at})
 	}
@@ -38,11 +38,11 @@ func (a *acquisition) inOrder(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range a.members {
-		t := &terms{member: m, a: a, e: e}
+		t := &terms{q: &m.q.handle}
 		if t.d, err = e.decl.Of(ctx, &m.q.Name); err != nil {
 			continue
 		}
-		for _, want := range t.ordered(nil) {
+		for _, want := range ordersOf(t, nil) {
 			for _, has := range held {
 				if has.Of == want.Of && want.Rank < has.Rank {
 					return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",

@@ -72,7 +72,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
 func (w *waiter) vouched() bool {
-	return w.named() && !w.permits() && (w.node().Czxid != 0 || w.own.W != nil) && w.e.S.Proven()
+	return w.named() && !w.permits() && (w.node().Czxid != 0 || w.own.W != nil) && w.s.S.Proven()
 }
 
 // confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
@@ -85,19 +85,19 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
 	mark, named := w.in.Marked && (w.long() || w.permits() || own.Hidden) || !w.named(), k.Id
-	err = znode.Retry(ctx, w.e.S, znode.Unanswered, func() error {
+	err = znode.Retry(ctx, w.s.S, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
 				k.Id = "" // until we know
-				stat, err = w.e.S.Set(ctx, k.Path, znode.HeldData(w.in, k.Data, w.q.id(), time.Now()), own.Version)
+				stat, err = w.s.S.Set(ctx, k.Path, znode.HeldData(w.in, k.Data, w.q.id, time.Now()), own.Version)
 			} else {
-				err = w.e.S.Confirm(ctx, k.Path)
+				err = w.s.S.Confirm(ctx, k.Path)
 			}
 			switch {
 			case err == nil && mark:
-				k.Id = w.q.id()
+				k.Id = w.q.id
 				return own.Ours(stat)
 			case err == nil:
 				return nil
@@ -119,7 +119,7 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 			}
 		}
 	})
-	if err == nil || errors.Is(err, ErrLost) {
+	if err == nil || errors.Is(err, znode.ErrLost) {
 		return mark, err
 	}
 	return false, w.timedOut(ctx, err)
@@ -132,7 +132,7 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.
-func (w *waiter) long() bool { return w.total > cmp.Or(w.q.c.state.crowd, longQueue) }
+func (w *waiter) long() bool { return w.total > cmp.Or(w.many, longQueue) }
 
 // mark says in our node that we hold, and since when, behind the grant: what is sent later is behind it, the release too, and
 // nobody waits for it. In a long queue it goes at once, for our successor. In a short one only who looks wants to know, so it
@@ -142,10 +142,10 @@ func (w *waiter) mark() {
 	if !w.in.Marked {
 		return
 	}
-	s, q, k, version, at := w.e.S, w.q, w.node(), w.own.Version, time.Now()
+	s, q, k, version, at := w.s.S, w.q, w.node(), w.own.Version, time.Now()
 	say := func() {
 		b := s.Batch()
-		b.Set(k.Path, znode.HeldData(q.decides(), k.Data, q.id(), at), version)
+		b.Set(k.Path, znode.HeldData(q.decides(), k.Data, q.id, at), version)
 		_ = b.Offer(ended) // who holds the lock waits for nothing
 	}
 	if w.long() {
@@ -161,20 +161,3 @@ var ended = func() context.Context {
 	end()
 	return ctx
 }()
-
-// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.
-// A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has
-// proven for itself before. It fails as a whole if one node is gone
-// (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
-func (a *acquisition) confirm(ctx context.Context) error {
-	var paths []string
-	for _, k := range a.nodes() {
-		paths = append(paths, k.Path)
-	}
-	s := a.entries[0].e.S
-	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
-	if znode.IsNoNode(err) {
-		return znode.LostError(a.path, err)
-	}
-	return err
-}

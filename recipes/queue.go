@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/znode"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -17,15 +13,15 @@ import (
 // queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
 type queue struct {
 	c *Client
-	declare.Name
-	key    any // leaseKey of Path
-	shared bool
-	opts   options
+	handle
+	key  any // leaseKey of Path
+	opts options
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, Name: declare.Name{Kind: k, Path: path}, key: leaseKey{c, path}, shared: shared}
+	q := &queue{c: c, handle: handle{Name: declare.Name{Kind: k, Path: path}, shared: shared}, key: leaseKey{c, path}}
 	q.opts, q.Wrong = collect(opts, k)
+	q.id = cmp.Or(q.opts.id, c.cfg.ID)
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
@@ -46,15 +42,6 @@ func (q *queue) named(n *declare.Name) *queue {
 	return &at
 }
 
-// decides is the queue that decides who holds.
-func (q *queue) decides() kind.Queue { return q.Kind.Queues[0] }
-
-// entrance is the queue in which to wait: the gate, where the kind has one.
-func (q *queue) entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
-
-// dir is where the contenders of the deciding queue are.
-func (q *queue) dir() string { return q.decides().Dir(q.Path) }
-
 // localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
 // share.go.
 func (q *queue) localKey() string {
@@ -62,60 +49,4 @@ func (q *queue) localKey() string {
 		return q.Path + "\x00" // no path of ZooKeeper's
 	}
 	return q.Path
-}
-
-func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
-
-// contender makes a contender that does not exist yet.
-func (q *queue) contender(e *epoch, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
-	marker, err := znode.MarkerOf(in, d.Wire, q.shared)
-	if err != nil {
-		return nil, fmt.Errorf("recipes: %s: %w", q.Path, err)
-	}
-	return &znode.Node{
-		E: e.Session, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,
-		Data: znode.NodeData(in, about), Acl: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
-	}, nil
-}
-
-// verdict is what a listing says about our contender.
-type verdict struct {
-	granted  bool
-	behind   string // child to wait for; "" = any change
-	before   string // the one ahead of that, if behind is right ahead of us
-	head     bool   // behind is the front of the queue
-	position int    // contenders ahead
-	waiters  int    // of them, not granted
-	total    int    // contenders, with those behind
-	first    *kind.Contender
-}
-
-// errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
-var errNotListed = errors.New("our contender is not in the queue")
-
-// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
-// needed, and not handed through the frames between.)
-func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name string) error {
-	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
-	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
-	if i < 0 {
-		return errNotListed
-	}
-	admitted, behind := k.Admit(p, line, i)
-	*v = verdict{granted: admitted, position: i, first: &line[0], total: len(line)}
-	if admitted {
-		return nil
-	}
-	if behind != kind.AnyChange {
-		v.behind, v.head = line[behind].Name, behind == 0
-		if 0 < behind && behind == i-1 {
-			v.before = line[i-2].Name
-		}
-	}
-	for j := range i {
-		if admitted, _ := k.Admit(p, line, j); k.Gate || !admitted { // of a gate the first waits too
-			v.waiters++
-		}
-	}
-	return nil
 }

@@ -120,7 +120,7 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *znode.Node, err
 	q, k := m.read, old.ks[0]
 	var unapplied error // what was said of the first such try
 	err = znode.Retry(ctx, old.e.S, znode.DidNothing, func() error {
-		if next, err = q.contender(old.e, old.d, q.decides(), znode.HolderSelf(q.id())); err != nil {
+		if next, err = q.contender(old.e.Session, old.d, q.decides(), znode.HolderSelf(q.id)); err != nil {
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where

@@ -134,8 +134,8 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		}
 	}
 	if !w.in.Gate && !w.permits() && w.named() && !w.vouched() {
-		err = znode.Retry(ctx, w.e.S, znode.Unanswered, func() error {
-			b := w.e.S.Batch()
+		err = znode.Retry(ctx, w.s.S, znode.Unanswered, func() error {
+			b := w.s.S.Batch()
 			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		}
 	}
 	if children == nil { // a later listing is of a later state: servers never go back in one session
-		switch children, err = znode.ListChildren(ctx, w.e.S, k.Dir); {
+		switch children, err = znode.ListChildren(ctx, w.s.S, k.Dir); {
 		case znode.IsNoNode(err): // our node went before its parent
 			return nil, ad, znode.LostError(k.Path, err)
 		case err != nil:
@@ -176,16 +176,16 @@ func (w *waiter) behind(dir string, v *verdict) error {
 		w.holder = &rival{Contender: *v.first, dir: dir}
 	}
 	v.first = nil // it keeps the whole line
-	if w.a.try {
-		return w.held()
+	if w.try {
+		return w.up.Held(w.terms)
 	}
 	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
 	if !w.queued && w.d.MaxWaiters > 0 && v.waiters >= w.d.MaxWaiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.Path, w.d.MaxWaiters)
 	}
-	w.tellLocal()
+	w.up.Ahead(w.terms)
 	w.queued = true
-	w.a.waits(w.node().Path, w.held)
+	w.up.Waits(w.terms, w.node().Path)
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err erro
 		first = first || held && ordered
 		if w.turn = first || w.long(); first && !w.in.Gate {
 			ready() // we are next: see prove
-			ready = w.e.S.Ready(w.node().Path)
+			ready = w.s.S.Ready(w.node().Path)
 		}
 		if w.late {
 			w.identify(ctx)

@@ -1,0 +1,83 @@
+package recipes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/znode"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// handle is how a caller wants a lock.
+type handle struct {
+	declare.Name
+	shared bool
+	id     string // whom its nodes name
+}
+
+// decides is the queue that decides who holds.
+func (q *handle) decides() kind.Queue { return q.Kind.Queues[0] }
+
+// entrance is the queue in which to wait: the gate, where the kind has one.
+func (q *handle) entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
+
+// dir is where the contenders of the deciding queue are.
+func (q *handle) dir() string { return q.decides().Dir(q.Path) }
+
+// contender makes a contender that does not exist yet.
+func (q *handle) contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+	marker, err := znode.MarkerOf(in, d.Wire, q.shared)
+	if err != nil {
+		return nil, fmt.Errorf("recipes: %s: %w", q.Path, err)
+	}
+	return &znode.Node{
+		E: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,
+		Data: znode.NodeData(in, about), Acl: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
+	}, nil
+}
+
+// verdict is what a listing says about our contender.
+type verdict struct {
+	granted  bool
+	behind   string // child to wait for; "" = any change
+	before   string // the one ahead of that, if behind is right ahead of us
+	head     bool   // behind is the front of the queue
+	position int    // contenders ahead
+	waiters  int    // of them, not granted
+	total    int    // contenders, with those behind
+	first    *kind.Contender
+}
+
+// errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
+var errNotListed = errors.New("our contender is not in the queue")
+
+// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
+// needed, and not handed through the frames between.)
+func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name string) error {
+	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
+	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
+	if i < 0 {
+		return errNotListed
+	}
+	admitted, behind := k.Admit(p, line, i)
+	*v = verdict{granted: admitted, position: i, first: &line[0], total: len(line)}
+	if admitted {
+		return nil
+	}
+	if behind != kind.AnyChange {
+		v.behind, v.head = line[behind].Name, behind == 0
+		if 0 < behind && behind == i-1 {
+			v.before = line[i-2].Name
+		}
+	}
+	for j := range i {
+		if admitted, _ := k.Admit(p, line, j); k.Gate || !admitted { // of a gate the first waits too
+			v.waiters++
+		}
+	}
+	return nil
+}
