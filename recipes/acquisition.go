@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -34,7 +36,7 @@ type acquisition struct {
 	done    context.CancelFunc // of the bound; nil if there is none
 
 	tickets []string          // of the local queues, by key
-	entries []*entry          // whose nodes exist, or may
+	entries []*wait.Place     // whose nodes exist, or may
 	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
 	e       *epoch            // of the newest try
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
@@ -154,7 +156,7 @@ func (a *acquisition) ended(ctx context.Context) error {
 //
 // Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
 func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
-	if q.shared {
+	if q.Shared {
 		if ahead := a.c.state.turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
@@ -166,7 +168,7 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
 			a.queued("", func() *HeldError { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.id, a.try, !a.set, waits)
+	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.Id, a.try, !a.set, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
@@ -213,9 +215,9 @@ func (a *acquisition) once(ctx context.Context, t *place) (*holding, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := arrived.waiter()
-	defer w.end()
-	g, err := w.reach(ctx, arrived.lists)
+	w := arrived.Waiter()
+	defer w.End()
+	g, err := w.Reach(ctx, arrived.lists)
 	if err != nil {
 		return nil, err
 	}
@@ -235,12 +237,12 @@ func (a *acquisition) arrive(ctx context.Context, t *place) (arrival, error) {
 	if len(a.entries) > 0 { // inherited
 		e := a.entries[0]
 		if t.children == nil {
-			return arrival{entry: e}, e.exhausted()
+			return arrival{Place: e}, e.Exhausted()
 		}
-		return arrival{e, [][]string{t.children}}, e.exhausted() // it was listed behind a create of this session
+		return arrival{e, [][]string{t.children}}, e.Exhausted() // it was listed behind a create of this session
 	}
 	own := &all[0]
-	e, err := own.entry(own.q.entrance())
+	e, err := own.Entry(own.Q.Entrance())
 	if err != nil {
 		return arrival{}, err
 	}
@@ -248,18 +250,18 @@ func (a *acquisition) arrive(ctx context.Context, t *place) (arrival, error) {
 	if err != nil {
 		return arrival{}, err
 	}
-	return arrived[0], e.exhausted()
+	return arrived[0], e.Exhausted()
 }
 
 // open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
-func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms, error) {
+func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, error) {
 	a.entries = nil
-	all := make([]terms, len(a.members))
+	all := make([]wait.Opened, len(a.members))
 	for i, m := range a.members {
-		all[i] = terms{q: &m.q.handle, n: m.n, up: a, try: a.try, many: a.c.state.crowd}
+		all[i] = wait.Opened{Q: &m.q.Handle, N: m.n, Up: a, Try: a.try, Many: a.c.state.crowd}
 	}
 	if inherited != nil {
-		a.entries = []*entry{{&all[0], all[0].q.entrance(), []*znode.Node{inherited}}}
+		a.entries = []*wait.Place{{Opened: &all[0], In: all[0].Q.Entrance(), Nodes: []*znode.Node{inherited}}}
 	}
 	if ctx.Err() != nil {
 		return nil, a.ended(ctx)
@@ -274,14 +276,14 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 	}
 	for i := range all {
 		t := &all[i]
-		t.s, t.decl = e.Session, e.decl
-		if t.d, err = e.decl.Of(ctx, &t.q.Name); err != nil {
+		t.S, t.Decl = e.Session, e.decl
+		if t.D, err = e.decl.Of(ctx, &t.Q.Name); err != nil {
 			if len(a.entries) == 0 {
 				err = znode.NotQueued(err) // reads are all there was so far
 			}
 			return nil, err
 		}
-		if err := t.possible(); err != nil {
+		if err := t.Possible(); err != nil {
 			return nil, err
 		}
 	}
@@ -290,17 +292,17 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]terms,
 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
 // are the acquisition's.
-func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, error) {
-	t := &znode.Txn{E: entries[0].s, Born: entries[0].nodes}
+func (a *acquisition) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
+	t := &znode.Txn{E: entries[0].S, Born: entries[0].Nodes}
 	var dirs []string
 	for i, e := range entries {
 		if i > 0 {
-			t.Born = append(slices.Clip(t.Born), e.nodes...)
+			t.Born = append(slices.Clip(t.Born), e.Nodes...)
 		}
 		if !a.crowded(e) {
-			dirs = append(dirs, e.dirs()...)
+			dirs = append(dirs, e.Dirs()...)
 		}
-		if n := e.key(); n != nil {
+		if n := e.Key(); n != nil {
 			t.Keys = append(t.Keys, n)
 		}
 	}
@@ -309,7 +311,7 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 		a.undone = append(a.undone, t.Left)
 	}
 	for _, e := range entries {
-		err = e.q.Complete(ctx, e.s.S, err) // the first that may be completed; the next try finds what else is missing
+		err = e.Q.Complete(ctx, e.S.S, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if err = a.reread(ctx, entries, err); err != nil {
 		return nil, a.halfMade(err)
@@ -320,8 +322,8 @@ func (a *acquisition) join(ctx context.Context, entries ...*entry) ([]arrival, e
 	}
 	arrived := make([]arrival, len(entries))
 	for i, e := range entries {
-		arrived[i].entry = e
-		if n := len(e.dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
+		arrived[i].Place = e
+		if n := len(e.Dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
 			arrived[i].lists, lists = lists[:n], lists[n:]
 		}
 	}
@@ -339,25 +341,25 @@ func (a *acquisition) halfMade(err error) error {
 // nodes are our contenders.
 func (a *acquisition) nodes() (ks []*znode.Node) {
 	for _, e := range a.entries {
-		ks = append(ks, e.nodes...)
+		ks = append(ks, e.Nodes...)
 	}
 	return ks
 }
 
 // hold makes a holding of what is granted: the session heartbeats from here on.
-func (a *acquisition) hold(ctx context.Context, g grant) (*holding, error) {
-	first := g.entries[0]
-	h := &holding{owned: owned{path: a.path, q: a.members[0].q, e: a.e, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
-	h.czxid = g.czxid
-	for _, e := range g.entries {
-		h.places = ordersOf(e.terms, h.places)
+func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*holding, error) {
+	first := g.Entries[0]
+	h := &holding{owned: owned{path: a.path, q: a.members[0].q, e: a.e, d: first.D, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
+	h.czxid = g.Czxid
+	for _, e := range g.Entries {
+		h.places = ordersOf(e.Opened, h.places)
 	}
 	if a.set {
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)
 		}
 	}
-	if a.set || first.n == 0 && !first.q.shared { // others may join readers, and hold permits too
+	if a.set || first.N == 0 && !first.Q.Shared { // others may join readers, and hold permits too
 		h.tickets = a.tickets
 	}
 	return hold(ctx, h)
@@ -403,29 +405,29 @@ func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
 // What a wait tells and asks: see listener.
 
 // ahead tells the goroutines of this client that wait behind us who holds the lock.
-func (a *acquisition) Ahead(t *terms) {
+func (a *acquisition) Ahead(t *wait.Opened) {
 	if q := a.members[0].q; !a.set && len(a.tickets) > 0 {
-		holder := t.holder.contender()
-		a.c.state.turns.WaitsFor(q.localKey(), &holder, t.position)
+		holder := t.Holder.Party()
+		a.c.state.turns.WaitsFor(q.localKey(), &holder, t.Position)
 	}
 }
 
-func (a *acquisition) Waits(t *terms, node string) {
+func (a *acquisition) Waits(t *wait.Opened, node string) {
 	a.queued(node, func() *HeldError { return a.heldError(t) })
 }
 
-func (a *acquisition) Held(t *terms) error { return a.heldError(t) }
+func (a *acquisition) Held(t *wait.Opened) error { return a.heldError(t) }
 
 // heldError says who is in the way.
-func (a *acquisition) heldError(t *terms) *HeldError {
-	held := &HeldError{Path: t.q.Path, Position: t.position, c: a.c, at: time.Now()}
-	if t.holder != nil {
-		held.Holder = t.holder.contender()
+func (a *acquisition) heldError(t *wait.Opened) *HeldError {
+	held := &HeldError{Path: t.Q.Path, Position: t.Position, c: a.c, at: time.Now()}
+	if t.Holder != nil {
+		held.Holder = t.Holder.Party()
 	}
 	return held.described()
 }
 
-func (a *acquisition) TimedOut(t *terms, cause error) error {
+func (a *acquisition) TimedOut(t *wait.Opened, cause error) error {
 	held := a.heldError(t)
 	held.Waited, held.Cause = time.Since(a.start), cause
 	return held
@@ -435,10 +437,10 @@ func (a *acquisition) Left(undone <-chan struct{}) {
 	a.undone, a.entries = append(a.undone, undone), nil
 }
 
-func (a *acquisition) GoesOn(e *entry) { a.entries = []*entry{e} }
+func (a *acquisition) GoesOn(e *wait.Place) { a.entries = []*wait.Place{e} }
 
 // arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
 type arrival struct {
-	*entry
+	*wait.Place
 	lists [][]string // nil where they were lost with their connection, or others list for it
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -61,7 +63,7 @@ func (cs *crowds) of(path string) *crowd {
 }
 
 // crowd is what the calls for the lock share.
-func (a *acquisition) crowd(t *terms) *crowd { return a.e.crowds.of(t.q.Path) }
+func (a *acquisition) crowd(t *wait.Opened) *crowd { return a.e.crowds.of(t.Q.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -74,7 +76,7 @@ type listing struct {
 
 // ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
 // by then: an Acquire joins them.
-func (a *acquisition) ask(ctx context.Context, t *terms) error {
+func (a *acquisition) ask(ctx context.Context, t *wait.Opened) error {
 	if a.asking != nil { // by an earlier try
 		return nil
 	}
@@ -96,7 +98,7 @@ func (a *acquisition) ask(ctx context.Context, t *terms) error {
 			return a.heldLocally(ctx, q, ahead)
 		}
 	}
-	return obey(ctx, t) // the wait may have been long
+	return wait.Obey(ctx, t) // the wait may have been long
 }
 
 // asked ends what ask began.
@@ -108,16 +110,16 @@ func (a *acquisition) asked() {
 }
 
 // crowded reports whether so many calls ask for permits that this one shares a listing.
-func (a *acquisition) crowded(e *entry) bool { return e.permits() && len(a.asking) > ownListings }
+func (a *acquisition) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }
 
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
-func (a *acquisition) listed(ctx context.Context, e *entry) ([][]string, error) {
-	return a.listWithOthers(ctx, e.terms, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.node().Name) })
+func (a *acquisition) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
+	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
 
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
-func (a *acquisition) listWithOthers(ctx context.Context, t *terms, willDo func(*listing) bool) ([][]string, error) {
+func (a *acquisition) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
 		l, begun := a.crowd(t).join(t, a.c.state.Spawn)
 		select {
@@ -143,7 +145,7 @@ func inOrder(children []string) []string {
 
 // join returns the listing that is under way, or begins one. It goes on without its callers, because they
 // may have ended when others wait for it.
-func (c *crowd) join(t *terms, spawn func(func())) (l *listing, begun bool) {
+func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listing != nil {
@@ -151,9 +153,9 @@ func (c *crowd) join(t *terms, spawn func(func())) (l *listing, begun bool) {
 	}
 	l = &listing{done: make(chan struct{})}
 	c.listing = l
-	dirs := []string{t.q.decides().Dir(t.q.Path), t.q.entrance().Dir(t.q.Path)}
+	dirs := []string{t.Q.Decides().Dir(t.Q.Path), t.Q.Entrance().Dir(t.Q.Path)}
 	spawn(func() {
-		l.lists, l.err = znode.ListAll(context.Background(), t.s.S, dirs, t.d.OfKey())
+		l.lists, l.err = znode.ListAll(context.Background(), t.S.S, dirs, t.D.OfKey())
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

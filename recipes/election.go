@@ -86,7 +86,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		return Contender{}, false, err
 	}
 	for { // also where nothing is declared: nothing is written
-		children, _, err := at.S.Children(ctx, q.dir())
+		children, _, err := at.S.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {
 			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
 		}
@@ -94,7 +94,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		if err != nil || len(line) == 0 {
 			return Contender{}, false, err
 		}
-		leader, err := inspect.ReadContender(ctx, at.S, q.dir(), line[0])
+		leader, err := inspect.ReadContender(ctx, at.S, q.Dir(), line[0])
 		if err != nil {
 			return Contender{}, false, err
 		}
@@ -148,7 +148,7 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 		return Contender{}, nil, nil, err
 	}
 	for {
-		children, err := znode.ListChildren(ctx, now.S, at.dir())
+		children, err := znode.ListChildren(ctx, now.S, at.Dir())
 		if err != nil {
 			return Contender{}, nil, nil, err
 		}
@@ -164,18 +164,18 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
-		leader = inspect.NewContender(e.q.dir(), line[0], nil, nil)
+		leader = inspect.NewContender(e.q.Dir(), line[0], nil, nil)
 		data, stat, w, err := znode.GetCalledPersistent(ctx, s, leader.Path, nil)
 		switch {
 		case err == nil:
-			return inspect.NewContender(e.q.dir(), line[0], data, stat), w, nil
+			return inspect.NewContender(e.q.Dir(), line[0], data, stat), w, nil
 		case znode.IsNoNode(err):
 			return Contender{}, nil, nil
 		case !errors.Is(err, zk.ErrNoAuth):
 			return Contender{}, nil, err
 		}
 	}
-	now, w, err := znode.ChildrenCalledPersistent(ctx, s, e.q.dir(), nil)
+	now, w, err := znode.ChildrenCalledPersistent(ctx, s, e.q.Dir(), nil)
 	if err != nil {
 		return Contender{}, nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -29,7 +31,7 @@ var (
 	ErrNotApplied        = znode.ErrNotApplied
 	ErrSessionFull       = znode.ErrSessionFull
 	ErrSequenceExhausted = znode.ErrSequenceExhausted
-	ErrNotListed         = errNotListed
+	ErrNotListed         = wait.ErrNotListed
 	Find                 = znode.Find
 	HeldData             = znode.HeldData
 	HolderSelf           = znode.HolderSelf
@@ -38,9 +40,9 @@ var (
 
 // Decide says whether a contender is admitted, or which one it waits for.
 func Decide(q kind.Queue, p kind.Params, children []string, name string) (granted bool, behind string, err error) {
-	var v verdict
-	err = v.decide(q, p, children, name)
-	return v.granted, v.behind, err
+	var v wait.Verdict
+	err = v.Decide(q, p, children, name)
+	return v.Granted, v.Behind, err
 }
 
 // Newest is the client's session, which may be over.
@@ -140,7 +142,7 @@ func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks [
 			break
 		}
 		var k *znode.Node
-		k, err = m.q.contender(e.Session, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
+		k, err = m.q.Contender(e.Session, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
 		ks = append(ks, k)
 	}
 	return ks, err
@@ -152,7 +154,7 @@ func (m *Mutex) Client() *Client     { return m.q.c }
 func (l *Lease) Client() *Client           { return l.h.q.c }
 func (l *Lease) Session() *session.Session { return l.h.e.S }
 func (l *Lease) SessionID() int64          { return l.h.e.S.ID() }
-func (l *Lease) Reads() bool               { return l.h.q.shared }
+func (l *Lease) Reads() bool               { return l.h.q.Shared }
 func (l *Lease) Ended() error              { return l.ended() }
 
 // Run is what Do does with the lease that it took.

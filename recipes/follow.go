@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -42,18 +44,18 @@ func (a *acquisition) want(members []member) {
 }
 
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
-func (a *acquisition) reread(ctx context.Context, entries []*entry, refusal error) error {
+func (a *acquisition) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
 	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
 	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
 	}
 	for _, e := range entries {
-		e.decl.Outdated(e.d)
-		switch d, err := e.decl.Of(ctx, &e.q.Name); {
+		e.Decl.Outdated(e.D)
+		switch d, err := e.Decl.Of(ctx, &e.Q.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
-		case d.Mzxid != e.d.Mzxid || older: // our server may lag
-			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.q.Path, refusal)
+		case d.Mzxid != e.D.Mzxid || older: // our server may lag
+			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
 		}
 	}
 	return refusal

@@ -292,7 +292,7 @@ type passing struct {
 // pass sends the transaction.
 func (h *holding) pass(ctx context.Context, heir string) *passing {
 	p := &passing{h: h}
-	k, err := h.q.contender(h.e.Session, h.d, h.q.decides(), znode.HolderSelf(heir))
+	k, err := h.q.Contender(h.e.Session, h.d, h.q.Decides(), znode.HolderSelf(heir))
 	if err != nil {
 		return p
 	}
@@ -366,7 +366,7 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*Leas
 	if held.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
-	if held.shared && !q.shared {
+	if held.Shared && !q.Shared {
 		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
 			ErrWouldDeadlock, q.Path)
 	}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -21,7 +23,7 @@ func (h *holding) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
 	if !ended && !now {
-		h.timer = time.AfterFunc(moment, h.watchNodes)
+		h.timer = time.AfterFunc(wait.Moment, h.watchNodes)
 	}
 	h.mu.Unlock()
 	switch {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -52,7 +54,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = member{q: &queue{c: c, handle: handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
+			each = member{q: &queue{c: c, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
 		}
 		m.members = append(m.members, each.member())
 	}
@@ -160,9 +162,9 @@ func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]*entry, len(all))
+	entries := make([]*wait.Place, len(all))
 	for i := range all {
-		if entries[i], err = all[i].entry(all[i].q.decides()); err != nil {
+		if entries[i], err = all[i].Entry(all[i].Q.Decides()); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +183,7 @@ func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*holding,
 	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx, grant{entries: a.entries})
+	return a.hold(ctx, wait.Grant{Entries: a.entries})
 }
 
 // waitAll waits for what was not free at once.
@@ -192,11 +194,11 @@ func (a *acquisition) waitAll(ctx context.Context, arrived []arrival) error {
 	if err := a.confirm(ctx); err != nil {
 		return err
 	}
-	opened := make([]*terms, len(a.entries))
+	opened := make([]*wait.Opened, len(a.entries))
 	for i, e := range a.entries {
-		opened[i] = e.terms
+		opened[i] = e.Opened
 	}
-	return obey(ctx, opened...)
+	return wait.Obey(ctx, opened...)
 }
 
 // errAll ends the wait for several places.
@@ -212,14 +214,14 @@ func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
 	var all sync.WaitGroup
 	for i, at := range arrived {
 		all.Go(func() {
-			w := at.waiter()
-			defer w.end()
-			_, err := w.reach(inner, at.lists)
+			w := at.Waiter()
+			defer w.End()
+			_, err := w.Reach(inner, at.lists)
 			if errs[i] = err; err == nil && int(granted.Add(1)) == len(arrived) {
 				stop(errAll)
 			}
 			for err == nil {
-				_, err = w.next(inner, nil)
+				_, err = w.Next(inner, nil)
 			}
 			stop(err) // the first cause counts
 		})
@@ -240,7 +242,7 @@ func (a *acquisition) confirm(ctx context.Context) error {
 	for _, k := range a.nodes() {
 		paths = append(paths, k.Path)
 	}
-	s := a.entries[0].s.S
+	s := a.entries[0].S.S
 	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if znode.IsNoNode(err) {
 		return znode.LostError(a.path, err)

@@ -129,7 +129,7 @@ func (c *Client) call(ctx context.Context, path string, members ...member) *call
 func eventLocks(members []member) []EventLock {
 	locks := make([]EventLock, len(members))
 	for i, m := range members {
-		locks[i] = EventLock{Path: m.q.Path, Kind: m.q.Kind, Shared: m.q.shared, Permits: m.n}
+		locks[i] = EventLock{Path: m.q.Path, Kind: m.q.Kind, Shared: m.q.Shared, Permits: m.n}
 	}
 	return locks
 }

@@ -287,7 +287,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	}
 	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: l.h.d.Params.(*kind.OnceParams)}
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
-		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.id, Started: o.q.c.now().UnixMilli()}
+		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.Id, Started: o.q.c.now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
 			return nil, nil
 		}

@@ -89,7 +89,7 @@ func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen i
 	if err != nil {
 		return false
 	}
-	children, _, err := s.Children(ctx, q.dir())
+	children, _, err := s.Children(ctx, q.Dir())
 	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
 		return false
 	}

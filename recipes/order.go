@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -14,9 +16,9 @@ type ordered struct {
 }
 
 // ordersOf adds the lock to those that have a place.
-func ordersOf(t *terms, all []ordered) []ordered {
-	if at, ok := kind.PlaceOf(t.d.Params); ok {
-		all = append(all, ordered{t.q.Path, at})
+func ordersOf(t *wait.Opened, all []ordered) []ordered {
+	if at, ok := kind.PlaceOf(t.D.Params); ok {
+		all = append(all, ordered{t.Q.Path, at})
 	}
 	return all
 }
@@ -38,8 +40,8 @@ func (a *acquisition) inOrder(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range a.members {
-		t := &terms{q: &m.q.handle}
-		if t.d, err = e.decl.Of(ctx, &m.q.Name); err != nil {
+		t := &wait.Opened{Q: &m.q.Handle}
+		if t.D, err = e.decl.Of(ctx, &m.q.Name); err != nil {
 			continue
 		}
 		for _, want := range ordersOf(t, nil) {

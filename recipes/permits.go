@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -52,7 +54,7 @@ func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
 		ahead, err = a.atOnce(ctx, arrived)
 	}
 	if err = cmp.Or(err, ahead); err == nil {
-		h, err = a.hold(ctx, grant{entries: a.entries})
+		h, err = a.hold(ctx, wait.Grant{Entries: a.entries})
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
@@ -71,9 +73,9 @@ func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
 		err = a.look(ctx, t)
 	}
 	if err != nil {
-		return nil, znode.NotQueued(t.timedOut(ctx, err))
+		return nil, znode.NotQueued(t.TimedOut(ctx, err))
 	}
-	e, err := t.entry(t.q.decides())
+	e, err := t.Entry(t.Q.Decides())
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +90,20 @@ func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
 // were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
 // given up between our create and our listing leaves no trace.
 func (a *acquisition) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
-	opened := make([]*terms, len(arrived))
+	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
-		if err := at.exhausted(); err != nil {
+		if err := at.Exhausted(); err != nil {
 			return nil, err
 		}
-		opened[i] = at.terms
+		opened[i] = at.Opened
 	}
 	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
-	if err := obey(ctx, opened...); err != nil {
+	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}
 	for i := range arrived {
 		if err := a.relist(ctx, &arrived[i]); err != nil {
-			return nil, arrived[i].timedOut(ctx, a.halfMade(err))
+			return nil, arrived[i].TimedOut(ctx, a.halfMade(err))
 		}
 	}
 	for _, at := range arrived {
@@ -118,13 +120,13 @@ func (a *acquisition) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
 	}
-	return znode.Retry(ctx, at.s.S, znode.DidNothing, func() (err error) {
-		if at.permits() {
-			at.lists, err = a.listed(ctx, at.entry)
+	return znode.Retry(ctx, at.S.S, znode.DidNothing, func() (err error) {
+		if at.Permits() {
+			at.lists, err = a.listed(ctx, at.Place)
 		} else {
-			at.lists, err = znode.ListAllAgain(ctx, at.s.S, at.dirs(), at.d.OfKey())
+			at.lists, err = znode.ListAllAgain(ctx, at.S.S, at.Dirs(), at.D.OfKey())
 		}
-		return at.q.Complete(ctx, at.s.S, err)
+		return at.Q.Complete(ctx, at.S.S, err)
 	})
 }
 
@@ -132,22 +134,22 @@ func (a *acquisition) relist(ctx context.Context, at *arrival) error {
 // the committed write that proves the grant: see prove.
 func (a *acquisition) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
-	var v verdict
-	err := v.decide(at.in, at.d.Params, at.lists[0], at.node().Name)
-	at.seen(&v)
+	var v wait.Verdict
+	err := v.Decide(at.In, at.D.Params, at.lists[0], at.Node().Name)
+	at.Seen(&v)
 	var waiting []kind.Contender
-	if at.permits() {
+	if at.Permits() {
 		waiting, _ = kind.SortContenders(at.lists[1])
 	}
-	held := err != nil || !v.granted || len(waiting) > 0
-	if at.permits() {
-		a.crowd(at.terms).busy.Store(held)
+	held := err != nil || !v.Granted || len(waiting) > 0
+	if at.Permits() {
+		a.crowd(at.Opened).busy.Store(held)
 	}
 	if !held {
 		return nil
 	}
 	line, _ := kind.SortContenders(at.lists[0])
-	return a.heldBy(at.terms, line[:max(0, v.position+1-len(at.nodes))], waiting)
+	return a.heldBy(at.Opened, line[:max(0, v.Position+1-len(at.Nodes))], waiting)
 }
 
 // look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls
@@ -157,7 +159,7 @@ func (a *acquisition) granted(at *arrival) error {
 //
 // Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
 // listing of that one shows the place, and so does every later look of that session.
-func (a *acquisition) look(ctx context.Context, t *terms) error {
+func (a *acquisition) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
 	}
@@ -171,23 +173,23 @@ func (a *acquisition) look(ctx context.Context, t *terms) error {
 	}
 	permits, _ := kind.SortContenders(lists[0])
 	waiting, _ := kind.SortContenders(lists[1])
-	if len(permits)+t.n > t.limit() || len(waiting) > 0 {
+	if len(permits)+t.N > t.Limit() || len(waiting) > 0 {
 		return a.heldBy(t, permits, waiting)
 	}
 	return nil
 }
 
 // heldBy is the error of a try that these contenders and waiters are ahead of.
-func (a *acquisition) heldBy(t *terms, line, waiting []kind.Contender) error {
-	if err := t.possible(); err != nil { // any more
+func (a *acquisition) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
+	if err := t.Possible(); err != nil { // any more
 		return err
 	}
-	t.position = len(line) + len(waiting)
+	t.Position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		t.holder = &rival{Contender: line[0], dir: t.q.decides().Dir(t.q.Path)}
+		t.Holder = &wait.Rival{Contender: line[0], Dir: t.Q.Decides().Dir(t.Q.Path)}
 	case len(waiting) > 0:
-		t.holder = &rival{Contender: waiting[0], dir: t.q.entrance().Dir(t.q.Path)}
+		t.Holder = &wait.Rival{Contender: waiting[0], Dir: t.Q.Entrance().Dir(t.Q.Path)}
 	}
 	return a.Held(t)
 }

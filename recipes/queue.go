@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/wait"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -13,15 +15,15 @@ import (
 // queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
 type queue struct {
 	c *Client
-	handle
+	wait.Handle
 	key  any // leaseKey of Path
 	opts options
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, handle: handle{Name: declare.Name{Kind: k, Path: path}, shared: shared}, key: leaseKey{c, path}}
+	q := &queue{c: c, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}, key: leaseKey{c, path}}
 	q.opts, q.Wrong = collect(opts, k)
-	q.id = cmp.Or(q.opts.id, c.cfg.ID)
+	q.Id = cmp.Or(q.opts.id, c.cfg.ID)
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
@@ -45,7 +47,7 @@ func (q *queue) named(n *declare.Name) *queue {
 // localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
 // share.go.
 func (q *queue) localKey() string {
-	if q.shared {
+	if q.Shared {
 		return q.Path + "\x00" // no path of ZooKeeper's
 	}
 	return q.Path

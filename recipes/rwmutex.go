@@ -120,7 +120,7 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *znode.Node, err
 	q, k := m.read, old.ks[0]
 	var unapplied error // what was said of the first such try
 	err = znode.Retry(ctx, old.e.S, znode.DidNothing, func() error {
-		if next, err = q.contender(old.e.Session, old.d, q.decides(), znode.HolderSelf(q.id)); err != nil {
+		if next, err = q.Contender(old.e.Session, old.d, q.Decides(), znode.HolderSelf(q.Id)); err != nil {
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
@@ -172,7 +172,7 @@ func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
 		err = nil
 	}
 	read := *write
-	read.shared = true
+	read.Shared = true
 	return &RWMutex{read: &read, write: write}, err
 }
 
@@ -180,7 +180,7 @@ func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
 // else's.
 func (m *RWMutex) mine(l *Lease) error {
 	h := l.h
-	if h.q.c != m.read.c || h.path != m.Path() || h.q.shared {
+	if h.q.c != m.read.c || h.path != m.Path() || h.q.Shared {
 		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), h.path)
 	}
 	h.mu.Lock()

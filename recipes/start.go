@@ -69,7 +69,7 @@ func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 		if early, err = s.timely(r, stat, now, late); err != nil || early > 0 {
 			return nil, err
 		}
-		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: q.id, Token: token, Tries: 1, Started: q.c.now().UnixMilli()}
+		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: q.Id, Token: token, Tries: 1, Started: q.c.now().UnixMilli()}
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}

@@ -1,4 +1,4 @@
-package recipes
+package wait
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 
 // moment is how long a wait goes on before we read what most waits, which are over by then, need not know; and how long a lock is held
 // before its nodes are watched.
-const moment = 100 * time.Millisecond
+const Moment = 100 * time.Millisecond
 
 // watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
-func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err error) {
-	dir := w.node().Dir
-	path := kind.JoinPath(dir, v.behind)
+func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
+	dir := w.Node().Dir
+	path := kind.JoinPath(dir, v.Behind)
 	// A watch that was silent before the listing does for it too. If it has fired since for a deletion, next says so; if that was on
 	// a connection that has ended, the declaration's watch has fired as well: see prove.
 	if b := w.way.behind; b != nil {
@@ -30,7 +30,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 			w.way.behind = znode.Stop(b)
 		}
 	}
-	if v.before != "" && w.in.Marked && !w.long() {
+	if v.before != "" && w.In.Marked && !w.long() {
 		w.lookAhead(ctx, path, kind.JoinPath(dir, v.before))
 	} else {
 		w.way.before = znode.Stop(w.way.before)
@@ -38,8 +38,8 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 	if w.way.behind != nil {
 		return false, nil
 	}
-	if v.behind != "" {
-		data, _, behind, err := znode.GetCalledPersistent(ctx, w.s.S, path, w.waker())
+	if v.Behind != "" {
+		data, _, behind, err := znode.GetCalledPersistent(ctx, w.S.S, path, w.waker())
 		if err == nil && v.head {
 			w.says(data)
 		}
@@ -53,13 +53,13 @@ func (w *waiter) watchAhead(ctx context.Context, v *verdict) (held bool, err err
 
 // watchQueue watches the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
 // is of an older listing, so decide again.
-func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
-	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.s.S, w.node().Dir, w.waker())
+func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
+	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.S.S, w.Node().Dir, w.waker())
 	if err != nil {
 		return err
 	}
-	var now verdict
-	if err := now.decide(w.in, w.d.Params, children, w.node().Name); err != nil || now.granted || now.behind != v.behind {
+	var now Verdict
+	if err := now.Decide(w.In, w.D.Params, children, w.Node().Name); err != nil || now.Granted || now.Behind != v.Behind {
 		queue.Stop()
 		return nil
 	}
@@ -76,7 +76,7 @@ func (w *waiter) watchQueue(ctx context.Context, v *verdict) error {
 // whose data nobody needs yet. That is only where everybody may read our node: see Session.SetWatches. A foreign predecessor can
 // have another access list than ours; deaf finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
-	k, way := w.node(), &w.way
+	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
 		way.before = znode.Stop(way.before)
 	}
@@ -89,7 +89,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 		return
 	}
 	way.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
-	set, err := w.s.S.SetWatches(ctx, since, data, []string{before}, w.waker())
+	set, err := w.S.S.SetWatches(ctx, since, data, []string{before}, w.waker())
 	if err != nil { // read it instead
 		return
 	}
@@ -103,8 +103,8 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 // caller lists, and the queue is watched instead of a contender that we may not read.
 func (w *waiter) deaf(ctx context.Context) bool {
 	path := w.way.behind.Path()
-	data, _, err := w.s.S.Get(ctx, path)
-	if err == nil && w.holder.path() == path {
+	data, _, err := w.S.S.Get(ctx, path)
+	if err == nil && w.Holder.path() == path {
 		w.says(data)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -119,15 +119,15 @@ func (w *waiter) deaf(ctx context.Context) bool {
 // ends. After a session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
 //
 // Watches only wake it (waker). Before it waits it looks at all of them, so none is missed.
-func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
+func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
 	brief := ahead != nil && w.brief()
 	for {
 		switch {
 		case ahead != nil && ahead.Event() != 0:
-			if w.s.S.State() == session.StateLost {
-				return 0, znode.LostError(w.q.Path, w.s.S.Err())
+			if w.S.S.State() == session.StateLost {
+				return 0, znode.LostError(w.Q.Path, w.S.S.Err())
 			}
 			return ahead.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
@@ -141,13 +141,13 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		}
 		if w.own.W == nil && !w.own.Hidden && !brief {
 			if err := w.own.Read(ctx, w.waker()); err != nil {
-				return 0, w.timedOut(ctx, err)
+				return 0, w.TimedOut(ctx, err)
 			}
 		}
 		if silence == nil && (ahead != nil || w.own.Hidden) {
-			every := w.s.S.Timeout()
+			every := w.S.S.Timeout()
 			if ahead != nil && !w.late {
-				every = moment
+				every = Moment
 			}
 			silence = time.NewTicker(every)
 			defer silence.Stop()
@@ -157,20 +157,20 @@ func (w *waiter) next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-w.news:
 		case <-silent:
 			brief = false
-			silence.Reset(w.s.S.Timeout())
+			silence.Reset(w.S.S.Timeout())
 			if look, err := w.unheard(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
-		case <-w.d.Changed():
+		case <-w.D.Changed():
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.d.Dropped(): // perhaps it has changed, and another call saw that first
-			was := w.d.Mzxid
+		case <-w.D.Dropped(): // perhaps it has changed, and another call saw that first
+			was := w.D.Mzxid
 			// If there is a new connection, ahead has fired: what it told is of the old one, and the caller lists (see prove).
-			if err := w.renew(ctx); err != nil || w.d.Mzxid != was || ahead != nil && ahead.Event() != 0 {
+			if err := w.renew(ctx); err != nil || w.D.Mzxid != was || ahead != nil && ahead.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
 		case <-ctx.Done():
-			return 0, w.timedOut(ctx, context.Cause(ctx))
+			return 0, w.TimedOut(ctx, context.Cause(ctx))
 		}
 	}
 }
@@ -187,13 +187,13 @@ func (w *waiter) unheard(ctx context.Context, ahead *session.Watch) (look bool, 
 		w.identify(ctx)
 	case ahead == nil:
 		if err := w.own.Exists(ctx); err != nil {
-			return false, w.timedOut(ctx, err)
+			return false, w.TimedOut(ctx, err)
 		}
 	case ahead.OfChildren(): // look again
 		return true, nil
 	default: // whatever else goes wrong here is met by the next reconnect, or the next look
 		// A server that has lost this event may have lost that of our own node: no grant rests on it.
-		stat, err := w.s.S.Exists(ctx, ahead.Path())
+		stat, err := w.S.S.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil
@@ -216,4 +216,4 @@ func (w *waiter) waker() func() {
 // brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
-func (w *waiter) brief() bool { return !w.late && w.node().Czxid != 0 && !w.turn }
+func (w *waiter) brief() bool { return !w.late && w.Node().Czxid != 0 && !w.turn }

@@ -1,4 +1,4 @@
-package recipes
+package wait
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // waiter is an entry whose turn is waited for. Whoever makes one ends it.
 type waiter struct {
-	*entry
+	*Place
 	own znode.Watch // the last node
 	way way
 
@@ -38,10 +38,10 @@ type way struct {
 func (w *way) forget() { w.behind, w.before = znode.Stop(w.behind), znode.Stop(w.before) }
 
 // waiter begins to wait.
-func (e *entry) waiter() *waiter { return &waiter{entry: e, own: znode.Watch{K: e.node()}} }
+func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: e.Node()}} }
 
 // end stops what watches our node, and the way.
-func (w *waiter) end() {
+func (w *waiter) End() {
 	w.way.forget()
 	w.own.Unwatch()
 }
@@ -62,22 +62,22 @@ type admission struct {
 }
 
 // reach waits until the lock is ours, through the gate if there is one.
-func (w *waiter) reach(ctx context.Context, lists [][]string) (grant, error) {
-	if !w.in.Gate {
+func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
+	if !w.In.Gate {
 		return w.wait(ctx, lists)
 	}
 	if _, err := w.admitted(ctx, lists); err != nil {
-		return grant{}, err
+		return Grant{}, err
 	}
 	return w.serve(ctx)
 }
 
 // wait returns when the contender is admitted and that is proven.
-func (w *waiter) wait(ctx context.Context, lists [][]string) (grant, error) {
+func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	for ; ; lists = nil {
 		ad, err := w.admitted(ctx, lists)
 		if err != nil {
-			return grant{}, err
+			return Grant{}, err
 		}
 		if g, done, err := w.prove(ctx, ad); done || err != nil {
 			return g, err
@@ -99,22 +99,22 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 				return ad, err
 			}
 		}
-		var v verdict
-		err := v.decide(w.in, w.d.Params, children, w.node().Name)
+		var v Verdict
+		err := v.Decide(w.In, w.D.Params, children, w.Node().Name)
 		if err == nil {
 			w.total = v.total
-			w.seen(&v)
+			w.Seen(&v)
 		}
 		switch {
 		case err != nil && missing:
-			return ad, znode.LostError(w.node().Path, err)
+			return ad, znode.LostError(w.Node().Path, err)
 		case err != nil:
 			missing = true
 			continue
-		case v.granted:
+		case v.Granted:
 			return ad, nil
 		}
-		if err := w.behind(w.node().Dir, &v); err != nil {
+		if err := w.behind(w.Node().Dir, &v); err != nil {
 			return ad, err
 		}
 		if first, err := w.wayClear(ctx, &v); first || err != nil {
@@ -125,17 +125,17 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 
 // list reads the queue again. Where a write will be needed (see prove) it goes with the listing, in one round trip.
 func (w *waiter) list(ctx context.Context) (children []string, ad admission, err error) {
-	k := w.node()
+	k := w.Node()
 	ad.fact = listed
 	if w.own.W != nil && !w.own.Silent() { // a listing has its name, and does not say whose it is by now
 		w.own.Unwatch()
 		if err := w.own.Read(ctx, w.waker()); err != nil {
-			return nil, ad, w.timedOut(ctx, err)
+			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
-	if !w.in.Gate && !w.permits() && w.named() && !w.vouched() {
-		err = znode.Retry(ctx, w.s.S, znode.Unanswered, func() error {
-			b := w.s.S.Batch()
+	if !w.In.Gate && !w.Permits() && w.named() && !w.vouched() {
+		err = znode.Retry(ctx, w.S.S, znode.Unanswered, func() error {
+			b := w.S.S.Batch()
 			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
@@ -151,41 +151,41 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		case errors.Is(err, zk.ErrNoAuth): // we may read the queue but not our own node
 			w.own.Hidden = true
 		case err != nil:
-			return nil, ad, w.timedOut(ctx, err)
+			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
 	if children == nil { // a later listing is of a later state: servers never go back in one session
-		switch children, err = znode.ListChildren(ctx, w.s.S, k.Dir); {
+		switch children, err = znode.ListChildren(ctx, w.S.S, k.Dir); {
 		case znode.IsNoNode(err): // our node went before its parent
 			return nil, ad, znode.LostError(k.Path, err)
 		case err != nil:
-			return nil, ad, w.timedOut(ctx, err)
+			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
 	return children, ad, nil
 }
 
 // behind records who is ahead. It refuses a Try, a queue that is full, and a request that can never be granted.
-func (w *waiter) behind(dir string, v *verdict) error {
-	if err := w.possible(); err != nil {
+func (w *waiter) behind(dir string, v *Verdict) error {
+	if err := w.Possible(); err != nil {
 		return err
 	}
-	w.position = v.position
+	w.Position = v.Position
 	// About the same holder we may know more by now than its name.
-	if w.holder == nil || w.holder.Name != v.first.Name {
-		w.holder = &rival{Contender: *v.first, dir: dir}
+	if w.Holder == nil || w.Holder.Name != v.first.Name {
+		w.Holder = &Rival{Contender: *v.first, Dir: dir}
 	}
 	v.first = nil // it keeps the whole line
-	if w.try {
-		return w.up.Held(w.terms)
+	if w.Try {
+		return w.Up.Held(w.Opened)
 	}
 	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
-	if !w.queued && w.d.MaxWaiters > 0 && v.waiters >= w.d.MaxWaiters {
-		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.q.Path, w.d.MaxWaiters)
+	if !w.queued && w.D.MaxWaiters > 0 && v.waiters >= w.D.MaxWaiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Q.Path, w.D.MaxWaiters)
 	}
-	w.up.Ahead(w.terms)
+	w.Up.Ahead(w.Opened)
 	w.queued = true
-	w.up.Waits(w.terms, w.node().Path)
+	w.Up.Waits(w.Opened, w.Node().Path)
 	return nil
 }
 
@@ -197,31 +197,31 @@ func (w *waiter) behind(dir string, v *verdict) error {
 // so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
 // prove). The chain starts at a listing that shows the predecessor first, which a short queue has in time (lookAhead). A
 // predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks it: then we list.
-func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err error) {
-	ordered := w.in.Marked || w.in.Gate
+func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err error) {
+	ordered := w.In.Marked || w.In.Gate
 	first = v.head && ordered
 	ready := func() {}
 	defer func() { ready() }()
 	for {
 		held, err := w.watchAhead(ctx, v)
 		if znode.IsNoNode(err) {
-			return first && (w.in.Gate || w.own.Silent()), nil
+			return first && (w.In.Gate || w.own.Silent()), nil
 		}
 		if err != nil {
-			return false, w.timedOut(ctx, err)
+			return false, w.TimedOut(ctx, err)
 		}
 		if w.way.behind == nil {
 			return false, nil
 		}
 		first = first || held && ordered
-		if w.turn = first || w.long(); first && !w.in.Gate {
+		if w.turn = first || w.long(); first && !w.In.Gate {
 			ready() // we are next: see prove
-			ready = w.s.S.Ready(w.node().Path)
+			ready = w.S.S.Ready(w.Node().Path)
 		}
 		if w.late {
 			w.identify(ctx)
 		}
-		event, err := w.next(ctx, w.way.behind)
+		event, err := w.Next(ctx, w.way.behind)
 		if b := w.way.behind; b != nil && b.Event() != 0 { // what it told must not be used once the declaration has been read again
 			w.way.behind = znode.Stop(b)
 		}
@@ -230,7 +230,7 @@ func (w *waiter) wayClear(ctx context.Context, v *verdict) (first bool, err erro
 		}
 		switch event {
 		case zk.EventNodeDeleted:
-			return first && (w.in.Gate || w.own.Silent()), nil
+			return first && (w.In.Gate || w.own.Silent()), nil
 		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
 		default:
 			return false, nil

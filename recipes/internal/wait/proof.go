@@ -1,4 +1,4 @@
-package recipes
+package wait
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 )
 
 // grant is what hold makes a holding of: entries that are ours, and proven to be.
-type grant struct {
-	entries []*entry // one, or those of a set
-	czxid   int64    // of the node, where it has been read
+type Grant struct {
+	Entries []*Place // one, or those of a set
+	Czxid   int64    // of the node, where it has been read
 }
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the
@@ -50,20 +50,20 @@ type grant struct {
 // be idle, between the reading of one and the commit of the other. But a server tells a session of a change before anything of
 // a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
 // know was in force when we queued.
-func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, err error) {
+func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
 	marked, err := w.confirm(ctx, ad)
 	if err != nil {
-		return grant{}, false, err
+		return Grant{}, false, err
 	}
-	if w.d.Stale() {
-		return grant{}, false, w.renew(ctx)
+	if w.D.Stale() {
+		return Grant{}, false, w.renew(ctx)
 	}
 	if ad.fact != created && !marked {
 		w.mark()
 	}
-	g = grant{entries: []*entry{w.entry}}
-	if !w.permits() {
-		g.czxid = w.own.Czxid
+	g = Grant{Entries: []*Place{w.Place}}
+	if !w.Permits() {
+		g.Czxid = w.own.Czxid
 	}
 	return g, true, nil
 }
@@ -72,7 +72,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g grant, done bool, e
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
 func (w *waiter) vouched() bool {
-	return w.named() && !w.permits() && (w.node().Czxid != 0 || w.own.W != nil) && w.s.S.Proven()
+	return w.named() && !w.Permits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.S.S.Proven()
 }
 
 // confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
@@ -81,23 +81,23 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 	if ad.written || w.vouched() {
 		return false, nil
 	}
-	k, own := w.node(), &w.own
+	k, own := w.Node(), &w.own
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
-	mark, named := w.in.Marked && (w.long() || w.permits() || own.Hidden) || !w.named(), k.Id
-	err = znode.Retry(ctx, w.s.S, znode.Unanswered, func() error {
+	mark, named := w.In.Marked && (w.long() || w.Permits() || own.Hidden) || !w.named(), k.Id
+	err = znode.Retry(ctx, w.S.S, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
 				k.Id = "" // until we know
-				stat, err = w.s.S.Set(ctx, k.Path, znode.HeldData(w.in, k.Data, w.q.id, time.Now()), own.Version)
+				stat, err = w.S.S.Set(ctx, k.Path, znode.HeldData(w.In, k.Data, w.Q.Id, time.Now()), own.Version)
 			} else {
-				err = w.s.S.Confirm(ctx, k.Path)
+				err = w.S.S.Confirm(ctx, k.Path)
 			}
 			switch {
 			case err == nil && mark:
-				k.Id = w.q.id
+				k.Id = w.Q.Id
 				return own.Ours(stat)
 			case err == nil:
 				return nil
@@ -122,7 +122,7 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 	if err == nil || errors.Is(err, znode.ErrLost) {
 		return mark, err
 	}
-	return false, w.timedOut(ctx, err)
+	return false, w.TimedOut(ctx, err)
 }
 
 // longQueue is from how many contenders on a queue is long. To list n of them costs a reply of 60 n bytes. A mark costs a
@@ -132,20 +132,20 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.
-func (w *waiter) long() bool { return w.total > cmp.Or(w.many, longQueue) }
+func (w *waiter) long() bool { return w.total > cmp.Or(w.Many, longQueue) }
 
 // mark says in our node that we hold, and since when, behind the grant: what is sent later is behind it, the release too, and
 // nobody waits for it. In a long queue it goes at once, for our successor. In a short one only who looks wants to know, so it
 // goes with the watch of a lock that is held for a moment (see moment). If it is lost, or somebody else has written our
 // node, the successor lists, and who looks counts from when we queued. What was granted on arrival has no mark.
 func (w *waiter) mark() {
-	if !w.in.Marked {
+	if !w.In.Marked {
 		return
 	}
-	s, q, k, version, at := w.s.S, w.q, w.node(), w.own.Version, time.Now()
+	s, q, k, version, at := w.S.S, w.Q, w.Node(), w.own.Version, time.Now()
 	say := func() {
 		b := s.Batch()
-		b.Set(k.Path, znode.HeldData(q.decides(), k.Data, q.id, at), version)
+		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.Id, at), version)
 		_ = b.Offer(ended) // who holds the lock waits for nothing
 	}
 	if w.long() {

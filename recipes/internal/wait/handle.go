@@ -1,4 +1,4 @@
-package recipes
+package wait
 
 import (
 	"errors"
@@ -13,24 +13,24 @@ import (
 )
 
 // handle is how a caller wants a lock.
-type handle struct {
+type Handle struct {
 	declare.Name
-	shared bool
-	id     string // whom its nodes name
+	Shared bool
+	Id     string // whom its nodes name
 }
 
 // decides is the queue that decides who holds.
-func (q *handle) decides() kind.Queue { return q.Kind.Queues[0] }
+func (q *Handle) Decides() kind.Queue { return q.Kind.Queues[0] }
 
 // entrance is the queue in which to wait: the gate, where the kind has one.
-func (q *handle) entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
+func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
 // dir is where the contenders of the deciding queue are.
-func (q *handle) dir() string { return q.decides().Dir(q.Path) }
+func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
 // contender makes a contender that does not exist yet.
-func (q *handle) contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
-	marker, err := znode.MarkerOf(in, d.Wire, q.shared)
+func (q *Handle) Contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %s: %w", q.Path, err)
 	}
@@ -41,35 +41,35 @@ func (q *handle) contender(s *znode.Session, d *declare.Declaration, in kind.Que
 }
 
 // verdict is what a listing says about our contender.
-type verdict struct {
-	granted  bool
-	behind   string // child to wait for; "" = any change
+type Verdict struct {
+	Granted  bool
+	Behind   string // child to wait for; "" = any change
 	before   string // the one ahead of that, if behind is right ahead of us
 	head     bool   // behind is the front of the queue
-	position int    // contenders ahead
+	Position int    // contenders ahead
 	waiters  int    // of them, not granted
 	total    int    // contenders, with those behind
 	first    *kind.Contender
 }
 
 // errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
-var errNotListed = errors.New("our contender is not in the queue")
+var ErrNotListed = errors.New("our contender is not in the queue")
 
 // decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
 // needed, and not handed through the frames between.)
-func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name string) error {
+func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
-		return errNotListed
+		return ErrNotListed
 	}
 	admitted, behind := k.Admit(p, line, i)
-	*v = verdict{granted: admitted, position: i, first: &line[0], total: len(line)}
+	*v = Verdict{Granted: admitted, Position: i, first: &line[0], total: len(line)}
 	if admitted {
 		return nil
 	}
 	if behind != kind.AnyChange {
-		v.behind, v.head = line[behind].Name, behind == 0
+		v.Behind, v.head = line[behind].Name, behind == 0
 		if 0 < behind && behind == i-1 {
 			v.before = line[i-2].Name
 		}

@@ -1,4 +1,4 @@
-package recipes
+package wait
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 
 // possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
 // been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
-func (t *terms) possible() error {
-	if t.n == 0 {
+func (t *Opened) Possible() error {
+	if t.N == 0 {
 		return nil
 	}
-	if most := t.limit(); t.n > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.q.Path, t.n, most)
+	if most := t.Limit(); t.N > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Q.Path, t.N, most)
 	}
 	return nil
 }
 
-func (t *terms) limit() int { return t.q.Kind.Permits(t.d.Params) }
+func (t *Opened) Limit() int { return t.Q.Kind.Permits(t.D.Params) }
 
 // serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
 //
@@ -35,19 +35,19 @@ func (t *terms) limit() int { return t.q.Kind.Permits(t.d.Params) }
 // being withdrawn. After take it waits for direct permits older than ours. Those are being withdrawn too, unless their listing
 // was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
 // most, and each waiter behind it for that many more. For Curator's clients see look.
-func (w *waiter) serve(ctx context.Context) (grant, error) {
-	permits := w.q.decides().Dir(w.q.Path)
+func (w *waiter) serve(ctx context.Context) (Grant, error) {
+	permits := w.Q.Decides().Dir(w.Q.Path)
 	var known map[string]bool
 	for try := (znode.Tries{}); ; {
-		if err := w.possible(); err != nil {
-			return grant{}, err
+		if err := w.Possible(); err != nil {
+			return Grant{}, err
 		}
-		children, change, err := znode.ChildrenCalledPersistent(ctx, w.s.S, permits, w.waker())
-		if znode.IsNoNode(err) && w.key() != nil { // nobody holds one: take makes it
-			err, w.key().Made[1] = nil, false
+		children, change, err := znode.ChildrenCalledPersistent(ctx, w.S.S, permits, w.waker())
+		if znode.IsNoNode(err) && w.Key() != nil { // nobody holds one: take makes it
+			err, w.Key().Made[1] = nil, false
 		}
 		if err != nil {
-			return grant{}, w.timedOut(ctx, w.misplaced(err))
+			return Grant{}, w.TimedOut(ctx, w.misplaced(err))
 		}
 		line, _ := kind.SortContenders(children)
 		if known == nil {
@@ -57,7 +57,7 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 			}
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
-		if len(line)+w.n <= w.limit() {
+		if len(line)+w.N <= w.Limit() {
 			znode.Stop(change)
 			if g, taken, err := w.take(ctx, &try); taken || err != nil {
 				return g, err
@@ -65,13 +65,13 @@ func (w *waiter) serve(ctx context.Context) (grant, error) {
 			continue
 		}
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
-		if err = w.behind(permits, &verdict{position: len(line), first: &line[0]}); err == nil {
+		if err = w.behind(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
-			_, err = w.next(ctx, change)
+			_, err = w.Next(ctx, change)
 		}
 		change.Stop()
 		if err != nil {
-			return grant{}, err
+			return Grant{}, err
 		}
 	}
 }
@@ -81,55 +81,55 @@ func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.node().Path, err), w.q.Path, w.q.Kind.Children)
+	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Q.Path, w.Q.Kind.Children)
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
-func (w *waiter) take(ctx context.Context, try *znode.Tries) (g grant, taken bool, err error) {
-	e, err := w.terms.entry(w.q.decides())
+func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken bool, err error) {
+	e, err := w.Opened.Entry(w.Q.Decides())
 	if err != nil {
-		return grant{}, false, err
+		return Grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
-	limit := &zk.CheckVersionRequest{Path: w.d.Path, Version: w.d.Version}
-	t := &znode.Txn{E: w.s, Born: e.nodes, Gone: w.nodes, With: []any{limit}}
-	if n := w.key(); n != nil { // it exists, as long as our place at the gate does
+	limit := &zk.CheckVersionRequest{Path: w.D.Path, Version: w.D.Version}
+	t := &znode.Txn{E: w.S, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
+	if n := w.Key(); n != nil { // it exists, as long as our place at the gate does
 		t.With = nil // the check is the key's
-		n.Of, n.Need = w.d.OfFamily(), len(n.Dirs)-1
+		n.Of, n.Need = w.D.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)
-		for _, k := range e.nodes {
+		for _, k := range e.Nodes {
 			k.Key = n
 		}
 	}
-	lists, err := t.RunKeyed(ctx, e.dirs()[0])
+	lists, err := t.RunKeyed(ctx, e.Dirs()[0])
 	if t.Left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
-		w.up.Left(t.Left)
+		w.Up.Left(t.Left)
 	}
 	switch {
 	case err == nil:
 		w.own.Unwatch() // the place at the gate is gone; from here on the last permit waits
-		w.up.GoesOn(e)
+		w.Up.GoesOn(e)
 		if err := t.Admits(ctx); err != nil {
-			return grant{}, true, err
+			return Grant{}, true, err
 		}
-		if err := e.exhausted(); err != nil {
-			return grant{}, true, err
+		if err := e.Exhausted(); err != nil {
+			return Grant{}, true, err
 		}
-		among := e.waiter()
+		among := e.Waiter()
 		among.queued = true
-		defer among.end()
+		defer among.End()
 		g, err := among.wait(ctx, lists)
 		return g, true, err
 	case znode.IsNoNode(err):
-		return grant{}, false, w.misplaced(err)
+		return Grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
-		w.decl.Outdated(w.d) // its event precedes this answer, unless it was lost
-		return grant{}, false, w.renew(ctx)
+		w.Decl.Outdated(w.D) // its event precedes this answer, unless it was lost
+		return Grant{}, false, w.renew(ctx)
 	}
 	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }
-	if try.Over(ctx, w.s.S, worth, &err) {
-		return grant{}, false, w.timedOut(ctx, err)
+	if try.Over(ctx, w.S.S, worth, &err) {
+		return Grant{}, false, w.TimedOut(ctx, err)
 	}
-	return grant{}, false, nil
+	return Grant{}, false, nil
 }

@@ -1,0 +1,9 @@
+package recipes
+
+import "github.com/locktree/locktree/recipes/internal/wait"
+
+// What package wait defines.
+var (
+	ErrQueueFull      = wait.ErrQueueFull
+	ErrTooManyPermits = wait.ErrTooManyPermits
+)
