@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/turn"
@@ -53,12 +54,12 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	if err := a.begun(ctx); err != nil {
 		return a.conclude(ctx, nil, err)
 	}
-	l, err := a.follow(a.wait, a.take)
-	return a.conclude(ctx, l, err)
+	u, err := a.follow(a.wait, a.take)
+	return a.conclude(ctx, u, err)
 }
 
 // conclude completes what the call returns, and tells the Observer of a refusal.
-func (a *acquisition) conclude(ctx context.Context, l *Lease, err error) (*Lease, error) {
+func (a *acquisition) conclude(ctx context.Context, u *held.Use, err error) (*Lease, error) {
 	if a.done != nil {
 		defer a.done()
 	}
@@ -67,8 +68,8 @@ func (a *acquisition) conclude(ctx context.Context, l *Lease, err error) (*Lease
 		a.refused(err)
 		return nil, err
 	}
-	l.caller = ctx
-	return l, nil
+	u.Caller = ctx
+	return &Lease{u}, nil
 }
 
 // begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
@@ -117,7 +118,7 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 	return err
 }
 
-func (a *acquisition) take(ctx context.Context) (*Lease, error) {
+func (a *acquisition) take(ctx context.Context) (*held.Use, error) {
 	q, n := a.members[0].q, a.members[0].n
 	if err := a.c.state.decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	if err := a.inOrder(ctx); err != nil {
 		return nil, err
 	}
-	var h *holding
+	var h *held.Use
 	var err error
 	if q.Kind.Permits != nil {
 		h, err = a.permits(ctx)
@@ -143,7 +144,7 @@ func (a *acquisition) take(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.leaseOf(ctx, h.first), nil
+	return h, nil
 }
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
@@ -197,7 +198,7 @@ type place struct {
 }
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
-func (a *acquisition) contend(ctx context.Context, t *place) (h *holding, err error) {
+func (a *acquisition) contend(ctx context.Context, t *place) (h *held.Use, err error) {
 	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
@@ -210,7 +211,7 @@ func (a *acquisition) contend(ctx context.Context, t *place) (h *holding, err er
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
-func (a *acquisition) once(ctx context.Context, t *place) (*holding, error) {
+func (a *acquisition) once(ctx context.Context, t *place) (*held.Use, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
 		return nil, err
@@ -346,23 +347,63 @@ func (a *acquisition) nodes() (ks []*znode.Node) {
 	return ks
 }
 
-// hold makes a holding of what is granted: the session heartbeats from here on.
-func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*holding, error) {
+// hold makes a lock of what is granted: the session heartbeats from here on.
+func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	h := &holding{owned: owned{path: a.path, q: a.members[0].q, e: a.e, d: first.D, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}}
-	h.czxid = g.Czxid
+	b := &about{path: a.path, q: a.members[0].q, d: first.D}
 	for _, e := range g.Entries {
-		h.places = ordersOf(e.Opened, h.places)
+		b.places = ordersOf(e.Opened, b.places)
 	}
 	if a.set {
 		for _, m := range a.members {
-			h.members = append(h.members, m.q)
+			b.members = append(b.members, m.q)
 		}
 	}
-	if a.set || first.N == 0 && !first.Q.Shared { // others may join readers, and hold permits too
-		h.tickets = a.tickets
+	t := &turns{c: a.c, set: a.set, of: first.Opened}
+	if a.set || first.N == 0 && !first.Q.Shared { // others may hold permits too
+		t.keys = a.tickets
 	}
-	return hold(ctx, h)
+	nodes := a.nodes()
+	told := &tenure{q: b.q, call: a.call, wait: time.Since(a.start), node: nodes[0].Path, session: a.e.S.ID()}
+	return held.Hold(ctx, held.Grant{Path: a.path, Keys: b.keys(), S: a.e.Session, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
+}
+
+// turns are the goroutines of this client that wait behind a lock that is held.
+type turns struct {
+	c    *Client
+	keys []string // of their queues; readers and permits have none
+	set  bool
+	of   *wait.Opened
+}
+
+func (t *turns) each(f func(key string)) {
+	for _, key := range t.keys {
+		f(key)
+	}
+}
+
+func (t *turns) Granted() { t.each(t.c.state.turns.Granted) }
+func (t *turns) Leaving() { t.each(t.c.state.turns.Leaving) }
+func (t *turns) Free()    { t.each(t.c.state.turns.Leave) }
+
+// Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
+func (t *turns) Next() *znode.Node {
+	if t.set || len(t.keys) == 0 {
+		return nil
+	}
+	id, waits := t.c.state.turns.Next(t.keys[0])
+	if !waits {
+		return nil
+	}
+	k, err := t.of.Q.Contender(t.of.S, t.of.D, t.of.Q.Decides(), znode.HolderSelf(id))
+	if err != nil {
+		return nil
+	}
+	return k
+}
+
+func (t *turns) HandOver(k *znode.Node, queue []string) bool {
+	return t.c.state.turns.HandOver(t.keys[0], &place{k, queue})
 }
 
 // giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
@@ -65,7 +66,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		case again:
 			continue
 		case errors.Is(context.Cause(l.Context()), ErrLost):
-			return afterGrant(ran)
+			return held.AfterGrant(ran)
 		}
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/kind"
@@ -32,7 +33,7 @@ var (
 	// kind, in a circle, or over more than eight marks. The text says which. Use the present path.
 	ErrMoved = declare.ErrMoved
 	// ErrReleased: Unlock gave the lease back.
-	ErrReleased = errors.New("recipes: lock released")
+	ErrReleased = held.ErrReleased
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would deadlock")
@@ -94,7 +95,7 @@ var ()
 // cause of its Context, says. Work may have been done by then, and whether to do it again is for the program to decide. It is
 // not so either for a context that has ended, a lock that somebody holds, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
-	for _, final := range []error{errGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
+	for _, final := range []error{held.ErrGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -105,17 +106,6 @@ func Retryable(err error) bool {
 		}
 	}
 	return false
-}
-
-// errGranted marks what went wrong behind a grant.
-var errGranted = errors.New("the lock was granted")
-
-// afterGrant marks err, and leaves its text and what it wraps as they are; nil stays nil.
-func afterGrant(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w%.0w", err, errGranted)
 }
 
 // HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
@@ -197,9 +187,3 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	}
 	return err
 }
-
-// releasedError is the cause a released lease's context carries.
-type releasedError string // the path
-
-func (path releasedError) Error() string { return ErrReleased.Error() + ": " + string(path) }
-func (releasedError) Unwrap() error      { return ErrReleased }

@@ -151,11 +151,11 @@ func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks [
 func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
-func (l *Lease) Client() *Client           { return l.h.q.c }
-func (l *Lease) Session() *session.Session { return l.h.e.S }
-func (l *Lease) SessionID() int64          { return l.h.e.S.ID() }
-func (l *Lease) Reads() bool               { return l.h.q.Shared }
-func (l *Lease) Ended() error              { return l.ended() }
+func (l *Lease) Client() *Client           { return aboutOf(l.u).q.c }
+func (l *Lease) Session() *session.Session { return l.u.H.Session().S }
+func (l *Lease) SessionID() int64          { return l.u.H.Session().S.ID() }
+func (l *Lease) Reads() bool               { return aboutOf(l.u).q.Shared }
+func (l *Lease) Ended() error              { return l.u.Ended() }
 
 // Run is what Do does with the lease that it took.
 func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error) error {
@@ -163,17 +163,17 @@ func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error)
 }
 
 // Nodes are what it holds: one, or one for each permit or member.
-func (l *Lease) Nodes() []string { return znode.Paths(l.h.ks) }
+func (l *Lease) Nodes() []string { return l.u.H.Nodes() }
 
 // With says whether two leases are of one holding.
-func (l *Lease) With(other *Lease) bool { return l.h == other.h }
+func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.Path, member{q: m.q})}
 	a.queued("", nil)
 	a.refused(refused)
-	l.g.tell(EventAcquired, l.h.czxid, nil)
+	l.u.Listener().Granted(1)
 }
 
 // Turns are the local queues of a client.
@@ -194,19 +194,11 @@ func (t *Turns) WaitsFor(key string, holder *HeldError) {
 }
 
 // Exchanged is what Downgrade does before it exchanges the lease.
-func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l) }
-
-// Moves are the states in which a holding may be, and for each the ones that it may move to.
-func Moves() map[string][]string {
-	all := map[string][]string{}
-	for from := starting; from <= over; from++ {
-		for next := starting; next <= over; next++ {
-			if s := from; s.to(next) {
-				all[from.String()] = append(all[from.String()], s.String())
-			}
-		}
+func (m *RWMutex) Exchanged(l *Lease) error {
+	if err := m.mine(l.u); err != nil {
+		return err
 	}
-	return all
+	return l.u.Alone()
 }
 
 // Crowds is for how many keys of a family of semaphores a crowd is kept.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -15,7 +16,7 @@ import (
 )
 
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
-func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*Lease, error)) (*Lease, error) {
+func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
 	needs := a.c.state.decl.Needs()
 	defer needs.End()
 	for {

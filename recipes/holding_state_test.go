@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,32 +13,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 )
-
-// What is over stays over, and nothing is exchanged twice.
-func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
-	require.Equal(t, map[string][]string{
-		"starting":        {"held", "over"},
-		"held":            {"being exchanged", "over"},
-		"being exchanged": {"held", "over"},
-	}, recipes.Moves())
-}
-
-func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	var writers []string
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for range regexp.MustCompile(`\b(h|l|old|next)\.state = |\*s = next\b`).FindAll(text, -1) {
-			writers = append(writers, file)
-		}
-	}
-	require.Equal(t, []string{"holding_state.go"}, writers)
-}
 
 // The second call would find the node gone that the first one exchanges.
 func TestALeaseIsDowngradedOnce(t *testing.T) {

@@ -92,7 +92,8 @@ func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *queue {
 	case q.opts.params != nil || q.opts.create:
 		q.Wrong = fmt.Errorf("recipes: %s: WithParams and WithCreate are not for keys: declare the family and run apply", k.path)
 	}
-	q.Path, q.key = path, leaseKey{k.c, path}
+	q.Path = path
+	q.keyed()
 	return q
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -88,11 +89,11 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if err := a.begun(ctx); err != nil {
 		return a.conclude(ctx, nil, err)
 	}
-	l, err := a.follow(a.wait, a.takeAll)
-	return a.conclude(ctx, l, err)
+	u, err := a.follow(a.wait, a.takeAll)
+	return a.conclude(ctx, u, err)
 }
 
-func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
+func (a *acquisition) takeAll(ctx context.Context) (*held.Use, error) {
 	for _, m := range a.members {
 		if err := a.c.state.decl.Elsewhere(&m.q.Name); err != nil {
 			return nil, err
@@ -112,26 +113,26 @@ func (a *acquisition) takeAll(ctx context.Context) (*Lease, error) {
 			return err
 		})
 	}
-	var h *holding
+	var h *held.Use
 	if err == nil {
 		h, err = a.holdAll(ctx, arrived)
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
 	}
-	return h.leaseOf(ctx, h.first), nil
+	return h, nil
 }
 
 // check refuses sets that cannot be locked together, or not by this caller.
 func (a *acquisition) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, each := range a.members {
-		switch own, _ := ctx.Value(each.q.key).(*Lease); {
+		switch own, _ := ctx.Value(each.q.key).(*held.Use); {
 		case each.q.c != a.c:
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.Path)
 		case seen[each.q.Path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.Path)
-		case own != nil && own.ended() == nil:
+		case own != nil && own.Ended() == nil:
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
 				ErrWouldDeadlock, each.q.Path)
 		}
@@ -172,7 +173,7 @@ func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
 }
 
 // holdAll makes a holding of what queueAll has begun, now or after a wait.
-func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*holding, error) {
+func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
 	if err == nil && ahead != nil && a.try {
 		return nil, ahead

@@ -154,41 +154,37 @@ func (a *acquisition) refused(err error) {
 }
 
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
-// is part of the tenure that it was entered in, unless the Observer has heard that the call waits; readers that share a contender
-// have one each.
+// is part of the tenure that it was entered in, unless the Observer has heard that the call waits.
 type tenure struct {
-	of     *owned
-	q      *queue // its holder's handle
-	call   *call
-	since  time.Time
-	wait   time.Duration
-	leases int
+	q       *queue // its holder's handle
+	call    *call
+	since   time.Time
+	wait    time.Duration
+	node    string
+	session int64
 }
 
-// acquired begins a tenure. One of a holding that has been lost meanwhile ends at once.
-func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := &tenure{of: &h.owned, q: q, call: call, wait: wait, leases: 1}
-	if call == nil { // nobody wants to know
-		return g
+// Granted and Ended are called with the lock's mu held, so events come in the order in which things happened.
+func (g *tenure) Granted(token int64) {
+	if g.call != nil {
+		g.since = time.Now()
+		g.tell(EventAcquired, token, nil)
 	}
-	g.since = time.Now()
-	g.tell(EventAcquired, h.czxid, nil)
-	if h.state == over {
-		g.tell(EventLost, h.czxid, h.why)
-		return g
-	}
-	h.tenures = append(h.tenures, g)
-	return g
 }
 
-// tell tells of the tenure. Who calls it holds the holding's mu, so that events come in the order in which things happened.
-func (g *tenure) tell(what EventType, czxid int64, cause error) {
+func (g *tenure) Ended(token int64, lost bool, why error) {
+	if lost {
+		g.tell(EventLost, token, why)
+	} else {
+		g.tell(EventReleased, token, nil)
+	}
+}
+
+func (g *tenure) tell(what EventType, token int64, cause error) {
 	if g.call == nil {
 		return
 	}
-	e := Event{Type: what, Node: g.of.ks[0].Path, Token: uint64(czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.of.e.S.ID()}
+	e := Event{Type: what, Node: g.node, Token: uint64(token), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.session}
 	if what == EventAcquired {
 		e.Result = resultAcquired
 	}

@@ -111,7 +111,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		if err != nil {
 			return nil, err
 		}
-		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: l.h.d.Params.(*kind.OnceParams)}
+		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: aboutOf(l.u).d.Params.(*kind.OnceParams)}
 		early, err := s.begin(late, o.q)
 		if err == nil && early == 0 {
 			return s, nil
@@ -285,7 +285,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return err
 	}
-	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: l.h.d.Params.(*kind.OnceParams)}
+	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: aboutOf(l.u).d.Params.(*kind.OnceParams)}
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
 		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.Id, Started: o.q.c.now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
@@ -294,7 +294,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		if err := judge(o.q, s.Path(), r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(l.h.d, stat)
+		declared := declaredAt(aboutOf(l.u).d, stat)
 		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
 		look, err := r.Look(s.params, declared, o.q.c.now(), 0)
 		for _, at := range append(look.Due, look.Next) {

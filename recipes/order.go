@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -26,13 +27,13 @@ func ordersOf(t *wait.Opened, all []ordered) []ordered {
 // inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
 // if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
 func (a *acquisition) inOrder(ctx context.Context) error {
-	var held []ordered
-	for _, l := range leasesOf(ctx) {
-		if l.h.q.c == a.c { // another one's path may be of other servers
-			held = append(held, l.h.places...)
+	var has []ordered
+	for _, l := range held.UsesOf(ctx) {
+		if b := aboutOf(l); b.q.c == a.c { // another one's path may be of other servers
+			has = append(has, b.places...)
 		}
 	}
-	if len(held) == 0 {
+	if len(has) == 0 {
 		return nil
 	}
 	e, err := a.c.epoch(ctx)
@@ -45,7 +46,7 @@ func (a *acquisition) inOrder(ctx context.Context) error {
 			continue
 		}
 		for _, want := range ordersOf(t, nil) {
-			for _, has := range held {
+			for _, has := range has {
 				if has.Of == want.Of && want.Rank < has.Rank {
 					return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",
 						ErrLockOrder, want.path, has.path, want.Of, has.path, want.path)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -14,7 +15,7 @@ import (
 
 // permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
 // queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
-func (a *acquisition) permits(ctx context.Context) (*holding, error) {
+func (a *acquisition) permits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].q, &a.c.state
 	if a.try {
 		if ahead := st.turns.Owner(ctx, q.localKey()); ahead != nil {
@@ -42,7 +43,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 
 // direct takes the permits at once, in one transaction, if they are free; else it fails with ErrHeld. It tries again while a try
 // has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends all.
-func (a *acquisition) direct(ctx context.Context) (h *holding, err error) {
+func (a *acquisition) direct(ctx context.Context) (h *held.Use, err error) {
 	defer a.asked()
 	var arrived []arrival
 	err = znode.Retry(ctx, nil, znode.DidNothing, func() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -16,12 +17,14 @@ import (
 type queue struct {
 	c *Client
 	wait.Handle
-	key  any // leaseKey of Path
-	opts options
+	ctxKey held.Key // by which contexts find its leases
+	key    any      // the same
+	opts   options
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}, key: leaseKey{c, path}}
+	q := &queue{c: c, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}
+	q.keyed()
 	q.opts, q.Wrong = collect(opts, k)
 	q.Id = cmp.Or(q.opts.id, c.cfg.ID)
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
@@ -40,7 +43,8 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 // named is the handle by another name of its lock.
 func (q *queue) named(n *declare.Name) *queue {
 	at := *q
-	at.Name, at.key = *n, leaseKey{q.c, n.Path}
+	at.Name = *n
+	at.keyed()
 	return &at
 }
 
@@ -51,4 +55,10 @@ func (q *queue) localKey() string {
 		return q.Path + "\x00" // no path of ZooKeeper's
 	}
 	return q.Path
+}
+
+// keyed sets the key of its path.
+func (q *queue) keyed() {
+	q.ctxKey = held.Key{Of: q.c, Path: q.Path}
+	q.key = q.ctxKey
 }

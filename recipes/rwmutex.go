@@ -1,17 +1,15 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
-	"github.com/go-zookeeper/zk"
-
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -75,99 +73,19 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 // Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
 // a new number at the end of the queue, and does let a writer in between.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
-	l, err := m.downgrade(ctx, l)
-	return l, afterGrant(err)
-}
-
-func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*Lease, error) {
-	if m.write.Wrong != nil {
-		return l, m.write.Wrong
+	now, err := m.downgrade(ctx, l)
+	if now == nil {
+		return l, held.AfterGrant(err)
 	}
-	m, err := m.at(ctx, l.h)
-	if err == nil {
-		err = m.mine(l)
-	}
-	if err != nil {
-		return l, err
-	}
-	old, start := l.h, time.Now()
-	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
-	old.stopWatching() // what happens to the node now is our doing
-	next, err := m.swap(ctx, old)
-	if err == nil {
-		return m.replace(ctx, l, &holding{was: old, owned: owned{path: m.Path(), q: m.read, e: old.e, d: old.d, ks: []*znode.Node{next}, places: old.places,
-			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)}})
-	}
-	switch {
-	case znode.IsNoNode(err):
-		old.lose(err)
-	case errors.Is(err, znode.ErrNotApplied):
-		// A slow server may execute it all the same: see resolve. It fails once the writer's node is gone.
-		old.lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
-	case session.OutcomeOf(err) == session.OutcomeUnknown:
-		// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
-		old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
-	default:
-		old.resumed()
-		return l, err
-	}
-	return l, l.ended()
-}
-
-// swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing. Its error is
-// errNotApplied if that was said of any of the tries.
-func (m *RWMutex) swap(ctx context.Context, old *holding) (next *znode.Node, err error) {
-	q, k := m.read, old.ks[0]
-	var unapplied error // what was said of the first such try
-	err = znode.Retry(ctx, old.e.S, znode.DidNothing, func() error {
-		if next, err = q.Contender(old.e.Session, old.d, q.Decides(), znode.HolderSelf(q.Id)); err != nil {
-			return err
-		}
-		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
-		// they were to wait for a writer, the readers behind are let in.
-		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
-		next.Key = k.Key
-		works := old.works
-		next.Work.Store(&works)
-		_, err = (&znode.Txn{E: old.e.Session, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
-		if errors.Is(err, znode.ErrNotApplied) {
-			unapplied = cmp.Or(unapplied, err)
-		}
-		return err
-	})
-	if err != nil && unapplied != nil && !errors.Is(err, znode.ErrNotApplied) {
-		err = fmt.Errorf("%w; before that: %w", err, unapplied)
-	}
-	return next, err
-}
-
-// replace ends l and hands out a lease on next, whose nodes exist. next is held before l is let go: the session is never
-// without a hold in between, and so never without heartbeats.
-func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease, error) {
-	h, err := hold(ctx, next)
-	old := l.h
-	old.stopWatching() // its node is gone, by our own hand
-	if err != nil {
-		l.release()
-	} else {
-		l.become(h.leaseOf(ctx, h.first))
-	}
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.path), EventReleased, nil) != over {
-		old.close(nil)
-	}
-	if err != nil {
-		_ = m.read.c.state.Drop(ctx, next.ks, func() {}) // goes on in the background if it must
-		return l, err
-	}
-	return l.turnedInto(), nil
+	return &Lease{now}, nil
 }
 
 // at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
-func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
-	if h.path == m.Path() || h.q.c != m.write.c {
+func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
+	if b := aboutOf(u); b.path == m.Path() || b.q.c != m.write.c {
 		return m, nil
 	}
-	write, err := h.e.present(ctx, m.write)
+	write, err := m.write.c.epochOf(u.H.Session().S).present(ctx, m.write)
 	if errors.Is(err, ErrDraining) { // who holds it may exchange it
 		err = nil
 	}
@@ -176,23 +94,33 @@ func (m *RWMutex) at(ctx context.Context, h *holding) (*RWMutex, error) {
 	return &RWMutex{read: &read, write: write}, err
 }
 
-// mine checks that l is a write lease of this lock, held, and not entered again. Then it is its caller's to exchange, and nobody
-// else's.
-func (m *RWMutex) mine(l *Lease) error {
-	h := l.h
-	if h.q.c != m.read.c || h.path != m.Path() || h.q.Shared {
-		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), h.path)
+func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
+	if m.write.Wrong != nil {
+		return nil, m.write.Wrong
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := l.over(); err != nil {
-		return err
+	u, start := l.u, time.Now()
+	m, err := m.at(ctx, u)
+	if err == nil {
+		err = m.mine(u)
 	}
-	if h.leases > 1 {
-		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
+	if err != nil {
+		return nil, err
 	}
-	if !h.state.to(exchanging) { // an Unlock that comes from here on hands it on to nobody: see free
-		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", m.Path())
+	old, q := aboutOf(u), m.read
+	t := &wait.Opened{Q: &q.Handle, S: u.H.Session(), D: old.d}
+	return u.Exchange(ctx, func() (*znode.Node, error) {
+		return q.Contender(t.S, t.D, q.Decides(), znode.HolderSelf(q.Id))
+	}, func(next *znode.Node) (held.Grant, held.Listener) {
+		b := &about{path: m.Path(), q: q, d: old.d, places: old.places}
+		return held.Grant{Path: m.Path(), Keys: b.keys(), S: t.S, Nodes: []*znode.Node{next}, Turns: &turns{c: q.c, of: t}, About: b},
+			&tenure{q: q, call: q.c.call(ctx, m.Path(), member{q: q}), wait: time.Since(start), node: next.Path, session: t.S.S.ID()}
+	})
+}
+
+// mine checks that u is a write lease of this lock.
+func (m *RWMutex) mine(u *held.Use) error {
+	if b := aboutOf(u); b.q.c != m.read.c || b.path != m.Path() || b.q.Shared {
+		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), b.path)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
@@ -49,10 +50,10 @@ const ahead = 30 * time.Second
 func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 	ctx := s.Context()
 	token := s.Token()
-	sn := s.h.e.S
+	sn := s.u.H.Session().S
 	var own *zk.Stat
 	if err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
-		return 0, afterGrant(s.failed(err))
+		return 0, held.AfterGrant(s.failed(err))
 	}
 	if own == nil {
 		return 0, s.failed(zk.ErrNoNode)
@@ -73,7 +74,7 @@ func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
-		return r.Counts(s.params, declaredAt(s.h.d, stat)).Put(s.run, s.params.Keep), nil
+		return r.Counts(s.params, declaredAt(aboutOf(s.u).d, stat)).Put(s.run, s.params.Keep), nil
 	})
 	s.begun = time.Now()
 	return early, err
@@ -95,7 +96,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 	}
 	at, _ := kind.SlotTime(s.Slot) // it was checked
 	switch {
-	case !at.After(r.From(s.params, declaredAt(s.h.d, stat))):
+	case !at.After(r.From(s.params, declaredAt(aboutOf(s.u).d, stat))):
 		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
 	case late && now.Sub(at) > s.params.Late():
 		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
@@ -105,7 +106,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 
 // note records the result of the run.
 func (s *Start) note(ctx context.Context, result error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.h.e.S.Timeout())
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.u.H.Session().S.Timeout())
 	defer done()
 	run := s.run
 	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
@@ -126,32 +127,32 @@ func (s *Start) note(ctx context.Context, result error) error {
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
 func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
-	sn := s.h.e.S
+	sn := s.u.H.Session().S
 	for try := (znode.Tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
 		err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return afterGrant(s.failed(err))
+			return held.AfterGrant(s.failed(err))
 		}
 		record, err := kind.ParseRecord(data)
 		if err != nil {
-			return afterGrant(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
+			return held.AfterGrant(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
-			return afterGrant(err)
+			return held.AfterGrant(err)
 		}
 		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
 		if err == nil || try.Over(ctx, sn, znode.Unwritten, &err) {
-			return afterGrant(s.failed(err))
+			return held.AfterGrant(s.failed(err))
 		}
 	}
 }
 
 // failed explains why the record could not be read or written.
 func (s *Start) failed(err error) error {
-	switch ended := s.ended(); {
+	switch ended := s.u.Ended(); {
 	case err == nil:
 		return nil
 	case ended != nil:

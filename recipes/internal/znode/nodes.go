@@ -139,3 +139,6 @@ func (e *Session) Rest() {
 	}
 	clear(e.timers)
 }
+
+// Client is whose session it is.
+func (e *Session) Client() *Client { return e.c }

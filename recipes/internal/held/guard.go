@@ -1,4 +1,4 @@
-package recipes
+package held
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/wait"
-
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/internal/znode"
 )
+
+// Moment is how long a lock is held before its nodes are watched.
+const Moment = 100 * time.Millisecond
 
 // Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
@@ -19,7 +20,7 @@ import (
 
 // startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
-func (h *holding) startWatching() {
+func (h *Lock) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
 	if !ended && !now {
@@ -35,7 +36,7 @@ func (h *holding) startWatching() {
 }
 
 // stopWatching ends it.
-func (h *holding) stopWatching() {
+func (h *Lock) stopWatching() {
 	h.mu.Lock()
 	if h.timer != nil {
 		h.timer.Stop()
@@ -49,7 +50,7 @@ func (h *holding) stopWatching() {
 }
 
 // watchNodes begins to watch our nodes.
-func (h *holding) watchNodes() {
+func (h *Lock) watchNodes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.state.watched() {
@@ -58,12 +59,12 @@ func (h *holding) watchNodes() {
 	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
 	watch := h.watch
 	for i := range h.ks {
-		h.q.c.state.Spawn(func() { h.look(watch, i) })
+		h.s.Client().Spawn(func() { h.look(watch, i) })
 	}
 }
 
 // watches reports whether the nodes are still watched, for the same time: after an exchange that failed they are watched anew.
-func (h *holding) watches(watch int) bool {
+func (h *Lock) watches(watch int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state.watched() && h.watch == watch
@@ -71,12 +72,12 @@ func (h *holding) watches(watch int) bool {
 
 // sessionSays is what the session calls. A heartbeat, or a proof of the holder's own, may find the node gone that is just being exchanged for
 // another.
-func (h *holding) sessionSays(err error) {
+func (h *Lock) sessionSays(err error) {
 	h.mu.Lock()
 	ignore := h.state == exchanging && znode.IsNoNode(err)
 	h.mu.Unlock()
 	if !ignore {
-		h.lose(err)
+		h.Lose(err)
 	}
 }
 
@@ -93,12 +94,12 @@ const (
 //
 // One look at a node is under way at a time. A connection that ends calls for each watch, also for one whose read it was to
 // answer: if each made another look, connections that break in turn would double them.
-func (h *holding) look(watch, i int) {
+func (h *Lock) look(watch, i int) {
 	var phase atomic.Int32
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
-			h.q.c.state.Spawn(func() { h.look(watch, i) })
+			h.s.Client().Spawn(func() { h.look(watch, i) })
 		}
 	}
 	if say := h.ks[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
@@ -107,7 +108,7 @@ func (h *holding) look(watch, i int) {
 	o := &znode.Watch{K: h.ks[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := znode.Retry(context.Background(), h.e.S, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
+		err := znode.Retry(context.Background(), h.s.S, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
 			o.Unwatch()
 			if err := o.Read(context.Background(), news); err != nil || !o.Hidden {
 				return err
@@ -118,7 +119,7 @@ func (h *holding) look(watch, i int) {
 			o.Unwatch()
 			return
 		}
-		revoked := errors.Is(err, ErrRevoked)
+		revoked := errors.Is(err, znode.ErrRevoked)
 		if i == 0 && (err == nil || revoked) {
 			h.tokenIs(o.Czxid)
 		}
@@ -127,7 +128,7 @@ func (h *holding) look(watch, i int) {
 		case revoked:
 			h.revoke()
 		default:
-			h.lose(err)
+			h.Lose(err)
 			return
 		}
 	}
@@ -135,7 +136,7 @@ func (h *holding) look(watch, i int) {
 
 // watching keeps the watch on a node, to be stopped; the one before it has called. Of a node that is hidden from us there is
 // none: it is looked at again after a session timeout.
-func (h *holding) watching(watch, i int, o *znode.Watch, again func()) bool {
+func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -144,13 +145,13 @@ func (h *holding) watching(watch, i int, o *znode.Watch, again func()) bool {
 	case o.W != nil:
 		h.own[i] = o.W
 	case o.Hidden:
-		h.timer = time.AfterFunc(h.e.S.Timeout(), again)
+		h.timer = time.AfterFunc(h.s.S.Timeout(), again)
 	}
 	return true
 }
 
 // tokenIs lets go of who waits for the token; 0 where it cannot be read.
-func (h *holding) tokenIs(czxid int64) {
+func (h *Lock) tokenIs(czxid int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.czxid == 0 {
@@ -166,7 +167,7 @@ func (h *holding) tokenIs(czxid int64) {
 }
 
 // resumed is held again after an exchange that cannot be executed any more, and watched again; not if it was given back meanwhile.
-func (h *holding) resumed() {
+func (h *Lock) resumed() {
 	h.mu.Lock()
 	h.state.to(held)
 	h.mu.Unlock()

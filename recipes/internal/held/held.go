@@ -1,0 +1,282 @@
+package held
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
+)
+
+// Listener is told of a grant and of its end, with a mutex of the lock held: it must not call the lock.
+type Listener interface {
+	Granted(token int64)
+	Ended(token int64, lost bool, why error) // once
+}
+
+// Turns are the goroutines of this client that wait behind the lock.
+type Turns interface {
+	Granted()
+	Leaving()                                        // the lock is about to be free
+	Free()                                           // it is
+	Next() *znode.Node                               // to be made for who is next; nil if nobody waits that takes one
+	HandOver(place *znode.Node, queue []string) bool // false: nobody is there any more to take it
+}
+
+// Grant is what a lock is made of.
+type Grant struct {
+	Path  string // for people: of a set, those of all members
+	Keys  []Key  // by which contexts find it
+	S     *znode.Session
+	Nodes []*znode.Node
+	Turns Turns
+	Token int64 // where it has been read
+	About any   // the caller's own
+}
+
+// Lock is what a grant means to this process: the nodes that hold, and what watches over them. Several uses share one when a lock is
+// entered again.
+//
+// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose), whichever comes first. That cancels the
+// contexts of its uses. The call that ended it deletes the nodes or hands them over, and after that passes the turn on (close), so that no
+// goroutine of this client meets the old nodes as rivals.
+type Lock struct {
+	path  string
+	keys  []Key
+	s     *znode.Session
+	ks    []*znode.Node // one; a semaphore has one for each permit, a set one for each member
+	turns Turns
+	About any
+
+	drop  func()        // the session's hold
+	was   *Lock         // which an exchange has replaced by this one; else nil
+	known chan struct{} // closed: czxid is known; nil if it was known from the start
+	runs  atomic.Int32  // functions that run under it
+
+	mu sync.Mutex
+	life
+}
+
+// life is what changes while a lock lasts. The lock's mu guards it, so its methods are called with mu held.
+type life struct {
+	state   holdState
+	revoked bool
+	czxid   int64
+
+	leases  int
+	tenures []*tenure // that have begun and not ended
+
+	contexts map[*Use]struct{} // whose contexts end with it
+	cause    error             // what they end with
+	why      error             // it is over
+	ended    time.Time
+
+	guard
+}
+
+// tenure is what a Listener is told of: a use, and those that entered it again.
+type tenure struct {
+	told   Listener
+	leases int
+}
+
+// guard watches the nodes.
+type guard struct {
+	timer *time.Timer      // after which they are watched, or looked at again
+	watch int              // how often the watching was ended
+	own   []*session.Watch // on each of them
+}
+
+// Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
+func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) { return hold(ctx, g, told, nil) }
+
+func hold(ctx context.Context, g Grant, told Listener, was *Lock) (*Use, error) {
+	h := &Lock{path: g.Path, keys: g.Keys, s: g.S, ks: g.Nodes, turns: g.Turns, About: g.About, was: was}
+	h.leases, h.czxid = 1, g.Token
+	works := h.works
+	for _, k := range h.ks {
+		k.Work.Store(&works)
+	}
+	paths := znode.Paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
+	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
+	// made again (TestAProofThatIsLostIsMadeAgain).
+	err := znode.Retry(ctx, h.s.S, znode.Unanswered, func() (err error) {
+		h.drop, err = h.s.S.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
+		return err
+	})
+	if err != nil {
+		h.unused()
+	}
+	switch {
+	case znode.IsNoNode(err), err != nil && h.s.S.State() == session.StateLost:
+		return nil, znode.LostError(h.ks[0].Path, err)
+	case err != nil:
+		return nil, err
+	}
+	if h.czxid = max(h.czxid, h.ks[0].Czxid); h.czxid == 0 {
+		h.known = make(chan struct{})
+	}
+	h.turns.Granted()
+	first := h.begin(told)
+	h.startWatching()
+	h.mu.Lock()
+	lasts := h.state.to(held)
+	h.mu.Unlock()
+	if !lasts { // lost meanwhile
+		h.abandon()
+	}
+	return &Use{H: h, g: first, Caller: ctx}, nil
+}
+
+// begin begins a tenure. One of a lock that has been lost meanwhile ends at once.
+func (h *Lock) begin(told Listener) *tenure {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := &tenure{told: told, leases: 1}
+	told.Granted(h.czxid)
+	if h.state == over {
+		told.Ended(h.czxid, true, h.why)
+		return g
+	}
+	h.tenures = append(h.tenures, g)
+	return g
+}
+
+// parting counts one lease of g less, and reports whether it was the last of the lock. A tenure that ends with that is finish's to
+// tell of.
+func (h *Lock) parting(g *tenure) (last bool, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g.leases--
+	if h.leases--; h.leases == 0 {
+		return true, h.why
+	}
+	if h.why == nil && g.leases == 0 {
+		g.told.Ended(h.czxid, false, nil)
+		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == g })
+	}
+	return false, h.why
+}
+
+// Nodes are the paths of what holds it.
+func (h *Lock) Nodes() []string { return znode.Paths(h.ks) }
+
+// Session is the one under which it is held.
+func (h *Lock) Session() *znode.Session { return h.s }
+
+// revoke tells the holder that somebody wants the lock. It stays held until Unlock.
+func (h *Lock) revoke() {
+	h.mu.Lock()
+	h.revoked = true
+	h.mu.Unlock()
+	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.ks[0].Path)))
+}
+
+// Lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
+// the nodes that are left, so that nobody waits for a holder that knows it is none (CURATOR-202): lose is called from where
+// nothing may be waited for (see Session.Hold).
+func (h *Lock) Lose(cause error) {
+	err := cause
+	if !errors.Is(err, znode.ErrLost) {
+		err = znode.LostError(h.ks[0].Path, cause)
+	}
+	err = AfterGrant(err)
+	if was := h.finish(err, true); was != over && was != starting { // hold does the rest of what abandon needs first
+		h.abandon()
+	}
+}
+
+// abandon does behind lose what takes time.
+func (h *Lock) abandon() {
+	h.turns.Leaving()
+	h.s.Client().Spawn(func() {
+		h.drop() // as in giveBack: deleting takes a connection, and may take long
+		if h.s.S.State() != session.StateLost {
+			_ = h.s.Client().DropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
+		}
+		h.close(nil, nil)
+	})
+}
+
+// finish records the end, once, reports it for every tenure, and cancels the leases' context. It returns what the holding was.
+func (h *Lock) finish(why error, lost bool) (was holdState) {
+	h.mu.Lock()
+	if was = h.state; !h.state.to(over) {
+		h.mu.Unlock()
+		return over
+	}
+	h.why, h.ended = why, time.Now()
+	for _, g := range h.tenures {
+		g.told.Ended(h.czxid, lost, why)
+	}
+	h.tenures = nil
+	h.mu.Unlock()
+	h.end(why)
+	return was
+}
+
+func (h *Lock) is(state holdState) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == state
+}
+
+// end cancels the leases' contexts, those that are made later too. The first cause counts.
+func (h *Lock) end(cause error) {
+	h.mu.Lock()
+	if h.cause == nil {
+		h.cause = cause
+	}
+	cause = h.cause
+	leases := slices.Collect(maps.Keys(h.contexts)) // each call cancels all: when it returns they are cancelled
+	h.mu.Unlock()
+	for _, l := range leases {
+		l.cancel(cause)
+	}
+}
+
+// leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
+// loss of the holding, if it was lost.
+func (h *Lock) leave(l *Use) (last bool, why error) {
+	last, why = h.parting(l.g)
+	h.workEnded()
+	if !last {
+		l.end(Released(h.path))
+		return false, why
+	}
+	if h.finish(Released(h.path), false) == over { // lost before, or at this moment: lose does what is left to do
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return false, h.why
+	}
+	return true, nil
+}
+
+// works reports whether what was done under this holding may still go on.
+func (h *Lock) works() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
+}
+
+// unused is for a holding whose lease was never handed out.
+func (h *Lock) unused() {
+	h.mu.Lock()
+	h.leases--
+	h.mu.Unlock()
+	h.workEnded()
+}
+
+// workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
+func (h *Lock) workEnded() {
+	if h.s.S.Err() == nil || h.works() {
+		return
+	}
+	h.s.WorkEnded()
+}

@@ -1,0 +1,39 @@
+package held_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/held"
+)
+
+// What is over stays over, and nothing is exchanged twice.
+func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
+	require.Equal(t, map[string][]string{
+		"starting":        {"held", "over"},
+		"held":            {"being exchanged", "over"},
+		"being exchanged": {"held", "over"},
+	}, held.Moves())
+}
+
+func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var writers []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for range regexp.MustCompile(`\b(h|l|old|next)\.state = |\*s = next\b`).FindAll(text, -1) {
+			writers = append(writers, file)
+		}
+	}
+	require.Equal(t, []string{"state.go"}, writers)
+}

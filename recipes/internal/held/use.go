@@ -1,0 +1,268 @@
+package held
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
+)
+
+// Use is one use of a lock: by who took it, or by who entered it again. A lease is one.
+type Use struct {
+	H      *Lock
+	g      *tenure
+	Caller context.Context // of the call that took the lock
+
+	// The lock's mu guards the rest.
+	ctx      context.Context // nil while nobody asks for it
+	cancel   context.CancelCauseFunc
+	why      error     // it ended before the lock did
+	released time.Time // when Unlock was called
+	became   *Use      // what an exchange has turned it into, if one has
+}
+
+// Listener is what was told of the grant.
+func (l *Use) Listener() Listener { return l.g.told }
+
+// Enter is another use of the lock by a caller whose context tells that it has l; nil if that has ended. told, if not nil, is told of it as
+// of a grant of its own.
+func (l *Use) Enter(ctx context.Context, told Listener) *Use {
+	h := l.H
+	h.mu.Lock()
+	if h.state == over || !l.released.IsZero() {
+		h.mu.Unlock()
+		return nil
+	}
+	h.leases++
+	if told == nil {
+		l.g.leases++
+	}
+	h.mu.Unlock()
+	g := l.g
+	if told != nil {
+		g = h.begin(told)
+	}
+	return &Use{H: h, g: g, Caller: ctx}
+}
+
+// Do runs fn under the lock and gives it back, for which releasing makes the context.
+func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing func() (context.Context, context.CancelFunc)) (err error) {
+	inner, cancel := context.WithCancelCause(l.within(ctx))
+	l.H.runs.Add(1)
+	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	defer func() {
+		stop()
+		cancel(nil)
+		l.H.runs.Add(-1)
+		unlock, done := releasing()
+		defer done()
+		err = AfterGrant(errors.Join(err, l.Unlock(unlock)))
+		l.H.workEnded() // fn may have called Unlock itself
+	}()
+	return fn(looking{inner, l.H})
+}
+
+// end cancels the context of a lease that ends before its holding, also if it is asked for later.
+func (l *Use) end(why error) {
+	l.H.mu.Lock()
+	l.why = why
+	delete(l.H.contexts, l)
+	cancel := l.cancel
+	l.H.mu.Unlock()
+	if cancel != nil {
+		cancel(why)
+	}
+}
+
+// overdue looks at the clock; when it reports true the lease is lost.
+func (h *Lock) overdue() bool {
+	if time.Now().Before(h.s.S.Deadline()) || h.s.S.State() != session.StateLost {
+		return false
+	}
+	h.Lose(h.s.S.Err()) // which the session does too, but perhaps it has just begun to
+	return true
+}
+
+// Context is that of a lease.
+func (l *Use) Context() context.Context {
+	h := l.H
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	// The caller's values go along, its deadline does not: it bounded the wait.
+	ctx, cancel := context.WithCancelCause(l.within(context.WithoutCancel(l.Caller)))
+	l.ctx, l.cancel = looking{ctx, h}, cancel
+	switch {
+	case l.why != nil:
+		cancel(l.why)
+	case h.cause != nil:
+		cancel(h.cause)
+	default:
+		if h.contexts == nil {
+			h.contexts = map[*Use]struct{}{}
+		}
+		h.contexts[l] = struct{}{}
+	}
+	return l.ctx
+}
+
+// Token is that of a lease.
+func (l *Use) Token() uint64 {
+	h := l.H
+	if h.known != nil {
+		select {
+		case <-h.known:
+		case <-l.Context().Done():
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return uint64(h.czxid)
+}
+
+// Deadline is that of a lease.
+func (l *Use) Deadline() time.Time {
+	at := l.H.s.S.Deadline()
+	l.H.mu.Lock()
+	defer l.H.mu.Unlock()
+	for _, ended := range []time.Time{l.released, l.H.ended} {
+		if !ended.IsZero() && ended.Before(at) {
+			at = ended
+		}
+	}
+	return at
+}
+
+// Verify is that of a lease.
+func (l *Use) Verify(ctx context.Context) error {
+	if err := l.Ended(); err != nil {
+		return err
+	}
+	err := znode.Retry(ctx, l.H.s.S, func(err error) bool { return znode.Unanswered(err) && l.Ended() == nil }, func() error {
+		return l.H.s.S.Confirm(ctx, znode.Paths(l.H.ks)...)
+	})
+	if znode.IsNoNode(err) {
+		l.H.sessionSays(err)
+	}
+	return cmp.Or(l.Ended(), AfterGrant(err))
+}
+
+// Ended says why the lease is no longer held; nil while it is, also while it is asked back.
+func (l *Use) Ended() error {
+	l.H.mu.Lock()
+	defer l.H.mu.Unlock()
+	return l.over()
+}
+
+// over is ended for callers that hold the holding's mu.
+func (l *Use) over() error {
+	return cmp.Or(l.why, l.H.why)
+}
+
+// Multi is that of a lease.
+func (l *Use) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	if err := l.Ended(); err != nil {
+		return nil, err
+	}
+	guarded := make([]any, 0, len(l.H.ks)+len(ops))
+	for _, k := range l.H.ks {
+		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.Path, Version: -1})
+	}
+	res, err := l.H.s.S.Multi(ctx, append(guarded, ops...)...)
+	if len(res) == 0 { // the reply did not come
+		return nil, AfterGrant(err)
+	}
+	own := len(l.H.ks)
+	for _, check := range res[:own] {
+		if errors.Is(check.Error, zk.ErrNoNode) {
+			l.H.sessionSays(check.Error)
+			return nil, cmp.Or(l.Ended(), AfterGrant(err))
+		}
+	}
+	return res[own:], AfterGrant(err)
+}
+
+// Unlock is that of a lease.
+func (l *Use) Unlock(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if now := l.turnedInto(); now != nil {
+		return now.Unlock(ctx)
+	}
+	ctx, done := l.outlived(ctx)
+	defer done()
+	if l.release() {
+		return nil
+	}
+	last, err := l.H.leave(l)
+	if last {
+		err = l.H.giveBack(ctx)
+	}
+	return AfterGrant(err)
+}
+
+// Release is that of a lease.
+func (l *Use) Release() {
+	if l == nil {
+		return
+	}
+	if now := l.turnedInto(); now != nil {
+		now.Release()
+		return
+	}
+	if l.release() {
+		return
+	}
+	if last, _ := l.H.leave(l); last {
+		l.H.letGo()
+	}
+}
+
+// outlived is ctx, without the end that the release of l would bring it.
+func (l *Use) outlived(ctx context.Context) (context.Context, context.CancelFunc) {
+	own, _ := ctx.Value(l.H.keys[0]).(*Use)
+	if own == nil || own.H != l.H || ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	until := time.Now().Add(l.H.s.S.Timeout())
+	if at, ok := ctx.Deadline(); ok && at.Before(until) {
+		until = at
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), until)
+}
+
+// release marks the lease as given back, and reports whether it was before.
+func (l *Use) release() (again bool) {
+	l.H.overdue()
+	l.H.mu.Lock()
+	defer l.H.mu.Unlock()
+	if again = !l.released.IsZero(); !again {
+		l.released = time.Now()
+	}
+	if l.over() == nil {
+		l.why = Released(l.H.path)
+	}
+	return again
+}
+
+// become ends the lease in favour of now, which its Unlock gives back from then on.
+func (l *Use) become(now *Use) {
+	l.release()
+	l.H.mu.Lock()
+	defer l.H.mu.Unlock()
+	l.became = now
+}
+
+func (l *Use) turnedInto() *Use {
+	l.H.mu.Lock()
+	defer l.H.mu.Unlock()
+	return l.became
+}
