@@ -1,9 +1,7 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,28 +9,52 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/kind"
 
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
-
-	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 // member is one of the locks that an acquisition takes.
 type member struct {
-	q *queue
+	q *way
 	n int // permits wanted; 0 where the kind has none
+}
+
+// begin begins a call that takes the members: a set of them, or one.
+func (st *clientState) begin(ctx context.Context, set, try bool, up caller, members ...member) *acquisition {
+	a := &acquisition{c: st, set: set, try: try, start: time.Now(), up: up}
+	a.want(members)
+	return a
+}
+
+// do takes the locks. The error is as it comes: the caller explains it.
+func (a *acquisition) do(ctx context.Context) (*held.Use, error) {
+	if err := a.begun(ctx); err != nil {
+		return nil, err
+	}
+	if a.set {
+		return a.follow(a.wait, a.takeAll)
+	}
+	return a.follow(a.wait, a.take)
+}
+
+// end ends the bound of the wait.
+func (a *acquisition) end() {
+	if a.done != nil {
+		a.done()
+	}
 }
 
 // acquisition is one call that takes a lock, or several in one transaction: an entry for each.
 type acquisition struct {
-	c       *Client
+	c       *clientState
 	path    string // of the lock; of a set, of all its members
 	members []member
 	set     bool // a MultiLock's
 	try     bool
 	start   time.Time
-	call    *call
+	up      caller
 	wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
@@ -43,35 +65,6 @@ type acquisition struct {
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
 }
 
-func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
-	m := member{q, n}
-	return &acquisition{c: q.c, path: q.Path, members: []member{m}, try: try, start: time.Now(), call: q.c.call(ctx, q.Path, m)}
-}
-
-// lock takes the lock, or n permits of a semaphore. It waits unless try.
-func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
-	a := q.acquisition(ctx, n, try)
-	if err := a.begun(ctx); err != nil {
-		return a.conclude(ctx, nil, err)
-	}
-	u, err := a.follow(a.wait, a.take)
-	return a.conclude(ctx, u, err)
-}
-
-// conclude completes what the call returns, and tells the Observer of a refusal.
-func (a *acquisition) conclude(ctx context.Context, u *held.Use, err error) (*Lease, error) {
-	if a.done != nil {
-		defer a.done()
-	}
-	if err != nil {
-		err = a.explain(ctx, err)
-		a.refused(err)
-		return nil, err
-	}
-	u.Caller = ctx
-	return &Lease{u}, nil
-}
-
 // begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
 // of another call by WithMaxWait.
 func (a *acquisition) begun(ctx context.Context) error {
@@ -80,7 +73,7 @@ func (a *acquisition) begun(ctx context.Context) error {
 	}
 	most := time.Duration(0)
 	for _, m := range a.members {
-		most = shorter(most, m.q.opts.maxWait)
+		most = shorter(most, m.q.maxWait)
 	}
 	if most > 0 && !a.try {
 		a.wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
@@ -99,28 +92,9 @@ func (a *acquisition) begun(ctx context.Context) error {
 	return nil
 }
 
-// explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
-// goroutine of this client that asks for the lock is then no proof that it is held.
-func (a *acquisition) explain(ctx context.Context, err error) error {
-	var held *HeldError
-	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
-	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
-	switch {
-	case a.try && ended && ctx.Err() == nil:
-		return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(a.wait))
-	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), a.c.conn.Newest().State() == session.StateActive:
-		return err
-	case held != nil && !known:
-		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
-	case ended:
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return err
-}
-
 func (a *acquisition) take(ctx context.Context) (*held.Use, error) {
 	q, n := a.members[0].q, a.members[0].n
-	if err := a.c.state.decl.Elsewhere(&q.Name); err != nil {
+	if err := a.c.decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
 	// Before the local queue, in which the caller's own lease is ahead.
@@ -156,20 +130,20 @@ func (a *acquisition) ended(ctx context.Context) error {
 // the ticket: that goroutine holds the lock or is ahead of us.
 //
 // Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
-func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
+func (a *acquisition) enter(ctx context.Context, q *way) (*place, error) {
 	if q.Shared {
-		if ahead := a.c.state.turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
+		if ahead := a.c.turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return nil, nil
 	}
 	var waits func(*turn.Ahead)
-	if a.call != nil {
+	if a.up.Observed() {
 		waits = func(ahead *turn.Ahead) {
-			a.queued("", func() *HeldError { return a.heldLocally(ctx, q, ahead) })
+			a.up.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.state.turns.Enter(ctx, q.localKey(), q.Id, a.try, !a.set, waits)
+	t, ahead := a.c.turns.Enter(ctx, q.localKey(), q.Id, a.try, !a.set, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
@@ -178,17 +152,17 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (*place, error) {
 }
 
 // heldLocally is the error of a call that others of this client are ahead of.
-func (a *acquisition) heldLocally(ctx context.Context, q *queue, ahead *turn.Ahead) *HeldError {
-	held := &HeldError{Path: q.Path, Position: ahead.Position, c: a.c, at: ahead.At}
+func (a *acquisition) heldLocally(ctx context.Context, q *way, ahead *turn.Ahead) error {
+	b := &Blocked{Path: q.Path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
-		held.Holder = *ahead.Holder
+		b.Holder = *ahead.Holder
 	} else {
-		held.Holder, held.Local, held.owner = Contender{ID: ahead.ID, Host: znode.Hostname(), PID: os.Getpid()}, true, ahead.State
+		b.Holder, b.Local, b.State = kind.Party{ID: ahead.ID, Host: znode.Hostname(), PID: os.Getpid()}, true, ahead.State
 	}
 	if ahead.Ended {
-		held.Cause, held.Waited = znode.WhyEnded(ctx), time.Since(a.start)
+		b.Cause, b.Waited = znode.WhyEnded(ctx), time.Since(a.start)
 	}
-	return held.described()
+	return a.up.Held(b)
 }
 
 // place is in the queue already: made for whoever has the turn next by who had it last.
@@ -259,7 +233,7 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.O
 	a.entries = nil
 	all := make([]wait.Opened, len(a.members))
 	for i, m := range a.members {
-		all[i] = wait.Opened{Q: &m.q.Handle, N: m.n, Up: a, Try: a.try, Many: a.c.state.crowd}
+		all[i] = wait.Opened{Q: &m.q.Handle, N: m.n, Up: a, Try: a.try, Many: a.c.crowd}
 	}
 	if inherited != nil {
 		a.entries = []*wait.Place{{Opened: &all[0], In: all[0].Q.Entrance(), Nodes: []*znode.Node{inherited}}}
@@ -364,13 +338,13 @@ func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*held.Use, error)
 		t.keys = a.tickets
 	}
 	nodes := a.nodes()
-	told := &tenure{q: b.q, call: a.call, wait: time.Since(a.start), node: nodes[0].Path, session: a.e.S.ID()}
+	told := a.up.Tenure(nodes[0].Path, a.e.S.ID())
 	return held.Hold(ctx, held.Grant{Path: a.path, Keys: b.keys(), S: a.e.Session, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
 }
 
 // turns are the goroutines of this client that wait behind a lock that is held.
 type turns struct {
-	c    *Client
+	c    *clientState
 	keys []string // of their queues; readers and permits have none
 	set  bool
 	of   *wait.Opened
@@ -382,16 +356,16 @@ func (t *turns) each(f func(key string)) {
 	}
 }
 
-func (t *turns) Granted() { t.each(t.c.state.turns.Granted) }
-func (t *turns) Leaving() { t.each(t.c.state.turns.Leaving) }
-func (t *turns) Free()    { t.each(t.c.state.turns.Leave) }
+func (t *turns) Granted() { t.each(t.c.turns.Granted) }
+func (t *turns) Leaving() { t.each(t.c.turns.Leaving) }
+func (t *turns) Free()    { t.each(t.c.turns.Leave) }
 
 // Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
 func (t *turns) Next() *znode.Node {
 	if t.set || len(t.keys) == 0 {
 		return nil
 	}
-	id, waits := t.c.state.turns.Next(t.keys[0])
+	id, waits := t.c.turns.Next(t.keys[0])
 	if !waits {
 		return nil
 	}
@@ -403,13 +377,13 @@ func (t *turns) Next() *znode.Node {
 }
 
 func (t *turns) HandOver(k *znode.Node, queue []string) bool {
-	return t.c.state.turns.HandOver(t.keys[0], &place{k, queue})
+	return t.c.turns.HandOver(t.keys[0], &place{k, queue})
 }
 
 // giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
-	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.undone
+	st, tickets, nodes, left := a.c, a.tickets, a.nodes(), a.undone
 	a.tickets, a.entries, a.undone = nil, nil, nil
 	for _, key := range tickets {
 		st.turns.Leaving(key)
@@ -419,7 +393,7 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 			st.whenLeft(left, func() { st.turns.Leave(key) })
 		}
 	}
-	a.c.state.LeaveBehind(ctx, nodes, func() {
+	a.c.LeaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
 				st.turns.Leave(key)
@@ -449,29 +423,29 @@ func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
 func (a *acquisition) Ahead(t *wait.Opened) {
 	if q := a.members[0].q; !a.set && len(a.tickets) > 0 {
 		holder := t.Holder.Party()
-		a.c.state.turns.WaitsFor(q.localKey(), &holder, t.Position)
+		a.c.turns.WaitsFor(q.localKey(), &holder, t.Position)
 	}
 }
 
 func (a *acquisition) Waits(t *wait.Opened, node string) {
-	a.queued(node, func() *HeldError { return a.heldError(t) })
+	a.up.Queued(node, func() error { return a.Held(t) })
 }
 
-func (a *acquisition) Held(t *wait.Opened) error { return a.heldError(t) }
+func (a *acquisition) Held(t *wait.Opened) error { return a.up.Held(a.blocked(t)) }
 
-// heldError says who is in the way.
-func (a *acquisition) heldError(t *wait.Opened) *HeldError {
-	held := &HeldError{Path: t.Q.Path, Position: t.Position, c: a.c, at: time.Now()}
+// blocked says who is in the way.
+func (a *acquisition) blocked(t *wait.Opened) *Blocked {
+	b := &Blocked{Path: t.Q.Path, Position: t.Position, At: time.Now()}
 	if t.Holder != nil {
-		held.Holder = t.Holder.Party()
+		b.Holder = t.Holder.Party()
 	}
-	return held.described()
+	return b
 }
 
 func (a *acquisition) TimedOut(t *wait.Opened, cause error) error {
-	held := a.heldError(t)
-	held.Waited, held.Cause = time.Since(a.start), cause
-	return held
+	b := a.blocked(t)
+	b.Waited, b.Cause = time.Since(a.start), cause
+	return a.up.Held(b)
 }
 
 func (a *acquisition) Left(undone <-chan struct{}) {
@@ -484,4 +458,12 @@ func (a *acquisition) GoesOn(e *wait.Place) { a.entries = []*wait.Place{e} }
 type arrival struct {
 	*wait.Place
 	lists [][]string // nil where they were lost with their connection, or others list for it
+}
+
+// shorter is the shorter of two bounds, where 0 is none.
+func shorter(d, e time.Duration) time.Duration {
+	if d == 0 || 0 < e && e < d {
+		return e
+	}
+	return d
 }

@@ -132,6 +132,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if c.conn, err = session.Dial(ctx, below); err != nil {
 		return nil, err
 	}
+	c.state.conn = c.conn
 	return c, nil
 }
 
@@ -148,7 +149,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 }
 
 func (c *Client) live(ctx context.Context) (*session.Session, error) {
-	e, err := c.epoch(ctx)
+	e, err := c.state.epoch(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (a *acquisition) ask(ctx context.Context, t *wait.Opened) error {
 		return a.ended(ctx)
 	}
 	if q := a.members[0].q; true {
-		if ahead := a.c.state.turns.Owner(ctx, q.localKey()); ahead != nil {
+		if ahead := a.c.turns.Owner(ctx, q.localKey()); ahead != nil {
 			return a.heldLocally(ctx, q, ahead)
 		}
 	}
@@ -121,7 +121,7 @@ func (a *acquisition) listed(ctx context.Context, e *wait.Place) ([][]string, er
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
 func (a *acquisition) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
-		l, begun := a.crowd(t).join(t, a.c.state.Spawn)
+		l, begun := a.crowd(t).join(t, a.c.Spawn)
 		select {
 		case <-l.done:
 		case <-ctx.Done():

@@ -78,11 +78,11 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
 		return Contender{}, false, e.q.Wrong
 	}
-	at, err := e.q.c.epoch(ctx)
+	at, err := e.q.c.state.epoch(ctx)
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := at.present(ctx, e.q)
+	q, err := e.q.present(ctx, at)
 	if errors.Is(err, ErrMoved) {
 		return Contender{}, false, err
 	}
@@ -140,11 +140,11 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 // leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
 // be watched to its end.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
-	now, err := e.q.c.epoch(ctx)
+	now, err := e.q.c.state.epoch(ctx)
 	if err != nil {
 		return Contender{}, nil, nil, err
 	}
-	at, err := now.present(ctx, e.q)
+	at, err := e.q.present(ctx, now)
 	if err != nil && !errors.Is(err, ErrDraining) {
 		return Contender{}, nil, nil, err
 	}

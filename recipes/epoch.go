@@ -14,24 +14,23 @@ import (
 // (clientState.lost) until they have not.
 type epoch struct {
 	*znode.Session
-	c *Client
 
 	decl   *declare.Session
 	crowds crowds
 }
 
 // epoch returns that of the live session; see [Client.Session].
-func (c *Client) epoch(ctx context.Context) (*epoch, error) {
+func (st *clientState) epoch(ctx context.Context) (*epoch, error) {
 	for {
-		s, err := c.conn.Session(ctx)
+		s, err := st.conn.Session(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e := c.epochOf(s)
+		e := st.epochOf(s)
 		if e == nil {
 			continue
 		}
-		cleared := c.state.Clearing(e.Session)
+		cleared := st.Clearing(e.Session)
 		if cleared == nil {
 			return e, nil
 		}
@@ -44,11 +43,10 @@ func (c *Client) epoch(ctx context.Context) (*epoch, error) {
 }
 
 // epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
-func (c *Client) epochOf(s *session.Session) *epoch {
-	st := &c.state
+func (st *clientState) epochOf(s *session.Session) *epoch {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	before := st.epoch
+	before := st.newest
 	switch {
 	case before == nil:
 	case before.S == s:
@@ -57,9 +55,9 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 		return nil
 	}
 	e := &epoch{
-		c: c, Session: st.Begin(s), decl: st.decl.Begin(s),
+		Session: st.Begin(s), decl: st.decl.Begin(s),
 	}
-	st.epoch = e
+	st.newest = e
 	st.Spawn(func() {
 		<-e.S.Done()
 		e.Rest()
@@ -68,8 +66,8 @@ func (c *Client) epochOf(s *session.Session) *epoch {
 	return e
 }
 
-// present is the handle on the lock where it is by now, with the error of its declaration there.
-func (e *epoch) present(ctx context.Context, q *queue) (*queue, error) {
+// present is the way to the lock where it is by now, with the error of its declaration there.
+func (e *epoch) present(ctx context.Context, q *way) (*way, error) {
 	at, err := e.decl.Present(ctx, &q.Name)
 	if at == &q.Name {
 		return q, err

@@ -18,9 +18,6 @@ import (
 // The sentinels. Test with errors.Is: they arrive wrapped in a text that says what happened and where. ZooKeeper's
 // own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
-	// ErrHeld: somebody else holds the lock. It arrives as a *HeldError, from Try methods and from waits whose
-	// context ended.
-	ErrHeld = errors.New("recipes: held by another contender")
 	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
 	// with WithParams.
 	ErrNotProvisioned = declare.ErrNotProvisioned
@@ -34,12 +31,6 @@ var (
 	ErrMoved = declare.ErrMoved
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = held.ErrReleased
-	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
-	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
-	ErrWouldDeadlock = errors.New("recipes: would deadlock")
-	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
-	// one. Take this one first. Nothing was queued. A Try gets it too.
-	ErrLockOrder = errors.New("recipes: wrong order of locks")
 	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.
 	ErrKeyTooLong = errors.New("recipes: key too long")
 

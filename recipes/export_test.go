@@ -74,11 +74,11 @@ func (c *Client) Pinned() []string {
 func (c *Client) TurnTaken(key string) bool { return c.state.turns.Taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.epochOf(s).Bytes }
+func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.epochOf(s).Bytes }
 
 // Remove leaves contenders to the janitor.
 func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
-	return c.epochOf(s).Janitor.Remove(ks...)
+	return c.state.epochOf(s).Janitor.Remove(ks...)
 }
 
 // Leftovers says what a client still keeps although nothing of it holds or waits.
@@ -88,11 +88,11 @@ func (c *Client) Leftovers() (left []string) {
 	if turns := c.state.turns.Keys(); len(turns) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", turns))
 	}
-	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.epoch.S == s { // they stay until the next session is used
+	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.newest.S == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
 	}
 	declared := 0
-	if e := c.state.epoch; e != nil {
+	if e := c.state.newest; e != nil {
 		if n := e.Bytes.Load(); n != 0 && e.S.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
@@ -126,7 +126,7 @@ func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclare
 func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
 
 func (q *queue) readDeclared(ctx context.Context) error {
-	e, err := q.c.epoch(ctx)
+	e, err := q.c.state.epoch(ctx)
 	if err == nil {
 		_, err = e.decl.Of(ctx, &q.Name)
 	}
@@ -135,7 +135,7 @@ func (q *queue) readDeclared(ctx context.Context) error {
 
 // Contenders are n that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
-	e := m.q.c.epochOf(s)
+	e := m.q.c.state.epochOf(s)
 	d, err := e.decl.Of(ctx, &m.q.Name)
 	for range n {
 		if err != nil {
@@ -151,7 +151,7 @@ func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks [
 func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
-func (l *Lease) Client() *Client           { return aboutOf(l.u).q.c }
+func (l *Lease) Client() *Client           { return l.u.Listener().(*tenure).q.c }
 func (l *Lease) Session() *session.Session { return l.u.H.Session().S }
 func (l *Lease) SessionID() int64          { return l.u.H.Session().S.ID() }
 func (l *Lease) Reads() bool               { return aboutOf(l.u).q.Shared }
@@ -170,9 +170,9 @@ func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
-	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.Path, member{q: m.q})}
-	a.queued("", nil)
-	a.refused(refused)
+	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, member{q: &m.q.way})}
+	k.Queued("", nil)
+	k.refused(refused)
 	l.u.Listener().Granted(1)
 }
 
@@ -195,7 +195,7 @@ func (t *Turns) WaitsFor(key string, holder *HeldError) {
 
 // Exchanged is what Downgrade does before it exchanges the lease.
 func (m *RWMutex) Exchanged(l *Lease) error {
-	if err := m.mine(l.u); err != nil {
+	if err := m.read.mine(l.u); err != nil {
 		return err
 	}
 	return l.u.Alone()
@@ -205,5 +205,5 @@ func (m *RWMutex) Exchanged(l *Lease) error {
 func (c *Client) Crowds(family string) int {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	return len(c.state.epoch.crowds.all)
+	return len(c.state.newest.crowds.all)
 }

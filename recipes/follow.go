@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/internal/held"
@@ -17,7 +18,7 @@ import (
 
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
 func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
-	needs := a.c.state.decl.Needs()
+	needs := a.c.decl.Needs()
 	defer needs.End()
 	for {
 		for _, m := range a.members {
@@ -39,9 +40,7 @@ func (a *acquisition) want(members []member) {
 		paths[i] = m.q.Path
 	}
 	a.members, a.path = members, strings.Join(paths, " + ")
-	if a.call != nil {
-		a.call.about.Path, a.call.about.Locks = a.path, eventLocks(members)
-	}
+	a.up.Names(a.path, members)
 }
 
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
@@ -60,4 +59,15 @@ func (a *acquisition) reread(ctx context.Context, entries []*wait.Place, refusal
 		}
 	}
 	return refusal
+}
+
+// respell makes a handle's member the one at the path that its key has.
+func (a *acquisition) respell(e *declare.SpelledError) {
+	members := slices.Clone(a.members)
+	for i, m := range members {
+		if &m.q.Name == e.Was {
+			members[i].q = m.q.named(e.Is)
+		}
+	}
+	a.want(members)
 }

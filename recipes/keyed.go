@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -69,11 +68,11 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 	if len(keys) == 1 {
 		return k.queue(kind.Mutex, keys[0], false).lock(ctx, 0, try)
 	}
-	members := make([]member, len(keys))
+	handles := make([]*queue, len(keys))
 	for i, key := range keys {
-		members[i] = member{q: k.queue(kind.Mutex, key, false)}
+		handles[i] = k.queue(kind.Mutex, key, false)
 	}
-	return (&MultiLock{k.c, members}).lock(ctx, try)
+	return (&MultiLock{k.c, handles}).lock(ctx, try)
 }
 
 // queue is the way into the queue of a key, as in a family without directories: see queue.at.
@@ -95,15 +94,4 @@ func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *queue {
 	q.Path = path
 	q.keyed()
 	return q
-}
-
-// respell makes a handle's member the one at the path that its key has.
-func (a *acquisition) respell(e *declare.SpelledError) {
-	members := slices.Clone(a.members)
-	for i, m := range members {
-		if &m.q.Name == e.Was {
-			members[i].q = m.q.named(e.Is)
-		}
-	}
-	a.want(members)
 }

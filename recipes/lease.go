@@ -123,9 +123,9 @@ func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.opts.maxRelease
+	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.maxRelease
 	for _, q := range aboutOf(l.u).members {
-		set = shorter(set, q.opts.maxRelease)
+		set = shorter(set, q.maxRelease)
 	}
 	late := shorter(most/6, set)
 	most = shorter(most, set)

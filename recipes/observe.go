@@ -139,20 +139,6 @@ func (k *call) tell(e Event) {
 	k.c.observe(e)
 }
 
-// queued tells, once, that the call has to wait for whom ahead returns.
-func (a *acquisition) queued(node string, ahead func() *HeldError) {
-	if a.call != nil && !a.call.queued.Swap(true) {
-		a.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(a.start), Cause: ahead()})
-	}
-}
-
-// refused tells of a call that ended without a lease.
-func (a *acquisition) refused(err error) {
-	if err != nil && a.call != nil {
-		a.call.tell(Event{Type: EventRefused, Wait: time.Since(a.start), Result: ResultOf(err), Cause: err})
-	}
-}
-
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
 // is part of the tenure that it was entered in, unless the Observer has heard that the call waits.
 type tenure struct {

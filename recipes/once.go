@@ -162,11 +162,11 @@ func (o *Once) declared(ctx context.Context) (*queue, *declare.Declaration, erro
 	if o.q.Wrong != nil {
 		return nil, nil, o.q.Wrong
 	}
-	e, err := o.q.c.epoch(ctx)
+	e, err := o.q.c.state.epoch(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := e.present(ctx, o.q)
+	q, err := o.q.present(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}

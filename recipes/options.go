@@ -87,14 +87,6 @@ func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRel
 // WithSkipped starts also slots of a [Once] that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
 func WithSkipped() Option { return func(o *options) { o.skipped = true } }
 
-// shorter is the shorter of two bounds, where 0 is none.
-func shorter(d, e time.Duration) time.Duration {
-	if d == 0 || 0 < e && e < d {
-		return e
-	}
-	return d
-}
-
 // collect applies the options of a handle on a lock of kind k.
 func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	for _, opt := range opts {

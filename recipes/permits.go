@@ -16,7 +16,7 @@ import (
 // permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
 // queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
 func (a *acquisition) permits(ctx context.Context) (*held.Use, error) {
-	q, st := a.members[0].q, &a.c.state
+	q, st := a.members[0].q, a.c
 	if a.try {
 		if ahead := st.turns.Owner(ctx, q.localKey()); ahead != nil {
 			return nil, a.heldLocally(ctx, q, ahead)

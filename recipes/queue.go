@@ -2,10 +2,10 @@ package recipes
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
-	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -13,20 +13,35 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
+// queue is one handle: everything that does not change from one call to the next.
 type queue struct {
 	c *Client
-	wait.Handle
-	ctxKey held.Key // by which contexts find its leases
-	key    any      // the same
-	opts   options
+	way
+	opts options
+}
+
+// at is the handle by another way.
+func (q *queue) at(w *way) *queue {
+	if w == &q.way {
+		return q
+	}
+	now := *q
+	now.way = *w
+	return &now
+}
+
+// present is the handle on the lock where it is by now, with the error of its declaration there.
+func (q *queue) present(ctx context.Context, e *epoch) (*queue, error) {
+	w, err := e.present(ctx, &q.way)
+	return q.at(w), err
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}
+	q := &queue{c: c, way: way{c: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
 	q.keyed()
 	q.opts, q.Wrong = collect(opts, k)
 	q.Id = cmp.Or(q.opts.id, c.cfg.ID)
+	q.reentrant, q.maxWait, q.maxRelease = q.opts.reentrant, q.opts.maxWait, q.opts.maxRelease
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
@@ -38,27 +53,4 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 		q.Wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
 	}
 	return q
-}
-
-// named is the handle by another name of its lock.
-func (q *queue) named(n *declare.Name) *queue {
-	at := *q
-	at.Name = *n
-	at.keyed()
-	return &at
-}
-
-// localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
-// share.go.
-func (q *queue) localKey() string {
-	if q.Shared {
-		return q.Path + "\x00" // no path of ZooKeeper's
-	}
-	return q.Path
-}
-
-// keyed sets the key of its path.
-func (q *queue) keyed() {
-	q.ctxKey = held.Key{Of: q.c, Path: q.Path}
-	q.key = q.ctxKey
 }

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
@@ -12,16 +11,16 @@ import (
 // about is what a lock that is held is for; it does not change.
 type about struct {
 	path    string // of the lock; of a multi-lock, those of all its members
-	q       *queue // the handle; of a multi-lock, that of its first member
+	q       *way   // the handle; of a multi-lock, that of its first member
 	d       *declare.Declaration
-	members []*queue  // of a multi-lock; nil otherwise
+	members []*way    // of a multi-lock; nil otherwise
 	places  []ordered // in declared orders
 }
 
 func aboutOf(u *held.Use) *about { return u.H.About.(*about) }
 
 // as is the way by which the lock at path came to be held.
-func (b *about) as(path string) *queue {
+func (b *about) as(path string) *way {
 	for _, q := range b.members {
 		if q.Path == path {
 			return q
@@ -43,7 +42,7 @@ func (b *about) keys() (keys []held.Key) {
 
 // reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
 // else 0.
-func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*held.Use, error) {
+func (a *acquisition) reenter(ctx context.Context, q *way, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {
 		return nil, nil
@@ -56,7 +55,7 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*held
 		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
 			ErrWouldDeadlock, q.Path)
 	}
-	if !q.opts.reentrant {
+	if !q.reentrant {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %s; to nest, open the handle WithReentrancy; to wait in another goroutine, use a context that is not derived from the lease",
 			ErrWouldDeadlock, q.Path)
 	}
@@ -65,8 +64,8 @@ func (a *acquisition) reenter(ctx context.Context, q *queue, permits int) (*held
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
 	// Behind a goroutine that asks at a path where the lock is not. The Observer is told how that ended.
-	if a.call != nil && a.call.queued.Load() {
-		return outer.Enter(ctx, &tenure{q: q, call: a.call, wait: time.Since(a.start), node: outer.H.Nodes()[0], session: outer.H.Session().S.ID()}), nil
+	if a.up.WasQueued() {
+		return outer.Enter(ctx, a.up.Tenure(outer.H.Nodes()[0], outer.H.Session().S.ID())), nil
 	}
 	return outer.Enter(ctx, nil), nil
 }

@@ -3,12 +3,9 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/held"
-	"github.com/locktree/locktree/recipes/internal/wait"
-	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -82,10 +79,10 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
-	if b := aboutOf(u); b.path == m.Path() || b.q.c != m.write.c {
+	if b := aboutOf(u); b.path == m.Path() || b.q.c != m.write.way.c {
 		return m, nil
 	}
-	write, err := m.write.c.epochOf(u.H.Session().S).present(ctx, m.write)
+	write, err := m.write.present(ctx, m.write.c.state.epochOf(u.H.Session().S))
 	if errors.Is(err, ErrDraining) { // who holds it may exchange it
 		err = nil
 	}
@@ -98,29 +95,10 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
 	if m.write.Wrong != nil {
 		return nil, m.write.Wrong
 	}
-	u, start := l.u, time.Now()
-	m, err := m.at(ctx, u)
-	if err == nil {
-		err = m.mine(u)
-	}
+	start := time.Now()
+	m, err := m.at(ctx, l.u)
 	if err != nil {
 		return nil, err
 	}
-	old, q := aboutOf(u), m.read
-	t := &wait.Opened{Q: &q.Handle, S: u.H.Session(), D: old.d}
-	return u.Exchange(ctx, func() (*znode.Node, error) {
-		return q.Contender(t.S, t.D, q.Decides(), znode.HolderSelf(q.Id))
-	}, func(next *znode.Node) (held.Grant, held.Listener) {
-		b := &about{path: m.Path(), q: q, d: old.d, places: old.places}
-		return held.Grant{Path: m.Path(), Keys: b.keys(), S: t.S, Nodes: []*znode.Node{next}, Turns: &turns{c: q.c, of: t}, About: b},
-			&tenure{q: q, call: q.c.call(ctx, m.Path(), member{q: q}), wait: time.Since(start), node: next.Path, session: t.S.S.ID()}
-	})
-}
-
-// mine checks that u is a write lease of this lock.
-func (m *RWMutex) mine(u *held.Use) error {
-	if b := aboutOf(u); b.q.c != m.read.c || b.path != m.Path() || b.q.Shared {
-		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", m.Path(), b.path)
-	}
-	return nil
+	return m.read.exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), member{q: &m.read.way})})
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -17,11 +18,12 @@ import (
 // epoch's on, and Observers called with none at all.
 type clientState struct {
 	znode.Client
+	conn *session.Client
 
 	turns turn.Turns[place]
 	decl  declare.Client
 
-	mu    sync.Mutex
-	crowd int    // from how many contenders on a queue is long, if not longQueue: tests have few
-	epoch *epoch // the newest session's; nil before the first use
+	mu     sync.Mutex
+	crowd  int    // from how many contenders on a queue is long, if not longQueue: tests have few
+	newest *epoch // the newest session's; nil before the first use
 }

@@ -1,0 +1,94 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/turn"
+)
+
+// asked is a call of a program, as its Observer and its errors know it.
+type asked struct {
+	c     *Client
+	q     *queue // the handle; of a set, that of its first member
+	call  *call  // nil without an Observer
+	start time.Time
+}
+
+// lock takes the lock, or n permits of a semaphore. It waits unless try.
+func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
+	return q.c.take(ctx, q, false, try, member{&q.way, n})
+}
+
+func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...member) (*Lease, error) {
+	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
+	a := c.state.begin(ctx, set, try, k, members...)
+	defer a.end()
+	u, err := a.do(ctx)
+	if err != nil {
+		err = k.explain(ctx, a, err)
+		k.refused(err)
+		return nil, err
+	}
+	u.Caller = ctx
+	return &Lease{u}, nil
+}
+
+// explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
+// goroutine of this client that asks for the lock is then no proof that it is held.
+func (k *asked) explain(ctx context.Context, a *acquisition, err error) error {
+	var held *HeldError
+	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
+	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
+	switch {
+	case a.try && ended && ctx.Err() == nil:
+		return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(a.wait))
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), k.c.conn.Newest().State() == session.StateActive:
+		return err
+	case held != nil && !known:
+		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
+	case ended:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
+}
+
+// What a call tells and asks: see caller.
+
+func (k *asked) Observed() bool { return k.call != nil }
+
+func (k *asked) Names(path string, members []member) {
+	if k.call != nil {
+		k.call.about.Path, k.call.about.Locks = path, eventLocks(members)
+	}
+}
+
+// Queued tells, once, that the call has to wait for whom why returns.
+func (k *asked) Queued(node string, why func() error) {
+	if k.call != nil && !k.call.queued.Swap(true) {
+		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
+	}
+}
+
+func (k *asked) WasQueued() bool { return k.call != nil && k.call.queued.Load() }
+
+func (k *asked) Held(b *Blocked) error {
+	held := &HeldError{Path: b.Path, Holder: b.Holder, Position: b.Position, Waited: b.Waited, Local: b.Local, Cause: b.Cause, c: k.c, owner: b.State, at: b.At}
+	return held.described()
+}
+
+func (k *asked) Tenure(node string, session int64) held.Listener {
+	return &tenure{q: k.q, call: k.call, wait: time.Since(k.start), node: node, session: session}
+}
+
+// refused tells of a call that ended without a lease.
+func (k *asked) refused(err error) {
+	if k.call != nil {
+		k.call.tell(Event{Type: EventRefused, Wait: time.Since(k.start), Result: ResultOf(err), Cause: err})
+	}
+}

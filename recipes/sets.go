@@ -1,0 +1,174 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/internal/znode"
+)
+
+func (a *acquisition) takeAll(ctx context.Context) (*held.Use, error) {
+	for _, m := range a.members {
+		if err := a.c.decl.Elsewhere(&m.q.Name); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.inOrder(ctx); err != nil {
+		return nil, err
+	}
+	var arrived []arrival
+	err := a.enterAll(ctx)
+	if err == nil {
+		err = znode.Retry(ctx, nil, znode.DidNothing, func() (err error) {
+			arrived, err = a.queueAll(ctx)
+			return err
+		})
+	}
+	var h *held.Use
+	if err == nil {
+		h, err = a.holdAll(ctx, arrived)
+	}
+	if err != nil {
+		return nil, a.giveUp(ctx, err)
+	}
+	return h, nil
+}
+
+// check refuses sets that cannot be locked together, or not by this caller.
+func (a *acquisition) check(ctx context.Context) error {
+	seen := map[string]bool{}
+	for _, each := range a.members {
+		switch own, _ := ctx.Value(each.q.key).(*held.Use); {
+		case each.q.c != a.c:
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.Path)
+		case seen[each.q.Path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.Path)
+		case own != nil && own.Ended() == nil:
+			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
+				ErrWouldDeadlock, each.q.Path)
+		}
+		seen[each.q.Path] = true
+	}
+	return nil
+}
+
+// enterAll takes the tickets of the members that exclude: in the order of the paths, as every set does, so no two sets of one
+// client wait for each other's. None of our nodes exists meanwhile.
+func (a *acquisition) enterAll(ctx context.Context) error {
+	var qs []*way
+	for _, m := range a.members {
+		qs = append(qs, m.q)
+	}
+	slices.SortFunc(qs, func(x, y *way) int { return strings.Compare(x.Path, y.Path) })
+	for _, q := range qs {
+		if _, err := a.enter(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueAll takes a place in every queue.
+func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
+	all, err := a.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]*wait.Place, len(all))
+	for i := range all {
+		if entries[i], err = all[i].Entry(all[i].Q.Decides()); err != nil {
+			return nil, err
+		}
+	}
+	return a.join(ctx, entries...)
+}
+
+// holdAll makes a holding of what queueAll has begun, now or after a wait.
+func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
+	ahead, err := a.atOnce(ctx, arrived)
+	if err == nil && ahead != nil && a.try {
+		return nil, ahead
+	}
+	if err == nil && ahead != nil {
+		err = a.waitAll(ctx, arrived)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.hold(ctx, wait.Grant{Entries: a.entries})
+}
+
+// waitAll waits for what was not free at once.
+func (a *acquisition) waitAll(ctx context.Context, arrived []arrival) error {
+	if err := a.reachAll(ctx, arrived); err != nil {
+		return err
+	}
+	if err := a.confirm(ctx); err != nil {
+		return err
+	}
+	opened := make([]*wait.Opened, len(a.entries))
+	for i, e := range a.entries {
+		opened[i] = e.Opened
+	}
+	return wait.Obey(ctx, opened...)
+}
+
+// errAll ends the wait for several places.
+var errAll = errors.New("all members are granted")
+
+// reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
+// are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
+func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	errs := make([]error, len(arrived))
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i, at := range arrived {
+		all.Go(func() {
+			w := at.Waiter()
+			defer w.End()
+			_, err := w.Reach(inner, at.lists)
+			if errs[i] = err; err == nil && int(granted.Add(1)) == len(arrived) {
+				stop(errAll)
+			}
+			for err == nil {
+				_, err = w.Next(inner, nil)
+			}
+			stop(err) // the first cause counts
+		})
+	}
+	all.Wait()
+	if why := context.Cause(inner); why != errAll && ctx.Err() == nil {
+		return why
+	}
+	return cmp.Or(errs...) // the caller's ctx has ended, which fails all that were not granted: the first of them is named
+}
+
+// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.
+// A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has
+// proven for itself before. It fails as a whole if one node is gone
+// (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
+func (a *acquisition) confirm(ctx context.Context) error {
+	var paths []string
+	for _, k := range a.nodes() {
+		paths = append(paths, k.Path)
+	}
+	s := a.entries[0].S.S
+	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
+	if znode.IsNoNode(err) {
+		return znode.LostError(a.path, err)
+	}
+	return err
+}
