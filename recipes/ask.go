@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
@@ -22,14 +24,14 @@ type asked struct {
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
 func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
-	return q.c.take(ctx, q, false, try, member{&q.way, n})
+	return q.c.take(ctx, q, false, try, lock.Member{Q: &q.Queue, N: n})
 }
 
-func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...member) (*Lease, error) {
+func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...lock.Member) (*Lease, error) {
 	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
-	a := c.state.begin(ctx, set, try, k, members...)
-	defer a.end()
-	u, err := a.do(ctx)
+	a := c.state.NewCall(ctx, set, try, k, members...)
+	defer a.End()
+	u, err := a.Do(ctx)
 	if err != nil {
 		err = k.explain(ctx, a, err)
 		k.refused(err)
@@ -41,13 +43,13 @@ func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...m
 
 // explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
 // goroutine of this client that asks for the lock is then no proof that it is held.
-func (k *asked) explain(ctx context.Context, a *acquisition, err error) error {
+func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
-	ended := a.wait.Err() != nil && errors.Is(err, a.wait.Err())
+	ended := a.Wait.Err() != nil && errors.Is(err, a.Wait.Err())
 	switch {
-	case a.try && ended && ctx.Err() == nil:
-		return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(a.wait))
+	case a.Try && ended && ctx.Err() == nil:
+		return fmt.Errorf("recipes: lock %s: %w", a.Path, context.Cause(a.Wait))
 	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), k.c.conn.Newest().State() == session.StateActive:
 		return err
 	case held != nil && !known:
@@ -62,7 +64,7 @@ func (k *asked) explain(ctx context.Context, a *acquisition, err error) error {
 
 func (k *asked) Observed() bool { return k.call != nil }
 
-func (k *asked) Names(path string, members []member) {
+func (k *asked) Names(path string, members []lock.Member) {
 	if k.call != nil {
 		k.call.about.Path, k.call.about.Locks = path, eventLocks(members)
 	}
@@ -77,7 +79,7 @@ func (k *asked) Queued(node string, why func() error) {
 
 func (k *asked) WasQueued() bool { return k.call != nil && k.call.queued.Load() }
 
-func (k *asked) Held(b *Blocked) error {
+func (k *asked) Held(b *lock.Blocked) error {
 	held := &HeldError{Path: b.Path, Holder: b.Holder, Position: b.Position, Waited: b.Waited, Local: b.Local, Cause: b.Cause, c: k.c, owner: b.State, at: b.At}
 	return held.described()
 }

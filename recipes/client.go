@@ -9,6 +9,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
@@ -98,7 +100,7 @@ type Client struct {
 	cfg    Config
 	conn   *session.Client
 	log    *slog.Logger
-	state  clientState // the recipes' own
+	state  lock.Client // the recipes' own
 	events eventQueue  // for Config.Observer
 	now    func() time.Time
 }
@@ -121,7 +123,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	c.cfg.ID = cmp.Or(cfg.ID, znode.DefaultID())
 	c.source = c.live
-	c.state.decl.Authenticated = func() bool { return len(c.cfg.Auth) > 0 || len(c.Identities()) > 1 }
+	c.state.Decl.Authenticated = func() bool { return len(c.cfg.Auth) > 0 || len(c.Identities()) > 1 }
 	below := cfg.session()
 	if cfg.Observer != nil {
 		below.Trace = func(e session.Event) {
@@ -132,7 +134,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if c.conn, err = session.Dial(ctx, below); err != nil {
 		return nil, err
 	}
-	c.state.conn = c.conn
+	c.state.Conn = c.conn
 	return c, nil
 }
 
@@ -149,7 +151,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 }
 
 func (c *Client) live(ctx context.Context) (*session.Session, error) {
-	e, err := c.state.epoch(ctx)
+	e, err := c.state.Epoch(ctx)
 	if err != nil {
 		return nil, err
 	}

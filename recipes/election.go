@@ -78,7 +78,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
 		return Contender{}, false, e.q.Wrong
 	}
-	at, err := e.q.c.state.epoch(ctx)
+	at, err := e.q.c.state.Epoch(ctx)
 	if err != nil {
 		return Contender{}, false, err
 	}
@@ -140,7 +140,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 // leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
 // be watched to its end.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
-	now, err := e.q.c.state.epoch(ctx)
+	now, err := e.q.c.state.Epoch(ctx)
 	if err != nil {
 		return Contender{}, nil, nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -55,44 +57,44 @@ func (c *Client) State() session.State { return c.Newest().State() }
 func (c *Client) Live(ctx context.Context) (*session.Session, error) { return c.live(ctx) }
 
 // Crowd sets from how many contenders on a queue is long.
-func (c *Client) Crowd(n int) { c.state.crowd = n }
+func (c *Client) Crowd(n int) { c.state.Crowd = n }
 
 // KeepDeclarations bounds how many are kept.
-func (c *Client) KeepDeclarations(n int) { c.state.decl.MaxDecls = n }
+func (c *Client) KeepDeclarations(n int) { c.state.Decl.MaxDecls = n }
 
 // Declarations is how many are kept.
 func (c *Client) Declarations() int {
-	return c.state.decl.Kept()
+	return c.state.Decl.Kept()
 }
 
 // Pinned are the paths whose declarations must be kept.
 func (c *Client) Pinned() []string {
-	return c.state.decl.Pinned()
+	return c.state.Decl.Pinned()
 }
 
 // TurnTaken says whether a goroutine of this client has the turn for a lock.
-func (c *Client) TurnTaken(key string) bool { return c.state.turns.Taken(key) }
+func (c *Client) TurnTaken(key string) bool { return c.state.Turns.Taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.epochOf(s).Bytes }
+func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.EpochOf(s).Bytes }
 
 // Remove leaves contenders to the janitor.
 func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
-	return c.state.epochOf(s).Janitor.Remove(ks...)
+	return c.state.EpochOf(s).Janitor.Remove(ks...)
 }
 
 // Leftovers says what a client still keeps although nothing of it holds or waits.
 func (c *Client) Leftovers() (left []string) {
 	s := c.conn.Newest()
-	c.state.mu.Lock()
-	if turns := c.state.turns.Keys(); len(turns) > 0 {
+	c.state.Mu.Lock()
+	if turns := c.state.Turns.Keys(); len(turns) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", turns))
 	}
-	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.newest.S == s { // they stay until the next session is used
+	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.Newest.S == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
 	}
 	declared := 0
-	if e := c.state.newest; e != nil {
+	if e := c.state.Newest; e != nil {
 		if n := e.Bytes.Load(); n != 0 && e.S.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
@@ -101,9 +103,9 @@ func (c *Client) Leftovers() (left []string) {
 			left = append(left, fmt.Sprintf("%d chores", len(e.Janitor.Chores)))
 		}
 		e.Janitor.Mu.Unlock()
-		declared = c.state.decl.Kept()
+		declared = c.state.Decl.Kept()
 	}
-	c.state.mu.Unlock()
+	c.state.Mu.Unlock()
 
 	if s.State() == session.StateLost {
 		return left
@@ -126,17 +128,17 @@ func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclare
 func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
 
 func (q *queue) readDeclared(ctx context.Context) error {
-	e, err := q.c.state.epoch(ctx)
+	e, err := q.c.state.Epoch(ctx)
 	if err == nil {
-		_, err = e.decl.Of(ctx, &q.Name)
+		_, err = e.Decl.Of(ctx, &q.Name)
 	}
 	return err
 }
 
 // Contenders are n that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
-	e := m.q.c.state.epochOf(s)
-	d, err := e.decl.Of(ctx, &m.q.Name)
+	e := m.q.c.state.EpochOf(s)
+	d, err := e.Decl.Of(ctx, &m.q.Name)
 	for range n {
 		if err != nil {
 			break
@@ -154,7 +156,7 @@ func (m *Mutex) Client() *Client     { return m.q.c }
 func (l *Lease) Client() *Client           { return l.u.Listener().(*tenure).q.c }
 func (l *Lease) Session() *session.Session { return l.u.H.Session().S }
 func (l *Lease) SessionID() int64          { return l.u.H.Session().S.ID() }
-func (l *Lease) Reads() bool               { return aboutOf(l.u).q.Shared }
+func (l *Lease) Reads() bool               { return lock.AboutOf(l.u).Q.Shared }
 func (l *Lease) Ended() error              { return l.u.Ended() }
 
 // Run is what Do does with the lease that it took.
@@ -170,14 +172,14 @@ func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
-	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, member{q: &m.q.way})}
+	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Q: &m.q.Queue})}
 	k.Queued("", nil)
 	k.refused(refused)
 	l.u.Listener().Granted(1)
 }
 
 // Turns are the local queues of a client.
-type Turns struct{ turns turn.Turns[place] }
+type Turns struct{ turns turn.Turns[lock.Place] }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
 	_, ahead := t.turns.Enter(ctx, key, id, try, true, nil)
@@ -195,7 +197,7 @@ func (t *Turns) WaitsFor(key string, holder *HeldError) {
 
 // Exchanged is what Downgrade does before it exchanges the lease.
 func (m *RWMutex) Exchanged(l *Lease) error {
-	if err := m.read.mine(l.u); err != nil {
+	if err := m.read.Mine(l.u); err != nil {
 		return err
 	}
 	return l.u.Alone()
@@ -203,7 +205,7 @@ func (m *RWMutex) Exchanged(l *Lease) error {
 
 // Crowds is for how many keys of a family of semaphores a crowd is kept.
 func (c *Client) Crowds(family string) int {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	return len(c.state.newest.crowds.all)
+	c.state.Mu.Lock()
+	defer c.state.Mu.Unlock()
+	return len(c.state.Newest.Crowds.All)
 }

@@ -92,6 +92,6 @@ func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *queue {
 		q.Wrong = fmt.Errorf("recipes: %s: WithParams and WithCreate are not for keys: declare the family and run apply", k.path)
 	}
 	q.Path = path
-	q.keyed()
+	q.Keyed()
 	return q
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/held"
@@ -24,7 +26,7 @@ type Lease struct{ u *held.Use }
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
-func (l *Lease) Path() string { return aboutOf(l.u).path }
+func (l *Lease) Path() string { return lock.AboutOf(l.u).Path }
 
 // Node returns the path of the contender that holds the lock; for several permits, that of the first.
 func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
@@ -123,12 +125,12 @@ func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.maxRelease
-	for _, q := range aboutOf(l.u).members {
-		set = shorter(set, q.maxRelease)
+	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
+	for _, q := range lock.AboutOf(l.u).Members {
+		set = lock.Shorter(set, q.MaxRelease)
 	}
-	late := shorter(most/6, set)
-	most = shorter(most, set)
+	late := lock.Shorter(most/6, set)
+	most = lock.Shorter(most, set)
 	unlock, end := context.WithTimeoutCause(context.WithoutCancel(ctx), most, fmt.Errorf("%w: not confirmed within %v", context.DeadlineExceeded, most))
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -46,7 +48,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = &queue{c: c, way: way{c: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
+			each = &queue{c: c, Queue: lock.Queue{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
 		}
 		m.handles = append(m.handles, each.handle())
 	}
@@ -74,9 +76,9 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if len(m.handles) == 0 {
 		return nil, errors.New("recipes: a multi-lock needs at least one member")
 	}
-	members := make([]member, len(m.handles))
+	members := make([]lock.Member, len(m.handles))
 	for i, q := range m.handles {
-		members[i].q = &q.way
+		members[i].Q = &q.Queue
 	}
 	return m.c.take(ctx, m.handles[0], true, try, members...)
 }

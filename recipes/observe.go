@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -119,17 +121,17 @@ type call struct {
 
 var calls atomic.Uint64
 
-func (c *Client) call(ctx context.Context, path string, members ...member) *call {
+func (c *Client) call(ctx context.Context, path string, members ...lock.Member) *call {
 	if c.cfg.Observer == nil {
 		return nil
 	}
 	return &call{c: c, about: Event{Context: context.WithoutCancel(ctx), Call: calls.Add(1), Path: path, Locks: eventLocks(members)}}
 }
 
-func eventLocks(members []member) []EventLock {
+func eventLocks(members []lock.Member) []EventLock {
 	locks := make([]EventLock, len(members))
 	for i, m := range members {
-		locks[i] = EventLock{Path: m.q.Path, Kind: m.q.Kind, Shared: m.q.Shared, Permits: m.n}
+		locks[i] = EventLock{Path: m.Q.Path, Kind: m.Q.Kind, Shared: m.Q.Shared, Permits: m.N}
 	}
 	return locks
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -111,7 +113,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		if err != nil {
 			return nil, err
 		}
-		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: aboutOf(l.u).d.Params.(*kind.OnceParams)}
+		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: lock.AboutOf(l.u).D.Params.(*kind.OnceParams)}
 		early, err := s.begin(late, o.q)
 		if err == nil && early == 0 {
 			return s, nil
@@ -162,7 +164,7 @@ func (o *Once) declared(ctx context.Context) (*queue, *declare.Declaration, erro
 	if o.q.Wrong != nil {
 		return nil, nil, o.q.Wrong
 	}
-	e, err := o.q.c.state.epoch(ctx)
+	e, err := o.q.c.state.Epoch(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +172,7 @@ func (o *Once) declared(ctx context.Context) (*queue, *declare.Declaration, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := e.decl.Of(ctx, &q.Name)
+	d, err := e.Decl.Of(ctx, &q.Name)
 	return q, d, err
 }
 
@@ -285,7 +287,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return err
 	}
-	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: aboutOf(l.u).d.Params.(*kind.OnceParams)}
+	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: lock.AboutOf(l.u).D.Params.(*kind.OnceParams)}
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
 		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.Id, Started: o.q.c.now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
@@ -294,7 +296,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		if err := judge(o.q, s.Path(), r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(aboutOf(l.u).d, stat)
+		declared := declaredAt(lock.AboutOf(l.u).D, stat)
 		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
 		look, err := r.Look(s.params, declared, o.q.c.now(), 0)
 		for _, at := range append(look.Due, look.Next) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
@@ -16,32 +18,32 @@ import (
 // queue is one handle: everything that does not change from one call to the next.
 type queue struct {
 	c *Client
-	way
+	lock.Queue
 	opts options
 }
 
 // at is the handle by another way.
-func (q *queue) at(w *way) *queue {
-	if w == &q.way {
+func (q *queue) at(w *lock.Queue) *queue {
+	if w == &q.Queue {
 		return q
 	}
 	now := *q
-	now.way = *w
+	now.Queue = *w
 	return &now
 }
 
 // present is the handle on the lock where it is by now, with the error of its declaration there.
-func (q *queue) present(ctx context.Context, e *epoch) (*queue, error) {
-	w, err := e.present(ctx, &q.way)
+func (q *queue) present(ctx context.Context, e *lock.Session) (*queue, error) {
+	w, err := e.Present(ctx, &q.Queue)
 	return q.at(w), err
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, way: way{c: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
-	q.keyed()
+	q := &queue{c: c, Queue: lock.Queue{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
+	q.Keyed()
 	q.opts, q.Wrong = collect(opts, k)
 	q.Id = cmp.Or(q.opts.id, c.cfg.ID)
-	q.reentrant, q.maxWait, q.maxRelease = q.opts.reentrant, q.opts.maxWait, q.opts.maxRelease
+	q.Reentrant, q.MaxWait, q.MaxRelease = q.opts.reentrant, q.opts.maxWait, q.opts.maxRelease
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")

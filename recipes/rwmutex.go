@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/held"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -79,10 +81,10 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
-	if b := aboutOf(u); b.path == m.Path() || b.q.c != m.write.way.c {
+	if b := lock.AboutOf(u); b.Path == m.Path() || b.Q.C != m.write.Queue.C {
 		return m, nil
 	}
-	write, err := m.write.present(ctx, m.write.c.state.epochOf(u.H.Session().S))
+	write, err := m.write.present(ctx, m.write.c.state.EpochOf(u.H.Session().S))
 	if errors.Is(err, ErrDraining) { // who holds it may exchange it
 		err = nil
 	}
@@ -100,5 +102,5 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.read.exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), member{q: &m.read.way})})
+	return m.read.Exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), lock.Member{Q: &m.read.Queue})})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/lock"
+
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -74,7 +76,7 @@ func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
-		return r.Counts(s.params, declaredAt(aboutOf(s.u).d, stat)).Put(s.run, s.params.Keep), nil
+		return r.Counts(s.params, declaredAt(lock.AboutOf(s.u).D, stat)).Put(s.run, s.params.Keep), nil
 	})
 	s.begun = time.Now()
 	return early, err
@@ -96,7 +98,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 	}
 	at, _ := kind.SlotTime(s.Slot) // it was checked
 	switch {
-	case !at.After(r.From(s.params, declaredAt(aboutOf(s.u).d, stat))):
+	case !at.After(r.From(s.params, declaredAt(lock.AboutOf(s.u).D, stat))):
 		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
 	case late && now.Sub(at) > s.params.Late():
 		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())

@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"sync"
@@ -16,14 +16,14 @@ import (
 // those that are held for a moment only: of links, of hosts, of the queues for events and log lines. So a session, or a
 // holding, that has news for the recipes lets go of its own first. Leases' contexts are cancelled with no lock held from the
 // epoch's on, and Observers called with none at all.
-type clientState struct {
+type Client struct {
 	znode.Client
-	conn *session.Client
+	Conn *session.Client
 
-	turns turn.Turns[place]
-	decl  declare.Client
+	Turns turn.Turns[Place]
+	Decl  declare.Client
 
-	mu     sync.Mutex
-	crowd  int    // from how many contenders on a queue is long, if not longQueue: tests have few
-	newest *epoch // the newest session's; nil before the first use
+	Mu     sync.Mutex
+	Crowd  int      // from how many contenders on a queue is long, if not longQueue: tests have few
+	Newest *Session // the newest session's; nil before the first use
 }

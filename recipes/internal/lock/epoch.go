@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 // epoch is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has its own,
 // and looks at nothing of this. Only what the servers may still have of a lost session keeps its epoch
 // (clientState.lost) until they have not.
-type epoch struct {
+type Session struct {
 	*znode.Session
 
-	decl   *declare.Session
-	crowds crowds
+	Decl   *declare.Session
+	Crowds crowds
 }
 
 // epoch returns that of the live session; see [Client.Session].
-func (st *clientState) epoch(ctx context.Context) (*epoch, error) {
+func (st *Client) Epoch(ctx context.Context) (*Session, error) {
 	for {
-		s, err := st.conn.Session(ctx)
+		s, err := st.Conn.Session(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e := st.epochOf(s)
+		e := st.EpochOf(s)
 		if e == nil {
 			continue
 		}
@@ -43,10 +43,10 @@ func (st *clientState) epoch(ctx context.Context) (*epoch, error) {
 }
 
 // epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
-func (st *clientState) epochOf(s *session.Session) *epoch {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	before := st.newest
+func (st *Client) EpochOf(s *session.Session) *Session {
+	st.Mu.Lock()
+	defer st.Mu.Unlock()
+	before := st.Newest
 	switch {
 	case before == nil:
 	case before.S == s:
@@ -54,21 +54,21 @@ func (st *clientState) epochOf(s *session.Session) *epoch {
 	case s.Err() != nil:
 		return nil
 	}
-	e := &epoch{
-		Session: st.Begin(s), decl: st.decl.Begin(s),
+	e := &Session{
+		Session: st.Begin(s), Decl: st.Decl.Begin(s),
 	}
-	st.newest = e
+	st.Newest = e
 	st.Spawn(func() {
 		<-e.S.Done()
 		e.Rest()
-		e.decl.End()
+		e.Decl.End()
 	})
 	return e
 }
 
 // present is the way to the lock where it is by now, with the error of its declaration there.
-func (e *epoch) present(ctx context.Context, q *way) (*way, error) {
-	at, err := e.decl.Present(ctx, &q.Name)
+func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
+	at, err := e.Decl.Present(ctx, &q.Name)
 	if at == &q.Name {
 		return q, err
 	}

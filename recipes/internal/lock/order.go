@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -26,23 +26,23 @@ func ordersOf(t *wait.Opened, all []ordered) []ordered {
 
 // inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
 // if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
-func (a *acquisition) inOrder(ctx context.Context) error {
+func (a *Call) inOrder(ctx context.Context) error {
 	var has []ordered
 	for _, l := range held.UsesOf(ctx) {
-		if b := aboutOf(l); b.q.c == a.c { // another one's path may be of other servers
+		if b := AboutOf(l); b.Q.C == a.c { // another one's path may be of other servers
 			has = append(has, b.places...)
 		}
 	}
 	if len(has) == 0 {
 		return nil
 	}
-	e, err := a.c.epoch(ctx)
+	e, err := a.c.Epoch(ctx)
 	if err != nil {
 		return nil
 	}
 	for _, m := range a.members {
-		t := &wait.Opened{Q: &m.q.Handle}
-		if t.D, err = e.decl.Of(ctx, &m.q.Name); err != nil {
+		t := &wait.Opened{Q: &m.Q.Handle}
+		if t.D, err = e.Decl.Of(ctx, &m.Q.Name); err != nil {
 			continue
 		}
 		for _, want := range ordersOf(t, nil) {

@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/kind"
@@ -16,85 +17,85 @@ import (
 )
 
 // member is one of the locks that an acquisition takes.
-type member struct {
-	q *way
-	n int // permits wanted; 0 where the kind has none
+type Member struct {
+	Q *Queue
+	N int // permits wanted; 0 where the kind has none
 }
 
-// begin begins a call that takes the members: a set of them, or one.
-func (st *clientState) begin(ctx context.Context, set, try bool, up caller, members ...member) *acquisition {
-	a := &acquisition{c: st, set: set, try: try, start: time.Now(), up: up}
+// NewCall begins a call that takes the members: a set of them, or one.
+func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members ...Member) *Call {
+	a := &Call{c: st, set: set, Try: try, start: time.Now(), up: up}
 	a.want(members)
 	return a
 }
 
 // do takes the locks. The error is as it comes: the caller explains it.
-func (a *acquisition) do(ctx context.Context) (*held.Use, error) {
+func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	if err := a.begun(ctx); err != nil {
 		return nil, err
 	}
 	if a.set {
-		return a.follow(a.wait, a.takeAll)
+		return a.follow(a.Wait, a.takeAll)
 	}
-	return a.follow(a.wait, a.take)
+	return a.follow(a.Wait, a.take)
 }
 
 // end ends the bound of the wait.
-func (a *acquisition) end() {
+func (a *Call) End() {
 	if a.done != nil {
 		a.done()
 	}
 }
 
 // acquisition is one call that takes a lock, or several in one transaction: an entry for each.
-type acquisition struct {
-	c       *clientState
-	path    string // of the lock; of a set, of all its members
-	members []member
+type Call struct {
+	c       *Client
+	Path    string // of the lock; of a set, of all its members
+	members []Member
 	set     bool // a MultiLock's
-	try     bool
+	Try     bool
 	start   time.Time
 	up      caller
-	wait    context.Context    // the caller's, bounded
+	Wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
 	tickets []string          // of the local queues, by key
 	entries []*wait.Place     // whose nodes exist, or may
 	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
-	e       *epoch            // of the newest try
+	e       *Session          // of the newest try
 	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
 }
 
 // begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
 // of another call by WithMaxWait.
-func (a *acquisition) begun(ctx context.Context) error {
-	if a.wait = ctx; a.try {
-		a.wait, a.done = a.c.conn.WhileReachable(ctx)
+func (a *Call) begun(ctx context.Context) error {
+	if a.Wait = ctx; a.Try {
+		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
 	}
 	most := time.Duration(0)
 	for _, m := range a.members {
-		most = shorter(most, m.q.maxWait)
+		most = Shorter(most, m.Q.MaxWait)
 	}
-	if most > 0 && !a.try {
-		a.wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
+	if most > 0 && !a.Try {
+		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
 	}
 	if ctx.Err() != nil {
 		return a.ended(ctx)
 	}
 	for _, m := range a.members {
-		if m.q.Wrong != nil {
-			return m.q.Wrong
+		if m.Q.Wrong != nil {
+			return m.Q.Wrong
 		}
-		if m.q.Kind.Permits != nil && m.n < 1 {
-			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.Path, m.n)
+		if m.Q.Kind.Permits != nil && m.N < 1 {
+			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Q.Path, m.N)
 		}
 	}
 	return nil
 }
 
-func (a *acquisition) take(ctx context.Context) (*held.Use, error) {
-	q, n := a.members[0].q, a.members[0].n
-	if err := a.c.decl.Elsewhere(&q.Name); err != nil {
+func (a *Call) take(ctx context.Context) (*held.Use, error) {
+	q, n := a.members[0].Q, a.members[0].N
+	if err := a.c.Decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
 	// Before the local queue, in which the caller's own lease is ahead.
@@ -109,7 +110,7 @@ func (a *acquisition) take(ctx context.Context) (*held.Use, error) {
 	if q.Kind.Permits != nil {
 		h, err = a.permits(ctx)
 	} else {
-		var t *place
+		var t *Place
 		if t, err = a.enter(ctx, q); err != nil {
 			return nil, err
 		}
@@ -122,17 +123,17 @@ func (a *acquisition) take(ctx context.Context) (*held.Use, error) {
 }
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
-func (a *acquisition) ended(ctx context.Context) error {
-	return fmt.Errorf("recipes: lock %s: %w", a.path, znode.WhyEnded(ctx))
+func (a *Call) ended(ctx context.Context) error {
+	return fmt.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
 // the ticket: that goroutine holds the lock or is ahead of us.
 //
 // Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
-func (a *acquisition) enter(ctx context.Context, q *way) (*place, error) {
+func (a *Call) enter(ctx context.Context, q *Queue) (*Place, error) {
 	if q.Shared {
-		if ahead := a.c.turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
+		if ahead := a.c.Turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return nil, nil
@@ -143,7 +144,7 @@ func (a *acquisition) enter(ctx context.Context, q *way) (*place, error) {
 			a.up.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.turns.Enter(ctx, q.localKey(), q.Id, a.try, !a.set, waits)
+	t, ahead := a.c.Turns.Enter(ctx, q.localKey(), q.Id, a.Try, !a.set, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
@@ -152,7 +153,7 @@ func (a *acquisition) enter(ctx context.Context, q *way) (*place, error) {
 }
 
 // heldLocally is the error of a call that others of this client are ahead of.
-func (a *acquisition) heldLocally(ctx context.Context, q *way, ahead *turn.Ahead) error {
+func (a *Call) heldLocally(ctx context.Context, q *Queue, ahead *turn.Ahead) error {
 	b := &Blocked{Path: q.Path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
 		b.Holder = *ahead.Holder
@@ -166,13 +167,13 @@ func (a *acquisition) heldLocally(ctx context.Context, q *way, ahead *turn.Ahead
 }
 
 // place is in the queue already: made for whoever has the turn next by who had it last.
-type place struct {
+type Place struct {
 	k        *znode.Node
 	children []string // the queue as of k's creation, or nil
 }
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
-func (a *acquisition) contend(ctx context.Context, t *place) (h *held.Use, err error) {
+func (a *Call) contend(ctx context.Context, t *Place) (h *held.Use, err error) {
 	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
@@ -185,7 +186,7 @@ func (a *acquisition) contend(ctx context.Context, t *place) (h *held.Use, err e
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
-func (a *acquisition) once(ctx context.Context, t *place) (*held.Use, error) {
+func (a *Call) once(ctx context.Context, t *Place) (*held.Use, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (a *acquisition) once(ctx context.Context, t *place) (*held.Use, error) {
 }
 
 // arrive queues, or takes over the place that came with the ticket.
-func (a *acquisition) arrive(ctx context.Context, t *place) (arrival, error) {
+func (a *Call) arrive(ctx context.Context, t *Place) (arrival, error) {
 	var inherited *znode.Node
 	if t != nil {
 		inherited = t.k
@@ -229,11 +230,11 @@ func (a *acquisition) arrive(ctx context.Context, t *place) (arrival, error) {
 }
 
 // open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
-func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, error) {
+func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, error) {
 	a.entries = nil
 	all := make([]wait.Opened, len(a.members))
 	for i, m := range a.members {
-		all[i] = wait.Opened{Q: &m.q.Handle, N: m.n, Up: a, Try: a.try, Many: a.c.crowd}
+		all[i] = wait.Opened{Q: &m.Q.Handle, N: m.N, Up: a, Try: a.Try, Many: a.c.Crowd}
 	}
 	if inherited != nil {
 		a.entries = []*wait.Place{{Opened: &all[0], In: all[0].Q.Entrance(), Nodes: []*znode.Node{inherited}}}
@@ -241,7 +242,7 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.O
 	if ctx.Err() != nil {
 		return nil, a.ended(ctx)
 	}
-	e, err := a.c.epoch(ctx)
+	e, err := a.c.Epoch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -251,8 +252,8 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.O
 	}
 	for i := range all {
 		t := &all[i]
-		t.S, t.Decl = e.Session, e.decl
-		if t.D, err = e.decl.Of(ctx, &t.Q.Name); err != nil {
+		t.S, t.Decl = e.Session, e.Decl
+		if t.D, err = e.Decl.Of(ctx, &t.Q.Name); err != nil {
 			if len(a.entries) == 0 {
 				err = znode.NotQueued(err) // reads are all there was so far
 			}
@@ -267,7 +268,7 @@ func (a *acquisition) open(ctx context.Context, inherited *znode.Node) ([]wait.O
 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
 // are the acquisition's.
-func (a *acquisition) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
+func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
 	t := &znode.Txn{E: entries[0].S, Born: entries[0].Nodes}
 	var dirs []string
 	for i, e := range entries {
@@ -306,15 +307,15 @@ func (a *acquisition) join(ctx context.Context, entries ...*wait.Place) ([]arriv
 }
 
 // halfMade says what a NoNode for a queue means.
-func (a *acquisition) halfMade(err error) error {
+func (a *Call) halfMade(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
+	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
 }
 
 // nodes are our contenders.
-func (a *acquisition) nodes() (ks []*znode.Node) {
+func (a *Call) nodes() (ks []*znode.Node) {
 	for _, e := range a.entries {
 		ks = append(ks, e.Nodes...)
 	}
@@ -322,15 +323,15 @@ func (a *acquisition) nodes() (ks []*znode.Node) {
 }
 
 // hold makes a lock of what is granted: the session heartbeats from here on.
-func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
+func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	b := &about{path: a.path, q: a.members[0].q, d: first.D}
+	b := &about{Path: a.Path, Q: a.members[0].Q, D: first.D}
 	for _, e := range g.Entries {
 		b.places = ordersOf(e.Opened, b.places)
 	}
 	if a.set {
 		for _, m := range a.members {
-			b.members = append(b.members, m.q)
+			b.Members = append(b.Members, m.Q)
 		}
 	}
 	t := &turns{c: a.c, set: a.set, of: first.Opened}
@@ -339,12 +340,12 @@ func (a *acquisition) hold(ctx context.Context, g wait.Grant) (*held.Use, error)
 	}
 	nodes := a.nodes()
 	told := a.up.Tenure(nodes[0].Path, a.e.S.ID())
-	return held.Hold(ctx, held.Grant{Path: a.path, Keys: b.keys(), S: a.e.Session, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
+	return held.Hold(ctx, held.Grant{Path: a.Path, Keys: b.keys(), S: a.e.Session, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
 }
 
 // turns are the goroutines of this client that wait behind a lock that is held.
 type turns struct {
-	c    *clientState
+	c    *Client
 	keys []string // of their queues; readers and permits have none
 	set  bool
 	of   *wait.Opened
@@ -356,16 +357,16 @@ func (t *turns) each(f func(key string)) {
 	}
 }
 
-func (t *turns) Granted() { t.each(t.c.turns.Granted) }
-func (t *turns) Leaving() { t.each(t.c.turns.Leaving) }
-func (t *turns) Free()    { t.each(t.c.turns.Leave) }
+func (t *turns) Granted() { t.each(t.c.Turns.Granted) }
+func (t *turns) Leaving() { t.each(t.c.Turns.Leaving) }
+func (t *turns) Free()    { t.each(t.c.Turns.Leave) }
 
 // Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
 func (t *turns) Next() *znode.Node {
 	if t.set || len(t.keys) == 0 {
 		return nil
 	}
-	id, waits := t.c.turns.Next(t.keys[0])
+	id, waits := t.c.Turns.Next(t.keys[0])
 	if !waits {
 		return nil
 	}
@@ -377,26 +378,26 @@ func (t *turns) Next() *znode.Node {
 }
 
 func (t *turns) HandOver(k *znode.Node, queue []string) bool {
-	return t.c.turns.HandOver(t.keys[0], &place{k, queue})
+	return t.c.Turns.HandOver(t.keys[0], &Place{k, queue})
 }
 
 // giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
-func (a *acquisition) giveUp(ctx context.Context, err error) error {
+func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := a.c, a.tickets, a.nodes(), a.undone
 	a.tickets, a.entries, a.undone = nil, nil, nil
 	for _, key := range tickets {
-		st.turns.Leaving(key)
+		st.Turns.Leaving(key)
 	}
 	for _, m := range a.members {
-		if key := m.q.localKey(); len(left) > 0 && st.turns.KeepOut(key) { // where no ticket is needed
-			st.whenLeft(left, func() { st.turns.Leave(key) })
+		if key := m.Q.localKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no ticket is needed
+			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
 	a.c.LeaveBehind(ctx, nodes, func() {
 		st.whenLeft(left, func() {
 			for _, key := range tickets {
-				st.turns.Leave(key)
+				st.Turns.Leave(key)
 			}
 		})
 	})
@@ -404,7 +405,7 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 }
 
 // whenLeft calls f when all that is left is undone: at once, if there is nothing to wait for.
-func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
+func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 	if len(left) == 0 {
 		f()
 		return
@@ -420,21 +421,21 @@ func (st *clientState) whenLeft(left []<-chan struct{}, f func()) {
 // What a wait tells and asks: see listener.
 
 // ahead tells the goroutines of this client that wait behind us who holds the lock.
-func (a *acquisition) Ahead(t *wait.Opened) {
-	if q := a.members[0].q; !a.set && len(a.tickets) > 0 {
+func (a *Call) Ahead(t *wait.Opened) {
+	if q := a.members[0].Q; !a.set && len(a.tickets) > 0 {
 		holder := t.Holder.Party()
-		a.c.turns.WaitsFor(q.localKey(), &holder, t.Position)
+		a.c.Turns.WaitsFor(q.localKey(), &holder, t.Position)
 	}
 }
 
-func (a *acquisition) Waits(t *wait.Opened, node string) {
+func (a *Call) Waits(t *wait.Opened, node string) {
 	a.up.Queued(node, func() error { return a.Held(t) })
 }
 
-func (a *acquisition) Held(t *wait.Opened) error { return a.up.Held(a.blocked(t)) }
+func (a *Call) Held(t *wait.Opened) error { return a.up.Held(a.blocked(t)) }
 
 // blocked says who is in the way.
-func (a *acquisition) blocked(t *wait.Opened) *Blocked {
+func (a *Call) blocked(t *wait.Opened) *Blocked {
 	b := &Blocked{Path: t.Q.Path, Position: t.Position, At: time.Now()}
 	if t.Holder != nil {
 		b.Holder = t.Holder.Party()
@@ -442,17 +443,17 @@ func (a *acquisition) blocked(t *wait.Opened) *Blocked {
 	return b
 }
 
-func (a *acquisition) TimedOut(t *wait.Opened, cause error) error {
+func (a *Call) TimedOut(t *wait.Opened, cause error) error {
 	b := a.blocked(t)
 	b.Waited, b.Cause = time.Since(a.start), cause
 	return a.up.Held(b)
 }
 
-func (a *acquisition) Left(undone <-chan struct{}) {
+func (a *Call) Left(undone <-chan struct{}) {
 	a.undone, a.entries = append(a.undone, undone), nil
 }
 
-func (a *acquisition) GoesOn(e *wait.Place) { a.entries = []*wait.Place{e} }
+func (a *Call) GoesOn(e *wait.Place) { a.entries = []*wait.Place{e} }
 
 // arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
 type arrival struct {
@@ -461,7 +462,7 @@ type arrival struct {
 }
 
 // shorter is the shorter of two bounds, where 0 is none.
-func shorter(d, e time.Duration) time.Duration {
+func Shorter(d, e time.Duration) time.Duration {
 	if d == 0 || 0 < e && e < d {
 		return e
 	}

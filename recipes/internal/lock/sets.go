@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-func (a *acquisition) takeAll(ctx context.Context) (*held.Use, error) {
+func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 	for _, m := range a.members {
-		if err := a.c.decl.Elsewhere(&m.q.Name); err != nil {
+		if err := a.c.Decl.Elsewhere(&m.Q.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -46,31 +46,31 @@ func (a *acquisition) takeAll(ctx context.Context) (*held.Use, error) {
 }
 
 // check refuses sets that cannot be locked together, or not by this caller.
-func (a *acquisition) check(ctx context.Context) error {
+func (a *Call) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, each := range a.members {
-		switch own, _ := ctx.Value(each.q.key).(*held.Use); {
-		case each.q.c != a.c:
-			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.Path)
-		case seen[each.q.Path]:
-			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.Path)
+		switch own, _ := ctx.Value(each.Q.key).(*held.Use); {
+		case each.Q.C != a.c:
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Q.Path)
+		case seen[each.Q.Path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Q.Path)
 		case own != nil && own.Ended() == nil:
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
-				ErrWouldDeadlock, each.q.Path)
+				ErrWouldDeadlock, each.Q.Path)
 		}
-		seen[each.q.Path] = true
+		seen[each.Q.Path] = true
 	}
 	return nil
 }
 
 // enterAll takes the tickets of the members that exclude: in the order of the paths, as every set does, so no two sets of one
 // client wait for each other's. None of our nodes exists meanwhile.
-func (a *acquisition) enterAll(ctx context.Context) error {
-	var qs []*way
+func (a *Call) enterAll(ctx context.Context) error {
+	var qs []*Queue
 	for _, m := range a.members {
-		qs = append(qs, m.q)
+		qs = append(qs, m.Q)
 	}
-	slices.SortFunc(qs, func(x, y *way) int { return strings.Compare(x.Path, y.Path) })
+	slices.SortFunc(qs, func(x, y *Queue) int { return strings.Compare(x.Path, y.Path) })
 	for _, q := range qs {
 		if _, err := a.enter(ctx, q); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 }
 
 // queueAll takes a place in every queue.
-func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
+func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	all, err := a.open(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func (a *acquisition) queueAll(ctx context.Context) ([]arrival, error) {
 }
 
 // holdAll makes a holding of what queueAll has begun, now or after a wait.
-func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
+func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
-	if err == nil && ahead != nil && a.try {
+	if err == nil && ahead != nil && a.Try {
 		return nil, ahead
 	}
 	if err == nil && ahead != nil {
@@ -110,7 +110,7 @@ func (a *acquisition) holdAll(ctx context.Context, arrived []arrival) (*held.Use
 }
 
 // waitAll waits for what was not free at once.
-func (a *acquisition) waitAll(ctx context.Context, arrived []arrival) error {
+func (a *Call) waitAll(ctx context.Context, arrived []arrival) error {
 	if err := a.reachAll(ctx, arrived); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ var errAll = errors.New("all members are granted")
 
 // reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
 // are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
-func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
+func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	errs := make([]error, len(arrived))
@@ -160,7 +160,7 @@ func (a *acquisition) reachAll(ctx context.Context, arrived []arrival) error {
 // A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has
 // proven for itself before. It fails as a whole if one node is gone
 // (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
-func (a *acquisition) confirm(ctx context.Context) error {
+func (a *Call) confirm(ctx context.Context) error {
 	var paths []string
 	for _, k := range a.nodes() {
 		paths = append(paths, k.Path)
@@ -168,7 +168,7 @@ func (a *acquisition) confirm(ctx context.Context) error {
 	s := a.entries[0].S.S
 	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if znode.IsNoNode(err) {
-		return znode.LostError(a.path, err)
+		return znode.LostError(a.Path, err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -10,31 +10,31 @@ import (
 
 // about is what a lock that is held is for; it does not change.
 type about struct {
-	path    string // of the lock; of a multi-lock, those of all its members
-	q       *way   // the handle; of a multi-lock, that of its first member
-	d       *declare.Declaration
-	members []*way    // of a multi-lock; nil otherwise
+	Path    string // of the lock; of a multi-lock, those of all its members
+	Q       *Queue // the handle; of a multi-lock, that of its first member
+	D       *declare.Declaration
+	Members []*Queue  // of a multi-lock; nil otherwise
 	places  []ordered // in declared orders
 }
 
-func aboutOf(u *held.Use) *about { return u.H.About.(*about) }
+func AboutOf(u *held.Use) *about { return u.H.About.(*about) }
 
 // as is the way by which the lock at path came to be held.
-func (b *about) as(path string) *way {
-	for _, q := range b.members {
+func (b *about) as(path string) *Queue {
+	for _, q := range b.Members {
 		if q.Path == path {
 			return q
 		}
 	}
-	return b.q
+	return b.Q
 }
 
 // keys are those by which contexts find the lock.
 func (b *about) keys() (keys []held.Key) {
-	if b.members == nil {
-		return []held.Key{b.q.ctxKey}
+	if b.Members == nil {
+		return []held.Key{b.Q.ctxKey}
 	}
-	for _, q := range b.members {
+	for _, q := range b.Members {
 		keys = append(keys, q.ctxKey)
 	}
 	return keys
@@ -42,12 +42,12 @@ func (b *about) keys() (keys []held.Key) {
 
 // reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
 // else 0.
-func (a *acquisition) reenter(ctx context.Context, q *way, permits int) (*held.Use, error) {
+func (a *Call) reenter(ctx context.Context, q *Queue, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {
 		return nil, nil
 	}
-	way := aboutOf(outer).as(q.Path)
+	way := AboutOf(outer).as(q.Path)
 	if way.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (a *acquisition) reenter(ctx context.Context, q *way, permits int) (*held.U
 		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
 			ErrWouldDeadlock, q.Path)
 	}
-	if !q.reentrant {
+	if !q.Reentrant {
 		return nil, fmt.Errorf("%w: the context comes from a lease of %s; to nest, open the handle WithReentrancy; to wait in another goroutine, use a context that is not derived from the lease",
 			ErrWouldDeadlock, q.Path)
 	}

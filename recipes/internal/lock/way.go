@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"errors"
@@ -12,27 +12,27 @@ import (
 )
 
 // way is one handle's way into one queue: everything that does not change from one call to the next.
-type way struct {
-	c *clientState
+type Queue struct {
+	C *Client
 	wait.Handle
 	ctxKey     held.Key // by which contexts find its leases
 	key        any      // the same
-	reentrant  bool
-	maxWait    time.Duration
-	maxRelease time.Duration // for whoever gives back
+	Reentrant  bool
+	MaxWait    time.Duration
+	MaxRelease time.Duration // for whoever gives back
 }
 
 // named is the handle by another name of its lock.
-func (q *way) named(n *declare.Name) *way {
+func (q *Queue) named(n *declare.Name) *Queue {
 	at := *q
 	at.Name = *n
-	at.keyed()
+	at.Keyed()
 	return &at
 }
 
 // localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
 // share.go.
-func (q *way) localKey() string {
+func (q *Queue) localKey() string {
 	if q.Shared {
 		return q.Path + "\x00" // no path of ZooKeeper's
 	}
@@ -40,15 +40,15 @@ func (q *way) localKey() string {
 }
 
 // keyed sets the key of its path.
-func (q *way) keyed() {
-	q.ctxKey = held.Key{Of: q.c, Path: q.Path}
+func (q *Queue) Keyed() {
+	q.ctxKey = held.Key{Of: q.C, Path: q.Path}
 	q.key = q.ctxKey
 }
 
 // caller is told what happens to a call, and makes its errors.
 type caller interface {
 	Observed() bool                                  // somebody wants to know
-	Names(path string, members []member)             // what the call is for, where it is by now
+	Names(path string, members []Member)             // what the call is for, where it is by now
 	Queued(node string, why func() error)            // the call waits, once
 	WasQueued() bool                                 // it does
 	Held(b *Blocked) error                           // who is in the way

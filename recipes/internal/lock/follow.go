@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 )
 
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
-func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
-	needs := a.c.decl.Needs()
+func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
+	needs := a.c.Decl.Needs()
 	defer needs.End()
 	for {
 		for _, m := range a.members {
-			needs.Add(m.q.DeclaredAt())
+			needs.Add(m.Q.DeclaredAt())
 		}
 		l, err := take(ctx)
 		var key *declare.SpelledError
@@ -34,17 +34,17 @@ func (a *acquisition) follow(ctx context.Context, take func(context.Context) (*h
 }
 
 // want names the locks that the acquisition takes.
-func (a *acquisition) want(members []member) {
+func (a *Call) want(members []Member) {
 	paths := make([]string, len(members))
 	for i, m := range members {
-		paths[i] = m.q.Path
+		paths[i] = m.Q.Path
 	}
-	a.members, a.path = members, strings.Join(paths, " + ")
-	a.up.Names(a.path, members)
+	a.members, a.Path = members, strings.Join(paths, " + ")
+	a.up.Names(a.Path, members)
 }
 
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
-func (a *acquisition) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
+func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
 	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
 	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
@@ -62,11 +62,11 @@ func (a *acquisition) reread(ctx context.Context, entries []*wait.Place, refusal
 }
 
 // respell makes a handle's member the one at the path that its key has.
-func (a *acquisition) respell(e *declare.SpelledError) {
+func (a *Call) respell(e *declare.SpelledError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
-		if &m.q.Name == e.Was {
-			members[i].q = m.q.named(e.Is)
+		if &m.Q.Name == e.Was {
+			members[i].Q = m.Q.named(e.Is)
 		}
 	}
 	a.want(members)

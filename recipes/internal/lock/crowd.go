@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"context"
@@ -39,31 +39,31 @@ const maxCrowds = 256
 // crowds are those of a session, by path.
 type crowds struct {
 	mu  sync.Mutex
-	all map[string]*crowd
+	All map[string]*crowd
 }
 
 func (cs *crowds) of(path string) *crowd {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	own := cs.all[path]
+	own := cs.All[path]
 	if own == nil {
 		own = newCrowd()
-		if cs.all == nil {
-			cs.all = map[string]*crowd{}
+		if cs.All == nil {
+			cs.All = map[string]*crowd{}
 		}
-		for path := range cs.all { // another one each time
-			if len(cs.all) >= maxCrowds {
-				delete(cs.all, path)
+		for path := range cs.All { // another one each time
+			if len(cs.All) >= maxCrowds {
+				delete(cs.All, path)
 			}
 			break
 		}
-		cs.all[path] = own
+		cs.All[path] = own
 	}
 	return own
 }
 
 // crowd is what the calls for the lock share.
-func (a *acquisition) crowd(t *wait.Opened) *crowd { return a.e.crowds.of(t.Q.Path) }
+func (a *Call) crowd(t *wait.Opened) *crowd { return a.e.Crowds.of(t.Q.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -76,7 +76,7 @@ type listing struct {
 
 // ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
 // by then: an Acquire joins them.
-func (a *acquisition) ask(ctx context.Context, t *wait.Opened) error {
+func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	if a.asking != nil { // by an earlier try
 		return nil
 	}
@@ -93,8 +93,8 @@ func (a *acquisition) ask(ctx context.Context, t *wait.Opened) error {
 	case <-ctx.Done():
 		return a.ended(ctx)
 	}
-	if q := a.members[0].q; true {
-		if ahead := a.c.turns.Owner(ctx, q.localKey()); ahead != nil {
+	if q := a.members[0].Q; true {
+		if ahead := a.c.Turns.Owner(ctx, q.localKey()); ahead != nil {
 			return a.heldLocally(ctx, q, ahead)
 		}
 	}
@@ -102,7 +102,7 @@ func (a *acquisition) ask(ctx context.Context, t *wait.Opened) error {
 }
 
 // asked ends what ask began.
-func (a *acquisition) asked() {
+func (a *Call) asked() {
 	if a.asking != nil {
 		<-a.asking
 		a.asking = nil
@@ -110,16 +110,16 @@ func (a *acquisition) asked() {
 }
 
 // crowded reports whether so many calls ask for permits that this one shares a listing.
-func (a *acquisition) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }
+func (a *Call) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }
 
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
-func (a *acquisition) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
+func (a *Call) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
 
 // listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
-func (a *acquisition) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
+func (a *Call) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
 		l, begun := a.crowd(t).join(t, a.c.Spawn)
 		select {

@@ -1,4 +1,4 @@
-package recipes
+package lock
 
 import (
 	"cmp"
@@ -15,15 +15,15 @@ import (
 
 // permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
 // queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
-func (a *acquisition) permits(ctx context.Context) (*held.Use, error) {
-	q, st := a.members[0].q, a.c
-	if a.try {
-		if ahead := st.turns.Owner(ctx, q.localKey()); ahead != nil {
+func (a *Call) permits(ctx context.Context) (*held.Use, error) {
+	q, st := a.members[0].Q, a.c
+	if a.Try {
+		if ahead := st.Turns.Owner(ctx, q.localKey()); ahead != nil {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return a.direct(ctx)
 	}
-	if !st.turns.Taken(q.localKey()) {
+	if !st.Turns.Taken(q.localKey()) {
 		h, err := a.direct(ctx)
 		if !errors.Is(err, ErrHeld) {
 			return h, err
@@ -36,14 +36,14 @@ func (a *acquisition) permits(ctx context.Context) (*held.Use, error) {
 	}
 	h, err := a.contend(ctx, t)
 	if err == nil {
-		st.turns.Leave(q.localKey())
+		st.Turns.Leave(q.localKey())
 	}
 	return h, err
 }
 
 // direct takes the permits at once, in one transaction, if they are free; else it fails with ErrHeld. It tries again while a try
 // has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends all.
-func (a *acquisition) direct(ctx context.Context) (h *held.Use, err error) {
+func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 	defer a.asked()
 	var arrived []arrival
 	err = znode.Retry(ctx, nil, znode.DidNothing, func() error {
@@ -64,7 +64,7 @@ func (a *acquisition) direct(ctx context.Context) (h *held.Use, err error) {
 }
 
 // create makes the nodes of the permits, unless they are known not to be free.
-func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
+func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	all, err := a.open(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (a *acquisition) create(ctx context.Context) ([]arrival, error) {
 // fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others are older and
 // were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
 // given up between our create and our listing leaves no trace.
-func (a *acquisition) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
+func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
 	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
 		if err := at.Exhausted(); err != nil {
@@ -117,7 +117,7 @@ func (a *acquisition) atOnce(ctx context.Context, arrived []arrival) (ahead, err
 
 // relist reads listings that were shared in a crowd, lost with their connection, or cut off from the create by it. The gate may be
 // missing: another program makes the layout now, or Curator's, a container, was reaped.
-func (a *acquisition) relist(ctx context.Context, at *arrival) error {
+func (a *Call) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (a *acquisition) relist(ctx context.Context, at *arrival) error {
 
 // granted returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
 // the committed write that proves the grant: see prove.
-func (a *acquisition) granted(at *arrival) error {
+func (a *Call) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
 	err := v.Decide(at.In, at.D.Params, at.lists[0], at.Node().Name)
@@ -160,7 +160,7 @@ func (a *acquisition) granted(at *arrival) error {
 //
 // Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
 // listing of that one shows the place, and so does every later look of that session.
-func (a *acquisition) look(ctx context.Context, t *wait.Opened) error {
+func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (a *acquisition) look(ctx context.Context, t *wait.Opened) error {
 }
 
 // heldBy is the error of a try that these contenders and waiters are ahead of.
-func (a *acquisition) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
+func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 	if err := t.Possible(); err != nil { // any more
 		return err
 	}
