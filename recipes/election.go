@@ -50,7 +50,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		}
 		var ran, ended error // what fn returned, and why ctx had ended then
 		var again bool
-		err = l.do(ctx, func(inner context.Context, l *Lease) error {
+		err = l.Do(ctx, func(inner context.Context, l *Lease) error {
 			ran = fn(inner, l)
 			// What happens from here on is not fn's affair: it has led to its end.
 			deposed := context.Cause(l.Context())

@@ -161,7 +161,7 @@ func (l *Lease) Ended() error              { return l.u.Ended() }
 
 // Run is what Do does with the lease that it took.
 func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	return l.do(ctx, fn)
+	return l.Do(ctx, fn)
 }
 
 // Nodes are what it holds: one, or one for each permit or member.

@@ -114,11 +114,11 @@ func do(ctx context.Context, take func(context.Context) (*Lease, error), fn func
 	if err != nil {
 		return err
 	}
-	return l.do(ctx, fn)
+	return l.Do(ctx, fn)
 }
 
-// do runs fn under the lease and gives it back.
-func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
+// Do runs fn under the lease and gives it back; see [Mutex.Do].
+func (l *Lease) Do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
 	return l.u.Do(ctx, func(inner context.Context) error { return fn(inner, l) }, func() (context.Context, context.CancelFunc) { return l.releasing(ctx) })
 }
 

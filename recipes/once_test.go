@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -59,20 +60,20 @@ func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
 func TestASlotIsStartedOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
-		a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+		a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
 		n := 0
 		require.NoError(t, a.Do(t.Context(), "one", ran(&n, nil)))
-		for _, o := range []*recipes.Once{a, b} {
+		for _, o := range []*once.Once{a, b} {
 			err := o.Do(t.Context(), "one", ran(&n, nil))
-			var taken *recipes.SlotError
+			var taken *once.SlotError
 			require.ErrorAs(t, err, &taken)
-			require.ErrorIs(t, err, recipes.ErrSlotTaken)
+			require.ErrorIs(t, err, once.ErrSlotTaken)
 			require.Equal(t, "recipes: slot taken: one of /job is succeeded, by a", err.Error())
 			require.False(t, recipes.Retryable(err))
 		}
 		bad := errors.New("no ink")
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
-		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), recipes.ErrSlotTaken, "at most one start")
+		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
 		require.Equal(t, 2, n)
 		r := l.record()
 		require.Equal(t, kind.SlotSucceeded, r.Run("one").State)
@@ -88,7 +89,7 @@ func TestASlotIsStartedOnce(t *testing.T) {
 func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Success: kind.SuccessEnd})
-		a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+		a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
 		n, tokens := 0, []uint64{}
 		fails := func(_ context.Context, l *recipes.Lease) error {
 			tokens = append(tokens, l.Token())
@@ -97,7 +98,7 @@ func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 		require.Error(t, a.Do(t.Context(), "one", fails))
 		require.Error(t, a.Do(t.Context(), "one", fails))
 		require.NoError(t, b.Do(t.Context(), "one", ran(&n, nil)))
-		require.ErrorIs(t, a.Do(t.Context(), "one", fails), recipes.ErrSlotTaken)
+		require.ErrorIs(t, a.Do(t.Context(), "one", fails), once.ErrSlotTaken)
 		one := l.record().Run("one")
 		require.Equal(t, 3, one.Tries)
 		require.Equal(t, kind.SlotSucceeded, one.State)
@@ -115,7 +116,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Success: c.success})
-			a, b := l.client("a").Once("/job"), l.client("b").Once("/job")
+			a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
 			began := time.Now()
 			both := async(func() (int, error) {
 				return 0, a.Do(t.Context(), "one", func(context.Context, *recipes.Lease) error { time.Sleep(time.Minute); return nil })
@@ -126,7 +127,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 			w, x := <-waiter, <-both
 			require.NoError(t, x.err)
 			require.Zero(t, n)
-			require.ErrorIs(t, w.err, recipes.ErrSlotTaken)
+			require.ErrorIs(t, w.err, once.ErrSlotTaken)
 			require.InDelta(t, c.decided.Seconds(), w.at.Sub(began).Seconds(), 1)
 		})
 	}
@@ -135,29 +136,25 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 func TestSlotsThatCannotBeStarted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Keep: 2})
-		o := l.client("a").Once("/job")
+		o := once.New(l.client("a"), "/job")
 		n := 0
 		for _, slot := range []string{"b", "c", "d"} {
 			require.NoError(t, o.Do(t.Context(), slot, ran(&n, nil)))
 		}
 		for _, slot := range []string{"b", "a", "bb"} {
-			require.ErrorIs(t, o.Do(t.Context(), slot, ran(&n, nil)), recipes.ErrSlotTooOld, slot)
+			require.ErrorIs(t, o.Do(t.Context(), slot, ran(&n, nil)), once.ErrSlotTooOld, slot)
 		}
-		require.ErrorIs(t, o.Do(t.Context(), "", ran(&n, nil)), recipes.ErrNoSlot)
-		require.ErrorIs(t, o.Run(t.Context(), nil), recipes.ErrNoSlot)
+		require.ErrorIs(t, o.Do(t.Context(), "", ran(&n, nil)), once.ErrNoSlot)
+		require.ErrorIs(t, o.Run(t.Context(), nil), once.ErrNoSlot)
 		require.Equal(t, 3, n)
 
 		held, err := o.Start(t.Context(), "e")
 		require.NoError(t, err)
-		_, err = l.client("b").Once("/job").TryStart(t.Context(), "f")
+		_, err = once.New(l.client("b"), "/job").TryStart(t.Context(), "f")
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		require.NoError(t, held.End(t.Context(), nil))
 
 		c := l.client("c")
-		for _, opt := range []recipes.Option{recipes.WithReentrancy()} {
-			require.ErrorContains(t, c.Once("/job", opt).Do(t.Context(), "x", nil), "leave")
-		}
-		require.ErrorContains(t, c.Mutex("/job", recipes.WithSkipped()).Do(t.Context(), nil), "leave it out")
 		require.ErrorIs(t, c.Mutex("/job").Do(t.Context(), nil), recipes.ErrKindMismatch)
 		require.NoError(t, l.srv.Set("/job/once-record", []byte("x")))
 		require.ErrorContains(t, o.Do(t.Context(), "g", ran(&n, nil)), "the record of slots is damaged")
@@ -173,21 +170,21 @@ func TestClocksSayWhenToTry(t *testing.T) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "5m"})
 		begin := time.Now()
 		time.Sleep(51 * time.Minute)
-		fast := l.skewed("fast", 10*time.Minute).Once("/job")
+		fast := once.New(l.skewed("fast", 10*time.Minute), "/job")
 		var at time.Time
 		require.NoError(t, fast.Do(t.Context(), "", func(context.Context, *recipes.Lease) error { at = time.Now(); return nil }))
 		require.GreaterOrEqual(t, at.Sub(begin), time.Hour-30*time.Second)
 		require.Less(t, at.Sub(begin), time.Hour-28*time.Second) // late by the stagger, a second at most, and a few round trips
 		require.Equal(t, "2000-01-01T01:00:00Z", l.record().Slots[0].Slot)
 
-		slow := l.skewed("slow", -10*time.Minute).Once("/job")
+		slow := once.New(l.skewed("slow", -10*time.Minute), "/job")
 		time.Sleep(time.Until(begin.Add(2*time.Hour + 4*time.Minute)))
 		n := 0
-		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), recipes.ErrSlotTaken, "by its clock it is before two")
+		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), once.ErrSlotTaken, "by its clock it is before two")
 		time.Sleep(6 * time.Minute)
-		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), recipes.ErrSlotTooOld)
+		require.ErrorIs(t, slow.Do(t.Context(), "", ran(&n, nil)), once.ErrSlotTooOld)
 		require.NoError(t, slow.Do(t.Context(), "2000-01-01T02:00:00Z", ran(&n, nil)), "whoever names a slot wants it")
-		require.ErrorIs(t, slow.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), recipes.ErrSlotTooOld, "nothing was declared then")
+		require.ErrorIs(t, slow.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), once.ErrSlotTooOld, "nothing was declared then")
 		require.Equal(t, 1, n)
 	})
 }
@@ -203,7 +200,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 			by    time.Duration
 			fails bool
 		}{{"a", 0, true}, {"b", 7 * time.Minute, false}, {"c", -9 * time.Minute, false}} {
-			o := l.skewed(c.id, c.by).Once("/job")
+			o := once.New(l.skewed(c.id, c.by), "/job")
 			done[c.id] = async(func() (int, error) {
 				return 0, o.Run(ctx, func(ctx context.Context, at time.Time, lease *recipes.Lease) error {
 					time.Sleep(time.Second)
@@ -236,7 +233,7 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		n := 0
 		run := async(func() (int, error) {
-			err := c.Once("/job").Run(ctx, func(_ context.Context, _ time.Time, lease *recipes.Lease) error {
+			err := once.New(c, "/job").Run(ctx, func(_ context.Context, _ time.Time, lease *recipes.Lease) error {
 				if n++; n == 1 {
 					s, err := c.Session(t.Context())
 					require.NoError(t, err)
@@ -251,12 +248,12 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 		stop()
 		require.Equal(t, 2, (<-run).v)
 
-		s, err := c.Once("/job").Start(t.Context(), "")
-		require.ErrorIs(t, err, recipes.ErrSlotTaken)
+		s, err := once.New(c, "/job").Start(t.Context(), "")
+		require.ErrorIs(t, err, once.ErrSlotTaken)
 		require.Nil(t, s)
 		other := l.client("b")
 		time.Sleep(time.Hour)
-		s, err = other.Once("/job").Start(t.Context(), "")
+		s, err = once.New(other, "/job").Start(t.Context(), "")
 		require.NoError(t, err)
 		sn, err := other.Session(t.Context())
 		require.NoError(t, err)
@@ -280,7 +277,7 @@ func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 			var all sync.WaitGroup
 			runs := 0
 			for i := range clients {
-				o := l.client(fmt.Sprint(i)).Once("/job")
+				o := once.New(l.client(fmt.Sprint(i)), "/job")
 				all.Go(func() {
 					_ = o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { runs++; time.Sleep(c.takes); return nil })
 				})
@@ -307,7 +304,7 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()
 		run := async(func() (at time.Time, err error) {
-			err = l.client("a").Once("/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
+			err = once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
 			return at, err
 		})
 		time.Sleep(time.Until(began.Add(time.Hour + 50*time.Second)))
@@ -333,7 +330,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		run := async(func() (int, error) {
 			n := 0
-			err := l.client("a").Once("/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			err := once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 			return n, err
 		})
 		<-queue.Hit()
@@ -358,7 +355,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 3 * * *", Timezone: "Nowhere/AtAll"})
-		o := l.client("a").Once("/job")
+		o := once.New(l.client("a"), "/job")
 		n := 0
 		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
 			o.Pause(t.Context(), "2000-01-01T03:00:00Z")} {
@@ -374,11 +371,11 @@ func TestAPauseBeforeTheRecordExists(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		params := l.job(&kind.OnceParams{})
 		require.NoError(t, l.srv.Delete("/job/once-record"))
-		require.ErrorIs(t, l.client("a").Once("/job").Pause(t.Context(), "b"), recipes.ErrNotProvisioned)
-		o := l.client("b").Once("/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
+		require.ErrorIs(t, once.New(l.client("a"), "/job").Pause(t.Context(), "b"), recipes.ErrNotProvisioned)
+		o := once.New(l.client("b"), "/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
 		require.NoError(t, o.Pause(t.Context(), "b"))
 		n := 0
-		require.ErrorIs(t, o.Do(t.Context(), "a", ran(&n, nil)), recipes.ErrSlotTaken)
+		require.ErrorIs(t, o.Do(t.Context(), "a", ran(&n, nil)), once.ErrSlotTaken)
 		require.NoError(t, o.Do(t.Context(), "b", ran(&n, nil)))
 		require.Equal(t, 1, n)
 	})
@@ -387,7 +384,7 @@ func TestAPauseBeforeTheRecordExists(t *testing.T) {
 func TestRunCatchesUp(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "150m"})
-		o := l.client("ops").Once("/job")
+		o := once.New(l.client("ops"), "/job")
 		require.NoError(t, o.Skip(t.Context(), "2000-01-01T03:00:00Z"))
 		time.Sleep(4*time.Hour + 10*time.Minute)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -404,15 +401,15 @@ func TestRunCatchesUp(t *testing.T) {
 func TestPeopleSkipAndPause(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		ops, o := l.client("ops").Once("/job"), l.client("a").Once("/job")
-		hand := l.client("b").Once("/job", recipes.WithSkipped())
+		ops, o := once.New(l.client("ops"), "/job"), once.New(l.client("a"), "/job")
+		hand := once.New(l.client("b"), "/job").Skipped()
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
 		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "is skipped, by ops")
 		require.NoError(t, hand.Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)))
-		require.ErrorIs(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"), recipes.ErrSlotTaken)
+		require.ErrorIs(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"), once.ErrSlotTaken)
 
 		require.NoError(t, ops.Pause(t.Context(), "2000-01-01T04:00:00Z"))
 		time.Sleep(time.Hour)
@@ -423,9 +420,9 @@ func TestPeopleSkipAndPause(t *testing.T) {
 		require.Equal(t, 3, n)
 
 		s, err := o.Start(t.Context(), "2000-01-01T03:00:00Z")
-		require.ErrorIs(t, err, recipes.ErrSlotTaken)
+		require.ErrorIs(t, err, once.ErrSlotTaken)
 		require.Nil(t, s)
-		require.ErrorIs(t, ops.Pause(t.Context(), "noon"), recipes.ErrNoSlot)
+		require.ErrorIs(t, ops.Pause(t.Context(), "noon"), once.ErrNoSlot)
 	})
 }
 
@@ -433,7 +430,7 @@ func TestPeopleSkipAndPause(t *testing.T) {
 func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
-		o, ops := l.client("a").Once("/job"), l.client("ops").Once("/job")
+		o, ops := once.New(l.client("a"), "/job"), once.New(l.client("ops"), "/job")
 		require.NoError(t, o.Do(t.Context(), "a", func(context.Context, *recipes.Lease) error { return nil }))
 		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
 		n := 0
@@ -453,7 +450,7 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 func TestASkipThatWouldForgetSlotsThatAreToBeRunIsRefused(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 1})
-		ops, o := l.client("ops").Once("/job"), l.client("a").Once("/job")
+		ops, o := once.New(l.client("ops"), "/job"), once.New(l.client("a"), "/job")
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
 		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), "would forget 2000-01-01T01:00:00Z, which is still to be run")

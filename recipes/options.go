@@ -23,7 +23,6 @@ type options struct {
 	id         string
 	maxWait    time.Duration
 	maxRelease time.Duration
-	skipped    bool
 }
 
 // WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because
@@ -84,9 +83,6 @@ func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait =
 // shortest bound of its members.
 func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRelease = d } }
 
-// WithSkipped starts also slots of a [Once] that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
-func WithSkipped() Option { return func(o *options) { o.skipped = true } }
-
 // collect applies the options of a handle on a lock of kind k.
 func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	for _, opt := range opts {
@@ -100,8 +96,6 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 		return o, fmt.Errorf("WithMaxWait(%v): the time must not be negative", o.maxWait)
 	case o.maxRelease < 0:
 		return o, fmt.Errorf("WithMaxRelease(%v): the time must not be negative", o.maxRelease)
-	case o.skipped && k != kind.Once:
-		return o, errors.New("WithSkipped is for the slots of a Once: leave it out")
 	}
 	if o.params != nil {
 		o.params, wrong = complete(o.params, k)

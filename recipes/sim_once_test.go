@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -103,7 +104,7 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 		lives, kill := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		running.Go(func() {
-			err := c.Once("/job").Run(lives, w.work(works))
+			err := once.New(c, "/job").Run(lives, w.work(works))
 			if lives.Err() == nil {
 				w.t.Errorf("Run of client %d has ended: %v", number, err)
 			}
@@ -225,12 +226,12 @@ func cutStarts(t *testing.T, stride int) {
 				l.job(&kind.OnceParams{Success: kind.SuccessEnd})
 				cable := &harness.Cutter{Next: l.srv.DialContext}
 				c := l.client("a", func(cfg *recipes.Config) { cfg.Dialer = cable.Dial })
-				rival := l.client("b").Once("/job")
+				rival := once.New(l.client("b"), "/job")
 				n := 0
-				require.NoError(t, c.Once("/job").Do(t.Context(), "0", ran(&n, nil)))
+				require.NoError(t, once.New(c, "/job").Do(t.Context(), "0", ran(&n, nil)))
 				cable.Arm(harness.Cut{Dir: dir, After: after})
 				var token uint64
-				err := c.Once("/job").Do(t.Context(), "1", func(_ context.Context, x *recipes.Lease) error { n++; token = x.Token(); return nil })
+				err := once.New(c, "/job").Do(t.Context(), "1", func(_ context.Context, x *recipes.Lease) error { n++; token = x.Token(); return nil })
 				struck = cable.Disarm() > 0
 				require.NoError(t, err, "%s after %d bytes", dir, after)
 				require.Equal(t, 2, n)
@@ -238,7 +239,7 @@ func cutStarts(t *testing.T, stride int) {
 				require.Equal(t, kind.SlotSucceeded, run.State)
 				require.Equal(t, token, run.Token)
 				require.Equal(t, 1, run.Tries)
-				require.ErrorIs(t, rival.Do(t.Context(), "1", ran(&n, nil)), recipes.ErrSlotTaken)
+				require.ErrorIs(t, rival.Do(t.Context(), "1", ran(&n, nil)), once.ErrSlotTaken)
 				require.NoError(t, rival.Do(t.Context(), "2", ran(&n, nil)))
 			})
 		}

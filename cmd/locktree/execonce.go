@@ -10,13 +10,14 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 )
 
 // slotRun is what exec has to do with a job that runs once for each slot.
 type slotRun struct {
 	once   bool   // -once
 	slot   string // of "once run"; else the newest one
-	start  *recipes.Start
+	start  *once.Start
 	result error // of the command
 }
 
@@ -25,11 +26,10 @@ func (x *execution) takeSlot(ctx context.Context, client *recipes.Client, path s
 	if !x.slot.once {
 		return nil, view.Failf("Slot missing", "%s is declared as once: its command runs once for each slot. Give -once, which runs the newest one, or use \"locktree once run\".", path)
 	}
-	var opts []recipes.Option
+	job := once.New(client, path)
 	if x.slot.slot != "" { // a person wants it
-		opts = append(opts, recipes.WithSkipped())
+		job = job.Skipped()
 	}
-	job := client.Once(path, opts...)
 	start := job.Start
 	if x.try {
 		start = job.TryStart
@@ -78,25 +78,25 @@ func (r *slotRun) environment() []string {
 
 // notStarted says why a slot is not run; ok is false for other errors.
 func (x *execution) notStarted(err error) (said error, ok bool) {
-	var taken *recipes.SlotError
+	var taken *once.SlotError
 	switch {
 	case errors.As(err, &taken) && x.given[conflictFlag]:
 		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
 		return &codeError{code: x.conflict}, true
 	case errors.As(err, &taken):
 		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
-	case errors.Is(err, recipes.ErrSlotTooOld) && x.slot.slot != "":
+	case errors.Is(err, once.ErrSlotTooOld) && x.slot.slot != "":
 		return own(view.Failf("Slot too old", "The command was not run: %s. So nobody can say whether it was run. If you know that it was not, run the command without locktree.", view.Sentence(err))), true
-	case errors.Is(err, recipes.ErrSlotTooOld):
+	case errors.Is(err, once.ErrSlotTooOld):
 		return own(view.Failf("Slot too old", "The command was not run: %s. \"locktree once run\" runs a slot of which only catch_up has passed.", view.Sentence(err))), true
-	case errors.Is(err, recipes.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
+	case errors.Is(err, once.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
 		return own(view.Failf("No such slot", "The command was not run: %s.", view.Sentence(err))), true
 	}
 	return nil, false
 }
 
 // takenText says what became of a slot.
-func takenText(e *recipes.SlotError) string {
+func takenText(e *once.SlotError) string {
 	run := e.Run
 	switch {
 	case run == nil:

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/stretchr/testify/require"
 )
 
 // office is a server with a stack that several people work on, each with a password that is the name again.

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
-	"github.com/stretchr/testify/require"
 )
 
 // What the tests of identities say of the in-memory server is so on Apache ZooKeeper.

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // authority issues certificates into a directory, as files: NAME.pem and NAME.key, and what a server of Java's takes, NAME.both.pem.

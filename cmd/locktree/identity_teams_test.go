@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/stretchr/testify/require"
 )
 
 // platform is the stack in which two teams have their roots.

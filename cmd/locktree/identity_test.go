@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // lookingCommands are those that only look, and what each must say to whoever may read everything.

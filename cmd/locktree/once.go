@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 )
 
 const onceHelp = `once runs and skips slots of a job that is declared as once, by hand. JOB is an address in the
@@ -35,9 +36,9 @@ func onceCommand(a *app) *cobra.Command {
 	return group(&cobra.Command{Use: "once", Short: "Run or skip slots of a job by hand", Long: onceHelp},
 		onceRunCommand(a),
 		onceChangeCommand(a, "skip", "Do not run a slot", "%s of %s is skipped.\n",
-			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Skip(ctx, slot) }),
+			func(ctx context.Context, job *once.Once, slot string) error { return job.Skip(ctx, slot) }),
 		onceChangeCommand(a, "pause", "Run no slot before this one", "The slots of %[2]s before %[1]s that nobody has started are skipped.\n",
-			func(ctx context.Context, job *recipes.Once, slot string) error { return job.Pause(ctx, slot) }))
+			func(ctx context.Context, job *once.Once, slot string) error { return job.Pause(ctx, slot) }))
 }
 
 func onceRunCommand(a *app) *cobra.Command {
@@ -72,7 +73,7 @@ func slotOf(text string) string {
 }
 
 // onceChangeCommand changes what is recorded of a job, and says what was done.
-func onceChangeCommand(a *app, verb, short, done string, change func(context.Context, *recipes.Once, string) error) *cobra.Command {
+func onceChangeCommand(a *app, verb, short, done string, change func(context.Context, *once.Once, string) error) *cobra.Command {
 	x := &execution{app: a}
 	c := &cobra.Command{
 		Use:   verb + " JOB SLOT",
@@ -102,7 +103,7 @@ func onceChangeCommand(a *app, verb, short, done string, change func(context.Con
 				slot, err = nextSlot(c.Context(), client, paths[0])
 			}
 			if err == nil {
-				err = change(c.Context(), client.Once(paths[0]), slot)
+				err = change(c.Context(), once.New(client, paths[0]), slot)
 			}
 			if err != nil {
 				return changeError(c.Context(), client, err)
@@ -130,7 +131,7 @@ func nextSlot(ctx context.Context, client *recipes.Client, path string) (string,
 	}
 	times, err := p.Times()
 	if times == nil || err != nil {
-		return "", cmp.Or(err, recipes.ErrNoSlot)
+		return "", cmp.Or(err, once.ErrNoSlot)
 	}
 	return kind.SlotAt(times.Next(time.Now())), nil
 }
@@ -138,13 +139,13 @@ func nextSlot(ctx context.Context, client *recipes.Client, path string) (string,
 // changeError says why a record was not changed.
 func changeError(ctx context.Context, client *recipes.Client, err error) error {
 	var held *recipes.HeldError
-	var taken *recipes.SlotError
+	var taken *once.SlotError
 	switch {
 	case errors.As(err, &held):
 		return view.Failf("Job is running", "%s Try again when it has ended.", heldText(held))
 	case errors.As(err, &taken):
 		return view.Failf("Slot not changed", "%s", takenText(taken))
-	case errors.Is(err, recipes.ErrSlotTooOld), errors.Is(err, recipes.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
+	case errors.Is(err, once.ErrSlotTooOld), errors.Is(err, once.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
 		return view.Failf("No such slot", "Nothing was changed: %s.", view.Sentence(err))
 	case errors.Is(err, recipes.ErrKindMismatch):
 		return view.Failf("Not a job", "Only what is declared as once has slots: %s.", view.Sentence(err))

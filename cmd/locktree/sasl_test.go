@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 const saslStack = `locktree {

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -47,7 +48,7 @@ func TestAJobsRecordIsRead(t *testing.T) {
 		time.Sleep(time.Hour + time.Minute)
 		_, slots = look()
 		require.Len(t, slots.Due, 1)
-		require.NoError(t, c.Once("/locks/job").Do(t.Context(), "", func(context.Context, *recipes.Lease) error {
+		require.NoError(t, once.New(c, "/locks/job").Do(t.Context(), "", func(context.Context, *recipes.Lease) error {
 			in, slots := look()
 			require.Len(t, in.Holders, 1)
 			require.Equal(t, kind.SlotRunning, slots.Last.State)

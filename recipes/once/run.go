@@ -1,4 +1,4 @@
-package recipes
+package once
 
 import (
 	"context"
@@ -7,10 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/znode"
-
-	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -20,19 +17,19 @@ import (
 // before the result was recorded, it may try the slot again itself.
 //
 // Run outlasts what is worth another try: a lost session, servers that cannot be reached, an apply that drains the job. It returns ctx's error, or
-// why there is nothing to wait for: ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
+// why there is nothing to wait for: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
 // false for.
-func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *Lease) error) error {
+func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
 	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
-	for try := (znode.Tries{Longest: 5 * time.Second}); ; {
+	for try := (tries{longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, fn)
 		if settledTo.After(settled) {
-			settled, try = settledTo, znode.Tries{Longest: 5 * time.Second}
+			settled, try = settledTo, tries{longest: 5 * time.Second}
 		}
 		if ctx.Err() != nil {
-			return znode.WhyEnded(ctx)
+			return whyEnded(ctx)
 		}
-		if err != nil && try.Over(ctx, nil, outlasted, &err) {
+		if err != nil && try.over(ctx, nil, outlasted, &err) {
 			return err
 		}
 	}
@@ -40,42 +37,42 @@ func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.T
 
 // outlasted is what Run outlasts, also behind a grant: whatever was done then, the record says it.
 func outlasted(err error) bool {
-	for _, reason := range []error{ErrLost, ErrSessionLost, ErrReleasePending, ErrDraining} {
+	for _, reason := range []error{recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrReleasePending, recipes.ErrDraining} {
 		if errors.Is(err, reason) {
-			return !errors.Is(err, ErrClosed)
+			return !errors.Is(err, recipes.ErrClosed)
 		}
 	}
-	return Retryable(err) || session.Retryable(err) || znode.Unanswered(err)
+	return recipes.Retryable(err) || unanswered(err)
 }
 
 // turn starts the oldest slot that is due, or waits for the next one.
-func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Context, time.Time, *Lease) error) (time.Time, error) {
-	q, d, err := o.declared(ctx)
+func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
+	d, err := o.declared(ctx)
 	if err != nil {
 		return settled, err
 	}
 	p := d.Params.(*kind.OnceParams)
 	if p.Schedule == "" {
-		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.q.Path)
+		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.path)
 	}
-	record, stat, err := o.record(ctx, q)
+	record, stat, err := o.record(ctx)
 	if err != nil {
 		return settled, err
 	}
-	look, err := record.Look(p, declaredAt(d, stat), o.q.c.now(), 0)
+	look, err := record.Look(p, declaredAt(d, stat), o.c.Now(), 0)
 	if err != nil {
-		return settled, fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
+		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
 	}
 	for _, at := range look.Due {
 		if at.After(settled) {
-			if o.standBy(ctx, q, p, stat.Version) {
+			if o.standBy(ctx, p, stat.Version) {
 				return settled, nil
 			}
 			return o.attempt(ctx, at, settled, fn)
 		}
 	}
-	times, _ := p.Times()                                    // Look has read them
-	return settled, o.await(ctx, d, times.Next(o.q.c.now())) // one that is skipped, too: the pause may have ended by then
+	times, _ := p.Times()                                  // Look has read them
+	return settled, o.await(ctx, d, times.Next(o.c.Now())) // one that is skipped, too: the pause may have ended by then
 }
 
 // stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
@@ -84,30 +81,30 @@ func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, 
 // standBy keeps this client out of a queue in which one holds, and another one waits in case that one dies or fails: the record tells what
 // they do. All clients would queue for each slot without it. It reports whether the record is another one than that seen. If it is not for a
 // while, those two may be there for something else, and this client is to queue.
-func (o *Once) standBy(ctx context.Context, q *queue, p *kind.OnceParams, seen int32) bool {
-	s, err := o.q.c.Session(ctx)
+func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool {
+	s, err := o.c.Session(ctx)
 	if err != nil {
 		return false
 	}
-	children, _, err := s.Children(ctx, q.Dir())
+	children, _, err := s.Children(ctx, kind.Once.Queues[0].Dir(o.path))
 	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
 		return false
 	}
 	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
 	defer stop()
-	_, stat, changed, err := s.GetW(waiting, recordOf(q.Path))
+	_, stat, changed, err := s.GetW(waiting, recordOf(o.path))
 	if err != nil {
 		return false
 	}
 	if stat.Version == seen {
 		<-changed
 	}
-	return waiting.Err() == nil && znode.Pause(ctx, nil, stagger(p)) == nil
+	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
 }
 
 // attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
 // else's decision is.
-func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(context.Context, time.Time, *Lease) error) (time.Time, error) {
+func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	s, err := o.start(ctx, kind.SlotAt(at), true, false)
 	switch {
 	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // the schedule may have changed
@@ -115,9 +112,9 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	case err != nil:
 		return settled, err
 	}
-	unrecorded, err := s.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, at, l) })
+	unrecorded, err := s.do(ctx, func(ctx context.Context, l *recipes.Lease) error { return fn(ctx, at, l) })
 	if err != nil {
-		o.q.c.log.Warn("a run has failed", "once", o.q.Path, "slot", s.Slot, "error", err)
+		o.c.Logger().Warn("a run has failed", "once", o.path, "slot", s.Slot, "error", err)
 	}
 	if unrecorded != nil && outlasted(unrecorded) {
 		return settled, unrecorded
@@ -129,23 +126,21 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 const recheck = time.Minute
 
 // await waits until a slot is due by this machine's clock, and a little longer, or until something else is declared.
-func (o *Once) await(ctx context.Context, d *declare.Declaration, next time.Time) error {
+func (o *Once) await(ctx context.Context, d *recipes.Declaration, next time.Time) error {
 	for {
-		left := next.Sub(o.q.c.now())
+		left := next.Sub(o.c.Now())
 		if left <= 0 && !next.IsZero() {
-			return znode.Pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
+			return pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
 		}
 		if next.IsZero() {
 			left = recheck
 		}
 		select {
 		case <-time.After(min(left, recheck)):
-		case <-d.Changed():
-			return nil
-		case <-d.Dropped():
+		case <-d.Changed:
 			return nil
 		case <-ctx.Done():
-			return znode.WhyEnded(ctx)
+			return whyEnded(ctx)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package recipes
+package once
 
 import (
 	"context"
@@ -6,23 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/held"
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Start is one start of a slot. Its lease is the job's lock; its token is larger than that of every earlier start.
 type Start struct {
-	*Lease
+	*recipes.Lease
 	// Slot is the name of the slot: kind.SlotTime is its instant.
 	Slot string
 
+	o      *Once
+	d      *recipes.Declaration
 	record string // the node
 	params *kind.OnceParams
 	run    kind.SlotRun
@@ -30,8 +27,8 @@ type Start struct {
 }
 
 // do runs fn, records its result, and gives the job's lock back.
-func (s *Start) do(ctx context.Context, fn func(context.Context, *Lease) error) (unrecorded, err error) {
-	err = s.Lease.do(ctx, func(inner context.Context, l *Lease) error {
+func (s *Start) do(ctx context.Context, fn func(context.Context, *recipes.Lease) error) (unrecorded, err error) {
+	err = s.Lease.Do(ctx, func(inner context.Context, l *recipes.Lease) error {
 		result := fn(inner, l)
 		unrecorded = s.note(ctx, result)
 		return errors.Join(result, unrecorded)
@@ -40,7 +37,7 @@ func (s *Start) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 }
 
 // End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
-// the error is ErrLost: with success = "end", somebody else runs the slot.
+// the error is recipes.ErrLost: with success = "end", somebody else runs the slot.
 func (s *Start) End(ctx context.Context, result error) error {
 	return errors.Join(s.note(ctx, result), s.Unlock(ctx))
 }
@@ -49,13 +46,16 @@ func (s *Start) End(ctx context.Context, result error) error {
 const ahead = 30 * time.Second
 
 // begin writes the start into the record. early is how long it is until that is allowed.
-func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
+func (s *Start) begin(late bool) (early time.Duration, err error) {
 	ctx := s.Context()
 	token := s.Token()
-	sn := s.u.H.Session().S
+	sn, err := s.session(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var own *zk.Stat
-	if err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
-		return 0, held.AfterGrant(s.failed(err))
+	if err := retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
+		return 0, granted(s.failed(err))
 	}
 	if own == nil {
 		return 0, s.failed(zk.ErrNoNode)
@@ -66,24 +66,24 @@ func (s *Start) begin(late bool, q *queue) (early time.Duration, err error) {
 			s.run = *was // an answer was lost
 			return nil, nil
 		}
-		if err := judge(q, s.Path(), r, s.Slot, s.params); err != nil {
+		if err := s.o.judge(r, s.Slot, s.params); err != nil {
 			return nil, err
 		}
 		if early, err = s.timely(r, stat, now, late); err != nil || early > 0 {
 			return nil, err
 		}
-		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: q.Id, Token: token, Tries: 1, Started: q.c.now().UnixMilli()}
+		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
-		return r.Counts(s.params, declaredAt(lock.AboutOf(s.u).D, stat)).Put(s.run, s.params.Keep), nil
+		return r.Counts(s.params, declaredAt(s.d, stat)).Put(s.run, s.params.Keep), nil
 	})
 	s.begun = time.Now()
 	return early, err
 }
 
 // declaredAt is the time from which a schedule counts that is new to the record.
-func declaredAt(d *declare.Declaration, record *zk.Stat) time.Time {
+func declaredAt(d *recipes.Declaration, record *zk.Stat) time.Time {
 	if created := time.UnixMilli(record.Ctime); created.After(d.Written) {
 		return created
 	}
@@ -98,7 +98,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 	}
 	at, _ := kind.SlotTime(s.Slot) // it was checked
 	switch {
-	case !at.After(r.From(s.params, declaredAt(lock.AboutOf(s.u).D, stat))):
+	case !at.After(r.From(s.params, declaredAt(s.d, stat))):
 		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
 	case late && now.Sub(at) > s.params.Late():
 		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
@@ -108,7 +108,7 @@ func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) 
 
 // note records the result of the run.
 func (s *Start) note(ctx context.Context, result error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.u.H.Session().S.Timeout())
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.d.Timeout)
 	defer done()
 	run := s.run
 	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
@@ -129,38 +129,52 @@ func (s *Start) note(ctx context.Context, result error) error {
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
 func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
-	sn := s.u.H.Session().S
-	for try := (znode.Tries{}); ; {
+	sn, err := s.session(ctx)
+	if err != nil {
+		return granted(s.failed(err))
+	}
+	for try := (tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
-		err := znode.Retry(ctx, sn, znode.Unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
+		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return held.AfterGrant(s.failed(err))
+			return granted(s.failed(err))
 		}
 		record, err := kind.ParseRecord(data)
 		if err != nil {
-			return held.AfterGrant(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
+			return granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
-			return held.AfterGrant(err)
+			return granted(err)
 		}
 		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		if err == nil || try.Over(ctx, sn, znode.Unwritten, &err) {
-			return held.AfterGrant(s.failed(err))
+		if err == nil || try.over(ctx, sn, unwritten, &err) {
+			return granted(s.failed(err))
 		}
 	}
 }
 
 // failed explains why the record could not be read or written.
 func (s *Start) failed(err error) error {
-	switch ended := s.u.Ended(); {
+	switch ended := s.over(); {
 	case err == nil:
 		return nil
 	case ended != nil:
 		return ended
-	case znode.IsNoNode(err):
+	case isNoNode(err):
 		return noRecord(s.record, err)
 	}
 	return fmt.Errorf("recipes: once %s: its record: %w", s.Path(), err)
+}
+
+// session is the client's. A lease of another one is over.
+func (s *Start) session(ctx context.Context) (*recipes.Session, error) { return s.o.c.Session(ctx) }
+
+// over says why the lease is over; nil while it is held, also while it is asked back.
+func (s *Start) over() error {
+	if why := context.Cause(s.Context()); s.Context().Err() != nil && !errors.Is(why, recipes.ErrRevoked) {
+		return why
+	}
+	return nil
 }

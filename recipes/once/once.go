@@ -1,4 +1,5 @@
-package recipes
+// Package once runs a job once a slot: see [Once].
+package once
 
 import (
 	"context"
@@ -6,13 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -30,19 +27,27 @@ import (
 // session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if nobody else has, and
 // not at all once the instant is longer ago, by the ensemble's clock, than catch_up says. So a slot is missed only if no client lives
 // whose clock is less than catch_up behind. docs/once.md says the rest.
-type Once struct{ q *queue }
+type Once struct {
+	c       *recipes.Client
+	path    string
+	opts    []recipes.Option
+	skipped bool // slots that a person has skipped are started too
+}
 
-// Once returns a handle on the job at path; see Client.Mutex. WithReentrancy is refused: each start has a token of its own.
-func (c *Client) Once(path string, opts ...Option) *Once {
-	q := c.queue(kind.Once, path, false, opts)
-	if q.Wrong == nil && q.opts.reentrant {
-		q.Wrong = fmt.Errorf("recipes: once %s: WithReentrancy would give several starts one token: leave it out", path)
-	}
-	return &Once{q}
+// New returns a handle on the job at path; see [recipes.Client.Mutex]. WithReentrancy has no effect: each start has a token of its own.
+func New(c *recipes.Client, path string, opts ...recipes.Option) *Once {
+	return &Once{c: c, path: path, opts: opts}
+}
+
+// Skipped starts also slots that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
+func (o *Once) Skipped() *Once {
+	now := *o
+	now.skipped = true
+	return &now
 }
 
 // Path returns the job's path.
-func (o *Once) Path() string { return o.q.Path }
+func (o *Once) Path() string { return o.path }
 
 // Of the slots of a [Once].
 var (
@@ -79,20 +84,20 @@ func (*SlotError) Unwrap() error { return ErrSlotTaken }
 //
 // While somebody else runs the job, Start waits, unless the record says already what becomes of the slot: then it returns a *SlotError
 // at once. Other errors are ErrSlotTooOld, ErrNoSlot, kind.ErrUnknownZone where this machine does not know the declared time zone, and those
-// of Mutex.Lock. If the lease is lost before the record is written, or before that is known, the error is ErrLost; with
+// of Mutex.Lock. If the lease is lost before the record is written, or before that is known, the error is recipes.ErrLost; with
 // success = "start" the slot may count as started then, although nobody runs it.
 func (o *Once) Start(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", false)
 }
 
-// TryStart is Start, but does not wait for others: while somebody runs the job or waits to, it returns a *HeldError.
+// TryStart is Start, but does not wait for others: while somebody runs the job or waits to, it returns a *recipes.HeldError.
 func (o *Once) TryStart(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", true)
 }
 
 // Do runs fn for a slot, as Start and End do: fn's error is its result. It returns what fn returned, and what Start and End did. fn's
 // context ends with the lease, as in Mutex.Do. If fn panics nothing is recorded, as if this process had died.
-func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *Lease) error) error {
+func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *recipes.Lease) error) error {
 	s, err := o.Start(ctx, slot)
 	if err != nil {
 		return err
@@ -113,20 +118,20 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		if err != nil {
 			return nil, err
 		}
-		s := &Start{Lease: l, Slot: name, record: recordOf(l.Path()), params: lock.AboutOf(l.u).D.Params.(*kind.OnceParams)}
-		early, err := s.begin(late, o.q)
+		var early time.Duration
+		s, err := o.startOf(ctx, l, name)
+		if err == nil {
+			early, err = s.begin(late)
+		}
 		if err == nil && early == 0 {
 			return s, nil
 		}
-		unlock, done := l.releasing(ctx)
-		pending := l.Unlock(unlock)
-		done()
-		if err != nil {
-			return nil, errors.Join(err, pending)
+		if err := l.Do(ctx, func(context.Context, *recipes.Lease) error { return err }); err != nil {
+			return nil, err
 		}
 		// The contender that showed the ensemble's time was created when we asked, or later.
-		if err := znode.Pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.q.Path, name, early+ahead, znode.WhyEnded(ctx))
+		if err := pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
+			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.path, name, early+ahead, whyEnded(ctx))
 		}
 	}
 }
@@ -135,49 +140,32 @@ func recordOf(path string) string { return kind.JoinPath(path, kind.Once.Record)
 
 // resolve finds the declaration, and the slot that is meant.
 func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, string, error) {
-	_, d, err := o.declared(ctx)
+	d, err := o.declared(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	p := d.Params.(*kind.OnceParams)
 	if slot == "" && p.Schedule == "" {
-		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: name one", ErrNoSlot, o.q.Path)
+		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: name one", ErrNoSlot, o.path)
 	}
 	if slot == "" {
 		times, err := p.Times()
 		if err != nil {
-			return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
+			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
 		}
-		slot = kind.SlotAt(times.Prev(o.q.c.now()))
+		slot = kind.SlotAt(times.Prev(o.c.Now()))
 	}
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, kind.ErrUnknownZone):
-		return nil, "", fmt.Errorf("recipes: once %s: %w", o.q.Path, err)
+		return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.q.Path, err)
+		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
 	}
 	return p, slot, nil
 }
 
-// declared is the declaration, where the job is by now.
-func (o *Once) declared(ctx context.Context) (*queue, *declare.Declaration, error) {
-	if o.q.Wrong != nil {
-		return nil, nil, o.q.Wrong
-	}
-	e, err := o.q.c.state.Epoch(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	q, err := o.q.present(ctx, e)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := e.Decl.Of(ctx, &q.Name)
-	return q, d, err
-}
-
 // lock takes the job's lock, unless the record says before that what becomes of the slot.
-func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bool) (*Lease, error) {
+func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bool) (*recipes.Lease, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	changed, err := o.glance(waiting, p, slot)
@@ -189,7 +177,7 @@ func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bo
 		defer close(watching)
 		o.watch(waiting, p, slot, changed, stop)
 	}()
-	l, err := o.q.lock(waiting, 0, try)
+	l, err := o.c.Take(waiting, kind.Once, o.path, recipes.Want{Try: try}, o.opts...)
 	why := context.Cause(waiting)
 	stop(nil)
 	<-watching
@@ -218,15 +206,11 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 // glance looks at the record without the lock. The error says that the slot is decided; changed is closed when it is to be asked again, nil if
 // that cannot be known: the holder of the lock finds out in any case.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
-	q, _, err := o.declared(ctx)
+	s, err := o.c.Session(ctx)
 	if err != nil {
 		return nil, nil
 	}
-	s, err := q.c.Session(ctx)
-	if err != nil {
-		return nil, nil
-	}
-	data, _, changed, err := s.GetW(ctx, recordOf(q.Path))
+	data, _, changed, err := s.GetW(ctx, recordOf(o.path))
 	if err != nil {
 		return nil, nil
 	}
@@ -234,71 +218,54 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	return changed, judge(q, q.Path, record, slot, p)
+	return changed, o.judge(record, slot, p)
 }
 
 // judge is the error of a slot that must not be started.
-func judge(q *queue, path string, r *kind.Record, slot string, p *kind.OnceParams) error {
+func (o *Once) judge(r *kind.Record, slot string, p *kind.OnceParams) error {
 	switch r.Judge(slot, p) {
 	case kind.SlotTaken:
-		return &SlotError{path, slot, r.Run(slot)}
+		return &SlotError{o.path, slot, r.Run(slot)}
 	case kind.SlotSkip:
-		if !q.opts.skipped {
-			return &SlotError{path, slot, r.Run(slot)}
+		if !o.skipped {
+			return &SlotError{o.path, slot, r.Run(slot)}
 		}
 	case kind.SlotForgotten:
-		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, path, len(r.Slots))
+		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, o.path, len(r.Slots))
 	}
 	return nil
 }
 
-// record reads the record without the lock.
-func (o *Once) record(ctx context.Context, q *queue) (*kind.Record, *zk.Stat, error) {
-	s, err := o.q.c.live(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	data, stat, err := s.Get(ctx, recordOf(q.Path))
-	if err = q.Complete(ctx, s, err); errors.Is(err, znode.ErrNotApplied) {
-		data, stat, err = s.Get(ctx, recordOf(q.Path))
-	}
-	if znode.IsNoNode(err) {
-		return nil, nil, noRecord(recordOf(q.Path), err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	record, err := kind.ParseRecord(data)
-	return record, stat, err
-}
-
 func noRecord(node string, err error) error {
-	return fmt.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", ErrNotProvisioned, node, err)
+	return fmt.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
-// somebody waits to run it, the error is a *HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
+// somebody waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
 func (o *Once) Skip(ctx context.Context, slot string) error {
 	_, slot, err := o.resolve(ctx, slot)
 	if err != nil {
 		return err
 	}
-	l, err := o.q.lock(ctx, 0, true)
+	l, err := o.c.Take(ctx, kind.Once, o.path, recipes.Want{Try: true}, o.opts...)
 	if err != nil {
 		return err
 	}
-	s := &Start{Lease: l, Slot: slot, record: recordOf(l.Path()), params: lock.AboutOf(l.u).D.Params.(*kind.OnceParams)}
+	s, err := o.startOf(ctx, l, slot)
+	if err != nil {
+		return errors.Join(err, l.Unlock(ctx))
+	}
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
-		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: o.q.Id, Started: o.q.c.now().UnixMilli()}
+		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
 			return nil, nil
 		}
-		if err := judge(o.q, s.Path(), r, slot, s.params); err != nil {
+		if err := o.judge(r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(lock.AboutOf(l.u).D, stat)
+		declared := declaredAt(s.d, stat)
 		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
-		look, err := r.Look(s.params, declared, o.q.c.now(), 0)
+		look, err := r.Look(s.params, declared, o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
 			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
 				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
@@ -317,23 +284,57 @@ func (o *Once) Pause(ctx context.Context, resume string) error {
 	if err != nil {
 		return err
 	}
-	q, _, err := o.declared(ctx)
-	if err != nil {
-		return err
-	}
-	for try := (znode.Tries{}); ; {
-		s, err := o.q.c.live(ctx)
+	for try := (tries{}); ; {
+		s, err := o.c.Session(ctx)
 		if err != nil {
 			return err
 		}
-		record, stat, err := o.record(ctx, q)
+		record, stat, err := o.record(ctx)
 		if err != nil || record.Resume == resume {
 			return err
 		}
 		record.Resume = resume
-		_, err = s.Set(ctx, recordOf(q.Path), record.Encode(), stat.Version)
-		if try.Over(ctx, s, znode.Unwritten, &err) {
+		_, err = s.Set(ctx, recordOf(o.path), record.Encode(), stat.Version)
+		if try.over(ctx, s, unwritten, &err) {
 			return err
 		}
 	}
+}
+
+// declared is the declaration.
+func (o *Once) declared(ctx context.Context) (*recipes.Declaration, error) {
+	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
+}
+
+// startOf is the start of a slot under the job's lock, before it is recorded.
+func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
+	d, err := o.declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Start{Lease: l, Slot: slot, o: o, d: d, record: recordOf(l.Path()), params: d.Params.(*kind.OnceParams)}, nil
+}
+
+// record reads the record without the lock.
+func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
+	s, err := o.c.Session(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, stat, err := s.Get(ctx, recordOf(o.path))
+	if isNoNode(err) {
+		if made, creating := o.c.CreateMissing(ctx, kind.Once, o.path, o.opts...); made {
+			data, stat, err = s.Get(ctx, recordOf(o.path))
+		} else if creating != nil {
+			return nil, nil, creating
+		}
+	}
+	if isNoNode(err) {
+		return nil, nil, noRecord(recordOf(o.path), err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	record, err := kind.ParseRecord(data)
+	return record, stat, err
 }

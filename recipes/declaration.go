@@ -1,0 +1,70 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/znode"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Declaration is what is declared for a lock, or what the options say where nothing is.
+type Declaration struct {
+	Path    string
+	Params  kind.Params
+	Written time.Time       // by the ensemble's clock
+	Changed <-chan struct{} // closed when it is to be asked for again
+	ID      string          // whom the nodes of this handle name
+	Timeout time.Duration   // of the session
+}
+
+// Declaration returns what is declared for the lock of kind k at path.
+func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opts ...Option) (*Declaration, error) {
+	q := c.queue(k, path, false, opts)
+	if q.Wrong != nil {
+		return nil, q.Wrong
+	}
+	e, err := c.state.Epoch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if q, err = q.present(ctx, e); err != nil {
+		return nil, err
+	}
+	d, err := e.Decl.Of(ctx, &q.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Declaration{Path: q.Path, Params: d.Params, Written: d.Written, Changed: d.Changed(), ID: q.Id, Timeout: e.S.Timeout()}, nil
+}
+
+// Now is the client's clock.
+func (c *Client) Now() time.Time { return c.now() }
+
+// Logger is Config.Logger, or one that discards.
+func (c *Client) Logger() *slog.Logger { return c.log }
+
+// AfterGrant marks an error of work done under a lease: Retryable is false for it.
+func AfterGrant(err error) error { return held.AfterGrant(err) }
+
+// CreateMissing makes, with WithCreate among opts, what the lock's layout lacks, and reports whether it has made something.
+func (c *Client) CreateMissing(ctx context.Context, k *kind.Kind, path string, opts ...Option) (bool, error) {
+	q := c.queue(k, path, false, opts)
+	s, err := c.live(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = q.Complete(ctx, s, zk.ErrNoNode)
+	switch {
+	case errors.Is(err, znode.ErrNotApplied):
+		return true, nil
+	case znode.IsNoNode(err):
+		return false, nil
+	}
+	return false, err
+}
