@@ -5,10 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/locktree/locktree/recipes/internal/lock"
 
 	"github.com/locktree/locktree/recipes/internal/znode"
 
@@ -110,73 +107,6 @@ func ResultOf(err error) string {
 		}
 	}
 	return resultError
-}
-
-// call is what the events of one call, and of its lease, have in common. It is nil without an Observer.
-type call struct {
-	c      *Client
-	about  Event
-	queued atomic.Bool // the Observer knows
-}
-
-var calls atomic.Uint64
-
-func (c *Client) call(ctx context.Context, path string, members ...lock.Member) *call {
-	if c.cfg.Observer == nil {
-		return nil
-	}
-	return &call{c: c, about: Event{Context: context.WithoutCancel(ctx), Call: calls.Add(1), Path: path, Locks: eventLocks(members)}}
-}
-
-func eventLocks(members []lock.Member) []EventLock {
-	locks := make([]EventLock, len(members))
-	for i, m := range members {
-		locks[i] = EventLock{Path: m.Q.Path, Kind: m.Q.Kind, Shared: m.Q.Shared, Permits: m.N}
-	}
-	return locks
-}
-
-func (k *call) tell(e Event) {
-	e.Context, e.Call, e.Path, e.Locks = k.about.Context, k.about.Call, k.about.Path, k.about.Locks
-	k.c.observe(e)
-}
-
-// tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
-// is part of the tenure that it was entered in, unless the Observer has heard that the call waits.
-type tenure struct {
-	q       *queue // its holder's handle
-	call    *call
-	since   time.Time
-	wait    time.Duration
-	node    string
-	session int64
-}
-
-// Granted and Ended are called with the lock's mu held, so events come in the order in which things happened.
-func (g *tenure) Granted(token int64) {
-	if g.call != nil {
-		g.since = time.Now()
-		g.tell(EventAcquired, token, nil)
-	}
-}
-
-func (g *tenure) Ended(token int64, lost bool, why error) {
-	if lost {
-		g.tell(EventLost, token, why)
-	} else {
-		g.tell(EventReleased, token, nil)
-	}
-}
-
-func (g *tenure) tell(what EventType, token int64, cause error) {
-	if g.call == nil {
-		return
-	}
-	e := Event{Type: what, Node: g.node, Token: uint64(token), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: g.session}
-	if what == EventAcquired {
-		e.Result = resultAcquired
-	}
-	g.call.tell(e)
 }
 
 // eventQueue holds what the Observer is still to receive. Its mutex is the last of all to be taken, so events can be added

@@ -2,18 +2,21 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
-	"github.com/locktree/locktree/recipes/internal/wait"
-	"github.com/locktree/locktree/recipes/kind"
-
 	"github.com/locktree/locktree/recipes/internal/turn"
+	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // member is one of the locks that an acquisition takes.
@@ -467,4 +470,169 @@ func Shorter(d, e time.Duration) time.Duration {
 		return e
 	}
 	return d
+}
+
+// follow takes the locks where they are: a key's may be in a directory that only the declaration names.
+func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
+	needs := a.c.Decl.Needs()
+	defer needs.End()
+	for {
+		for _, m := range a.members {
+			needs.Add(m.Q.DeclaredAt())
+		}
+		l, err := take(ctx)
+		var key *declare.SpelledError
+		if !errors.As(err, &key) {
+			return l, err
+		}
+		a.respell(key)
+	}
+}
+
+// want names the locks that the acquisition takes.
+func (a *Call) want(members []Member) {
+	paths := make([]string, len(members))
+	for i, m := range members {
+		paths[i] = m.Q.Path
+	}
+	a.members, a.Path = members, strings.Join(paths, " + ")
+	a.up.Names(a.Path, members)
+}
+
+// reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
+func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
+	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
+	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
+		return refusal
+	}
+	for _, e := range entries {
+		e.Decl.Outdated(e.D)
+		switch d, err := e.Decl.Of(ctx, &e.Q.Name); {
+		case err != nil:
+			return znode.NotQueued(err)
+		case d.Mzxid != e.D.Mzxid || older: // our server may lag
+			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
+		}
+	}
+	return refusal
+}
+
+// respell makes a handle's member the one at the path that its key has.
+func (a *Call) respell(e *declare.SpelledError) {
+	members := slices.Clone(a.members)
+	for i, m := range members {
+		if &m.Q.Name == e.Was {
+			members[i].Q = m.Q.named(e.Is)
+		}
+	}
+	a.want(members)
+}
+
+// about is what a lock that is held is for; it does not change.
+type about struct {
+	Path    string // of the lock; of a multi-lock, those of all its members
+	Q       *Queue // the handle; of a multi-lock, that of its first member
+	D       *declare.Declaration
+	Members []*Queue  // of a multi-lock; nil otherwise
+	places  []ordered // in declared orders
+}
+
+func AboutOf(u *held.Use) *about { return u.H.About.(*about) }
+
+// as is the way by which the lock at path came to be held.
+func (b *about) as(path string) *Queue {
+	for _, q := range b.Members {
+		if q.Path == path {
+			return q
+		}
+	}
+	return b.Q
+}
+
+// keys are those by which contexts find the lock.
+func (b *about) keys() (keys []held.Key) {
+	if b.Members == nil {
+		return []held.Key{b.Q.ctxKey}
+	}
+	for _, q := range b.Members {
+		keys = append(keys, q.ctxKey)
+	}
+	return keys
+}
+
+// reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
+// else 0.
+func (a *Call) reenter(ctx context.Context, q *Queue, permits int) (*held.Use, error) {
+	outer, _ := ctx.Value(q.key).(*held.Use)
+	if outer == nil || outer.Ended() != nil {
+		return nil, nil
+	}
+	way := AboutOf(outer).as(q.Path)
+	if way.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
+		return nil, nil
+	}
+	if way.Shared && !q.Shared {
+		return nil, fmt.Errorf("%w: the context comes from a read lease of %s, which the writer would wait for; give it back first",
+			ErrWouldDeadlock, q.Path)
+	}
+	if !q.Reentrant {
+		return nil, fmt.Errorf("%w: the context comes from a lease of %s; to nest, open the handle WithReentrancy; to wait in another goroutine, use a context that is not derived from the lease",
+			ErrWouldDeadlock, q.Path)
+	}
+	if have := len(outer.H.Nodes()); permits > have {
+		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
+			ErrWouldDeadlock, have, q.Path, permits)
+	}
+	// Behind a goroutine that asks at a path where the lock is not. The Observer is told how that ended.
+	if a.up.WasQueued() {
+		return outer.Enter(ctx, a.up.Tenure(outer.H.Nodes()[0], outer.H.Session().S.ID())), nil
+	}
+	return outer.Enter(ctx, nil), nil
+}
+
+// ordered is a lock with a place in a declared order.
+type ordered struct {
+	path string
+	kind.Place
+}
+
+// ordersOf adds the lock to those that have a place.
+func ordersOf(t *wait.Opened, all []ordered) []ordered {
+	if at, ok := kind.PlaceOf(t.D.Params); ok {
+		all = append(all, ordered{t.Q.Path, at})
+	}
+	return all
+}
+
+// inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
+// if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
+func (a *Call) inOrder(ctx context.Context) error {
+	var has []ordered
+	for _, l := range held.UsesOf(ctx) {
+		if b := AboutOf(l); b.Q.C == a.c { // another one's path may be of other servers
+			has = append(has, b.places...)
+		}
+	}
+	if len(has) == 0 {
+		return nil
+	}
+	e, err := a.c.Epoch(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, m := range a.members {
+		t := &wait.Opened{Q: &m.Q.Handle}
+		if t.D, err = e.Decl.Of(ctx, &m.Q.Name); err != nil {
+			continue
+		}
+		for _, want := range ordersOf(t, nil) {
+			for _, has := range has {
+				if has.Of == want.Of && want.Rank < has.Rank {
+					return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",
+						ErrLockOrder, want.path, has.path, want.Of, has.path, want.path)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -1,15 +1,104 @@
 package lock
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
+
+// clientState is what the recipes keep per Client; its zero value is ready. Its mutex is never held across a request:
+// everything that waits, waits on channels.
+//
+// Locks are taken in this order: clientState.mu, an epoch's, then a Session's or a holding's (never both), then
+// those that are held for a moment only: of links, of hosts, of the queues for events and log lines. So a session, or a
+// holding, that has news for the recipes lets go of its own first. Leases' contexts are cancelled with no lock held from the
+// epoch's on, and Observers called with none at all.
+type Client struct {
+	znode.Client
+	Conn *session.Client
+
+	Turns turn.Turns[Place]
+	Decl  declare.Client
+
+	Mu     sync.Mutex
+	Crowd  int      // from how many contenders on a queue is long, if not longQueue: tests have few
+	Newest *Session // the newest session's; nil before the first use
+}
+
+// epoch is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has its own,
+// and looks at nothing of this. Only what the servers may still have of a lost session keeps its epoch
+// (clientState.lost) until they have not.
+type Session struct {
+	*znode.Session
+
+	Decl   *declare.Session
+	Crowds crowds
+}
+
+// epoch returns that of the live session; see [Client.Session].
+func (st *Client) Epoch(ctx context.Context) (*Session, error) {
+	for {
+		s, err := st.Conn.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e := st.EpochOf(s)
+		if e == nil {
+			continue
+		}
+		cleared := st.Clearing(e.Session)
+		if cleared == nil {
+			return e, nil
+		}
+		select {
+		case <-cleared:
+		case <-ctx.Done():
+			return e, nil // whatever is asked of it ends at once
+		}
+	}
+}
+
+// epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
+func (st *Client) EpochOf(s *session.Session) *Session {
+	st.Mu.Lock()
+	defer st.Mu.Unlock()
+	before := st.Newest
+	switch {
+	case before == nil:
+	case before.S == s:
+		return before
+	case s.Err() != nil:
+		return nil
+	}
+	e := &Session{
+		Session: st.Begin(s), Decl: st.Decl.Begin(s),
+	}
+	st.Newest = e
+	st.Spawn(func() {
+		<-e.S.Done()
+		e.Rest()
+		e.Decl.End()
+	})
+	return e
+}
+
+// present is the way to the lock where it is by now, with the error of its declaration there.
+func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
+	at, err := e.Decl.Present(ctx, &q.Name)
+	if at == &q.Name {
+		return q, err
+	}
+	return q.named(at), err
+}
 
 // way is one handle's way into one queue: everything that does not change from one call to the next.
 type Queue struct {

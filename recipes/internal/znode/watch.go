@@ -2,11 +2,91 @@ package znode
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
+
+// own is the watch on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and
+// who holds one for each node.
+type Watch struct {
+	K       *Node
+	W       *session.Watch // nil while none is set
+	Hidden  bool           // we may not read the node
+	Version int32          // of its data
+	Czxid   int64          // its own; 0 until read
+}
+
+// read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
+func (o *Watch) Read(ctx context.Context, call func()) error {
+	data, stat, w, err := GetCalledPersistent(ctx, o.K.E.S, o.K.Path, call)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		o.Hidden = true
+		return nil
+	case IsNoNode(err):
+		return o.deleted(err)
+	case err != nil:
+		return err
+	}
+	o.W = w
+	if err := o.Ours(stat); err != nil {
+		return err
+	}
+	if string(data) == kind.RevokeMessage {
+		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, o.K.Path)
+	}
+	return nil
+}
+
+// exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there:
+// such a lease has no token.
+func (o *Watch) Exists(ctx context.Context) error {
+	var stat *zk.Stat
+	err := Retry(ctx, o.K.E.S, Unanswered, func() (err error) {
+		stat, err = o.K.E.S.Exists(ctx, o.K.Path)
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err != nil:
+		return err
+	case stat == nil:
+		return o.deleted(zk.ErrNoNode)
+	}
+	return o.Ours(stat)
+}
+
+func (o *Watch) deleted(err error) error {
+	return LostError(o.K.Path, fmt.Errorf("the node was deleted by somebody else: %w", err))
+}
+
+// ours checks whose the node is, and records its version and its token.
+func (o *Watch) Ours(stat *zk.Stat) error {
+	if id := o.K.E.S.ID(); stat.EphemeralOwner != id {
+		return LostError(o.K.Path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, id))
+	}
+	o.Version, o.Czxid = stat.Version, stat.Czxid
+	return nil
+}
+
+// silent reports whether the node is watched, on the present connection, and was there at all that we have seen so far.
+func (o *Watch) Silent() bool { return o.W != nil && o.W.Event() == 0 }
+
+func (o *Watch) Unwatch() { o.W = Stop(o.W) }
+
+// stop stops w, if there is one, and returns nil.
+func Stop(w *session.Watch) *session.Watch {
+	if w != nil {
+		w.Stop()
+	}
+	return nil
+}
 
 // listChildren lists a node, however often the answer is lost with its connection.
 func ListChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {

@@ -1,0 +1,652 @@
+package declare
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
+// a fired watch makes the next use read again, and who waits in a queue waits for the watch too.
+type Declaration struct {
+	Path    string
+	payload *kind.Payload                // nil when the node carries none
+	why     error                        // why not
+	w       *session.Watch               // fires when it must be read again
+	dropped chan struct{}                // closed when the client no longer keeps this declaration
+	brought *atomic.Pointer[Declaration] // what open made of it for the last handle that brought parameters
+
+	Params     kind.Params
+	ACL        []zk.ACL // of contenders
+	shared     []zk.ACL // what acl is where nothing is declared
+	Wire       string
+	MaxWaiters int // max_waiters
+
+	revision
+	familiar
+}
+
+// revision is the write that made the node's data what they are.
+type revision struct {
+	Version int32
+	Mzxid   int64
+	Written time.Time // by the ensemble's clock
+}
+
+// familiar is what a declaration has to do with families of locks.
+type familiar struct {
+	keys    *Declaration      // of a family: what holds for each of its keys
+	family  *kind.KeyedParams // of what holds for each key: the family's
+	nodeACL []zk.ACL          // of that too: the list of a key's node
+	keyless *atomic.Bool      // of a node without a declaration: it was found not to be that of a key
+}
+
+// Stale says that the node may have another declaration by now.
+func (d *Declaration) Stale() bool {
+	select {
+	case <-d.w.C():
+		return true
+	case <-d.dropped:
+		return true
+	default:
+		return false
+	}
+}
+
+// open checks the declaration against the kind the program expects, and completes it with brought parameters.
+func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, error) {
+	if d.payload == nil {
+		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
+		// that says, others obey.
+		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
+			return nil, fmt.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
+				ErrNotProvisioned, d.Path, d.why)
+		}
+		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
+		// watch, and what says that it was dropped, stay the shared ones. A handle's parameters are always the same object.
+		if own := d.brought.Load(); own != nil && own.Params == brought {
+			return own, nil
+		}
+		own := *d
+		own.set(brought, nil)
+		d.brought.Store(&own)
+		return &own, nil
+	}
+	if got := d.payload.Params.Kind(); got != k {
+		return nil, d.mismatch(k.Name, got.Name)
+	}
+	if err := d.refuses(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Declaration) mismatch(want, got string) error {
+	return fmt.Errorf("%w: %s is declared as %s by %s, this program opens it as %s",
+		ErrKindMismatch, d.Path, got, kind.Visible(d.payload.Owner.String()), want)
+}
+
+// refuses says why nothing new is granted; nil if it is.
+func (d *Declaration) refuses() error {
+	switch {
+	case d.payload.State == kind.StateActive:
+		return nil
+	case d.payload.State == kind.StateMoved:
+		return fmt.Errorf("%w: %s is now %s", ErrMoved, d.Path, kind.Visible(d.payload.MovedTo))
+	}
+	return fmt.Errorf("%w: %s", ErrDraining, d.Path)
+}
+
+// set takes the parameters every kind has out of p.
+func (d *Declaration) set(p kind.Params, childACL kind.List) {
+	d.Params, d.ACL, d.Wire = p, d.shared, kind.WireCurator
+	if childACL != nil {
+		d.ACL = znode.ToZK(childACL)
+	}
+	// By name: the fields are the kind's, of which this needs to know no more.
+	for _, f := range p.Fields() {
+		switch v := f.Get().(type) {
+		case string:
+			if f.Name == "wire" && v != "" {
+				d.Wire = v
+			}
+		case int:
+			if f.Name == "max_waiters" {
+				d.MaxWaiters = v
+			}
+		}
+	}
+}
+
+// Changed is closed when the node must be read again.
+func (d *Declaration) Changed() <-chan struct{} { return d.w.C() }
+
+// Dropped is closed when the client no longer keeps this declaration.
+func (d *Declaration) Dropped() <-chan struct{} { return d.dropped }
+
+// OfKey reports whether it is what holds for each key of a family.
+func (d *Declaration) OfKey() bool { return d.family != nil }
+
+// Client keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
+type Client struct {
+	Authenticated func() bool // it has identities besides world:anyone
+	MaxDecls      int         // how many are kept, if not MaxDeclarations: tests have few
+
+	mu     sync.Mutex
+	pins   map[string]int // calls under way that need the declaration, by lock node
+	newest *Session
+}
+
+// Session keeps the declarations read in one session; they end with it.
+type Session struct {
+	c *Client
+	s *session.Session
+
+	// Client.mu guards these.
+	decls   declarations
+	loading map[string]chan struct{} // closed when it has been read
+}
+
+// Begin notes that s is the newest session.
+func (c *Client) Begin(s *session.Session) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest = &Session{c: c, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
+	return c.newest
+}
+
+// End forgets all declarations, for a client that is used no more.
+func (e *Session) End() {
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	clear(e.decls)
+}
+
+// Needs begins a call that needs declarations.
+func (c *Client) Needs() *Needs { return &Needs{c: c} }
+
+// MaxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
+// next lock opened pushes out another one, which costs that one a read more. One that is needed would be read again at
+// once, and push out another: they would chase each other for as long as the calls last.
+const MaxDeclarations = 4096
+
+// Needs are the paths whose declarations a call needs, with those of the marks on its way. Once they are read they are not pushed
+// out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
+// (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
+type Needs struct {
+	c     *Client
+	paths []string
+}
+
+func (n *Needs) Add(path string) {
+	if slices.Contains(n.paths, path) {
+		return
+	}
+	n.paths = append(n.paths, path)
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if n.c.pins == nil {
+		n.c.pins = map[string]int{}
+	}
+	n.c.pins[path]++
+}
+
+func (n *Needs) End() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	for _, path := range n.paths {
+		if n.c.pins[path]--; n.c.pins[path] > 0 {
+			continue
+		}
+		delete(n.c.pins, path)
+		if e := n.c.newest; e != nil && !e.decls.trim(n.c.MaxDecls, n.c.pins) {
+			e.decls.drop(path)
+		}
+	}
+}
+
+// declarations are those of an epoch, by lock node. clientState.mu guards them, so their methods are called with mu held.
+type declarations map[string]*Declaration
+
+// trim pushes out a declaration that is not pinned if there are more than limit, or MaxDeclarations if that is 0. It looks at a
+// few only, which are others each time (a map is walked from a random place), and reports false when all of these are pinned.
+func (all declarations) trim(limit int, pins map[string]int) bool {
+	if len(all) <= cmp.Or(limit, MaxDeclarations) {
+		return true
+	}
+	looked := 0
+	for path := range all {
+		if pins[path] == 0 {
+			all.drop(path)
+			return true
+		}
+		if looked++; looked == 16 {
+			break
+		}
+	}
+	return false
+}
+
+// Outdated drops d, which a server has said is not what the node holds.
+func (e *Session) Outdated(d *Declaration) {
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	if kept := e.decls[d.Path]; kept != nil && kept.w == d.w { // d may be a copy: see open
+		e.decls.drop(d.Path)
+	}
+}
+
+// drop forgets a declaration. Its users hear of that by dropped: their watch is stopped.
+func (all declarations) drop(path string) {
+	if d := all[path]; d != nil {
+		d.w.Remove()
+		close(d.dropped)
+		delete(all, path)
+	}
+}
+
+// Of returns the declaration of q's lock, checked against what the program opens, reading it only when it is
+// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, a SpelledError of a key that is somewhere else, or what reading it gave.
+func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
+	if q.Wrong != nil {
+		return nil, q.Wrong
+	}
+	d, err := e.declaration(ctx, q.DeclaredAt())
+	if key, unknown := e.isKey(ctx, q, d, err); key != nil || unknown != nil {
+		if unknown != nil {
+			return nil, unknown
+		}
+		return nil, key
+	}
+	// Once: if somebody deletes it again in between, it is not there.
+	if znode.IsNoNode(err) && q.Params != nil && q.Create {
+		if err = createTree(ctx, e.s, q.Path, q.Kind, q.CreateACL); err == nil {
+			d, err = e.declaration(ctx, q.Path)
+		}
+	}
+	if znode.IsNoNode(err) {
+		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.missing(), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if q.Family == "" {
+		return d.open(q.Kind, q.Params)
+	}
+	if d, err = d.openKeys(q.Kind); err == nil {
+		err = q.misspelled(d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// isKey looks whether q names the node of a key, if that has no declaration of its own.
+func (e *Session) isKey(ctx context.Context, q *Name, d *Declaration, err error) (*SpelledError, error) {
+	switch {
+	case q.Family != "":
+		return nil, nil
+	case znode.IsNoNode(err):
+		return e.keyOf(ctx, q)
+	case err != nil || d.payload != nil || !errors.Is(d.why, kind.ErrForeign):
+		return nil, nil
+	}
+	if d.keyless.Load() {
+		return nil, nil
+	}
+	key, err := e.keyOf(ctx, q)
+	switch {
+	case key != nil:
+		e.Outdated(d) // of a node that goes with its last contender nothing is kept
+	case err == nil:
+		d.keyless.Store(true)
+	}
+	return key, err
+}
+
+// declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
+func (e *Session) declaration(ctx context.Context, path string) (*Declaration, error) {
+	st := e.c
+	for {
+		st.mu.Lock()
+		if d := e.decls[path]; d != nil && !d.Stale() {
+			st.mu.Unlock()
+			return d, nil
+		}
+		reading := e.loading[path]
+		if reading == nil {
+			break // with mu held: what follows is this caller's to read
+		}
+		st.mu.Unlock()
+		select {
+		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
+		case <-ctx.Done():
+			return nil, fmt.Errorf("recipes: lock %s: %w", path, znode.WhyEnded(ctx))
+		}
+	}
+	reading := make(chan struct{})
+	e.loading[path] = reading
+	st.mu.Unlock()
+
+	d, err := e.readDeclaration(ctx, path)
+
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(e.loading, path)
+	close(reading)
+	e.decls.drop(path) // a stale one
+	if err != nil {
+		return nil, err
+	}
+	d.keys = d.ofKeys()
+	e.decls[path] = d
+	e.decls.trim(st.MaxDecls, st.pins)
+	return d, nil
+}
+
+// Kept is how many declarations are kept.
+func (c *Client) Kept() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest == nil {
+		return 0
+	}
+	return len(c.newest.decls)
+}
+
+// Pinned are the paths whose declarations must be kept.
+func (c *Client) Pinned() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.pins))
+}
+
+// Name is how a handle names a lock.
+type Name struct {
+	Kind   *kind.Kind
+	Path   string // the lock node
+	Family string // of a key: the node of its family; "" for other locks
+	Key    string // the key
+	Fanout string // that of the declaration by which Path is where the node of the key is
+	Wrong  error  // with how the handle was made; every use of it says so, before it sends anything
+
+	Params    kind.Params // for a node without a declaration
+	Create    bool        // it, where it is missing
+	CreateACL []zk.ACL    // of what Create makes
+}
+
+// DeclaredAt is the node whose declaration says what the lock is.
+func (q *Name) DeclaredAt() string {
+	if q.Family != "" {
+		return q.Family
+	}
+	return q.Path
+}
+
+// at is the queue of q's key where the family's declaration says that it is.
+func (q *Name) at(family *kind.KeyedParams) *Name {
+	if q.Fanout == family.Fanout {
+		return q
+	}
+	path, err := family.Path(q.Family, q.Key)
+	if err != nil { // what is wrong with a key was found when the handle was made
+		return q
+	}
+	at := *q
+	at.Path, at.Fanout = path, family.Fanout
+	return &at
+}
+
+// SpelledError says that the lock which a handle names is that of a key: the handle names its node, or does not know its
+// directory. follow acts on it.
+type SpelledError struct{ Was, Is *Name }
+
+func (e *SpelledError) Error() string {
+	return fmt.Sprintf("recipes: %s is a key of %s, at %s", e.Was.Path, e.Is.Family, e.Is.Path)
+}
+
+// keyOf is the handle q, on the node of a key of a family.
+func (q *Name) keyOf(path string, family *kind.KeyedParams) *SpelledError {
+	name, ok := kind.ParseKeyName(kind.BaseName(q.Path))
+	if !ok {
+		return nil
+	}
+	if node, err := family.Path(path, name); err != nil || node != q.Path {
+		return nil
+	}
+	is := *q
+	is.Family, is.Key, is.Fanout = path, name, family.Fanout
+	is.Params, is.Create = nil, false // the family is declared
+	return &SpelledError{q, &is}
+}
+
+// above are the nodes that may be the family of a key's node: the one above it, or with directories the one above that.
+func above(path string) []string {
+	parent := kind.ParentPath(path)
+	return []string{parent, kind.ParentPath(parent)}
+}
+
+// keyOf looks whether a node that has no declaration of its own is that of a key. Nothing is kept of what it reads: if there is a
+// family, its declaration is read again as such.
+func (e *Session) keyOf(ctx context.Context, q *Name) (*SpelledError, error) {
+	for _, path := range above(q.Path) {
+		var data []byte
+		err := znode.Retry(ctx, e.s, znode.Unanswered, func() (err error) {
+			data, _, err = e.s.Get(ctx, path)
+			return err
+		})
+		if err != nil {
+			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // who may not read a declaration cannot use it
+				continue
+			}
+			return nil, err
+		}
+		if p, err := kind.Decode(data); err == nil {
+			if family, ok := p.Params.(*kind.KeyedParams); ok {
+				return q.keyOf(path, family), nil
+			}
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// elsewhere is the error of a lock that is known to be somewhere else than q says: it has moved, or is that of a key. Its caller needs
+// neither a request nor a place in the local queue.
+func (c *Client) Elsewhere(q *Name) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest == nil {
+		return nil
+	}
+	all := c.newest.decls
+	d := all[q.DeclaredAt()]
+	switch {
+	case d == nil && q.Family == "":
+		for _, path := range above(q.Path) {
+			if d := all[path]; d != nil && d.keys != nil && !d.Stale() {
+				if e := q.keyOf(path, d.keys.family); e != nil {
+					return e
+				}
+			}
+		}
+	case d == nil || d.payload == nil || d.Stale():
+	case d.keys != nil && q.Family != "":
+		return q.misspelled(d.keys)
+	}
+	return nil
+}
+
+// misspelled is the error of a key whose path is another one by its family's declaration.
+func (q *Name) misspelled(d *Declaration) error {
+	if d.family == nil {
+		return nil
+	}
+	if is := q.at(d.family); is != q {
+		return &SpelledError{q, is}
+	}
+	return nil
+}
+
+// ofKeys is the declaration that holds for each key of a family; nil for other kinds.
+func (d *Declaration) ofKeys() *Declaration {
+	if d.payload == nil {
+		return nil
+	}
+	family, ok := d.payload.Params.(*kind.KeyedParams)
+	if !ok {
+		return nil
+	}
+	keys := *d
+	keys.family = family
+	keys.set(kind.Keyed.Key(family), d.payload.ChildACL)
+	if keys.nodeACL = keys.ACL; d.payload.ChildACL == nil {
+		keys.nodeACL = keyNodeACL(d.shared)
+	}
+	return &keys
+}
+
+// openKeys is open for the locks of keys.
+func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
+	switch {
+	case d.payload == nil:
+		return nil, fmt.Errorf("%w: %s has no declaration that this program can read; declare it as a family of locks and run apply: %w",
+			ErrNotProvisioned, d.Path, d.why)
+	case d.keys == nil:
+		return nil, d.mismatch("the family of a key", d.payload.Params.Kind().Name)
+	case d.keys.Params.Kind() != k:
+		return nil, d.mismatch(fmt.Sprintf("a family of the kind %s", k), fmt.Sprintf("a family of the kind %s", d.keys.Params.Kind()))
+	}
+	if err := d.refuses(); err != nil {
+		return nil, err
+	}
+	return d.keys, nil
+}
+
+// KeyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
+func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.Parent {
+	if d.family == nil {
+		return nil
+	}
+	n := &znode.Parent{Of: d.OfFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.Path}}
+	for _, child := range q.Kind.Children { // the gate is the last: only who has to wait makes it
+		n.Dirs = append(n.Dirs, kind.JoinPath(q.Path, child))
+	}
+	n.Made, n.Need = make([]bool, len(n.Dirs)), len(n.Dirs)
+	switch {
+	case in.Gate:
+		n.Rival = true
+		for i := range n.Need - 1 {
+			n.Made[i] = true
+		}
+	case n.Need > 1:
+		n.Need--
+	}
+	return n
+}
+
+// OfFamily is what the nodes of keys need of it.
+func (d *Declaration) OfFamily() *znode.Family {
+	return &znode.Family{Path: d.Path, Version: d.Version, Acl: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
+}
+
+// missing names the option that would have created a node that does not exist.
+func (q *Name) missing() string {
+	switch {
+	case q.Create && q.Params == nil:
+		return "; WithCreate also needs WithParams"
+	case q.Params != nil && !q.Create:
+		return ", or let WithCreate make it with those parameters"
+	}
+	return ""
+}
+
+// Present is the handle on the lock where it is by now, with the error of its declaration there.
+func (e *Session) Present(ctx context.Context, q *Name) (*Name, error) {
+	at, needs := q, e.c.Needs()
+	defer needs.End()
+	for {
+		needs.Add(at.DeclaredAt())
+		d, err := e.Of(ctx, at)
+		if err == nil {
+			err = at.misspelled(d)
+		}
+		var key *SpelledError
+		if !errors.As(err, &key) {
+			return at, err
+		}
+		at = key.Is
+	}
+}
+
+// createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
+func createTree(ctx context.Context, s *session.Session, path string, k *kind.Kind, acl []zk.ACL) error {
+	err := CreateNode(ctx, s, path, acl)
+	for _, child := range k.Children {
+		if err == nil {
+			err = CreateNode(ctx, s, kind.JoinPath(path, child), acl)
+		}
+	}
+	return err
+}
+
+// CreateNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
+// before it looks whether a node exists, and those of the nodes on the way may not be ours.
+func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
+	create := func() error {
+		_, err := s.Create(ctx, path, nil, 0, acl)
+		return err
+	}
+	err := znode.Retry(ctx, s, znode.Unanswered, create) // if it was applied, the next one finds the node
+	if znode.IsNoNode(err) {
+		if err = CreateNode(ctx, s, kind.ParentPath(path), acl); err == nil {
+			err = znode.Retry(ctx, s, znode.Unanswered, create)
+		}
+	}
+	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists
+		if stat, unknown := s.Exists(ctx, path); stat != nil || errors.Is(unknown, zk.ErrNoAuth) {
+			return nil
+		}
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// Complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
+// as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
+func (q *Name) Complete(ctx context.Context, s *session.Session, err error) error {
+	if !znode.IsNoNode(err) || q.Params == nil || !q.Create {
+		return err
+	}
+	if err := createTree(ctx, s, q.Path, q.Kind, q.CreateACL); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s lacked a node, which exists now", znode.ErrNotApplied, q.Path)
+}
+
+var (
+	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
+	// with WithParams.
+	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
+	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
+	ErrKindMismatch = errors.New("recipes: lock is of another kind")
+	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
+	ErrDraining = errors.New("recipes: lock is draining")
+	// ErrMoved: the lock has another path now. Use the present path.
+	ErrMoved = errors.New("recipes: lock has moved")
+)
