@@ -636,3 +636,6 @@ func (a *Call) inOrder(ctx context.Context) error {
 	}
 	return nil
 }
+
+// crowded reports whether so many calls ask for permits that this one shares a listing.
+func (a *Call) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }

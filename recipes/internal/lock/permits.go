@@ -292,9 +292,6 @@ func (a *Call) asked() {
 	}
 }
 
-// crowded reports whether so many calls ask for permits that this one shares a listing.
-func (a *Call) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }
-
 // listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
 // listing that shows them is behind their creation, and so is that of the gate, which is read after it.
 func (a *Call) listed(ctx context.Context, e *wait.Place) ([][]string, error) {

@@ -13,20 +13,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
-// been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
-func (t *Opened) Possible() error {
-	if t.N == 0 {
-		return nil
-	}
-	if most := t.Limit(); t.N > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Q.Path, t.N, most)
-	}
-	return nil
-}
-
-func (t *Opened) Limit() int { return t.Q.Kind.Permits(t.D.Params) }
-
 // serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
 //
 // Why callers that poll cannot keep the first waiting. It counts the permits that exist when it becomes the first, and none

@@ -260,3 +260,17 @@ var (
 	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
+
+// possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
+// been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
+func (t *Opened) Possible() error {
+	if t.N == 0 {
+		return nil
+	}
+	if most := t.Limit(); t.N > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Q.Path, t.N, most)
+	}
+	return nil
+}
+
+func (t *Opened) Limit() int { return t.Q.Kind.Permits(t.D.Params) }

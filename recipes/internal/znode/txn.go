@@ -571,3 +571,17 @@ func fromZK(acl []zk.ACL) kind.List {
 	}
 	return out
 }
+
+// awaitLists waits for listings that were sent.
+func awaitLists(ctx context.Context, sent []*session.Reply, absent bool) ([][]string, error) {
+	lists := make([][]string, len(sent))
+	for i, r := range sent {
+		switch err := r.Wait(ctx); {
+		case err == nil:
+			lists[i] = r.Names()
+		case !absent || !IsNoNode(err):
+			return nil, err
+		}
+	}
+	return lists, nil
+}

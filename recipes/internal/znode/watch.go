@@ -115,20 +115,6 @@ func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool
 	return lists, err
 }
 
-// awaitLists waits for listings that were sent.
-func awaitLists(ctx context.Context, sent []*session.Reply, absent bool) ([][]string, error) {
-	lists := make([][]string, len(sent))
-	for i, r := range sent {
-		switch err := r.Wait(ctx); {
-		case err == nil:
-			lists[i] = r.Names()
-		case !absent || !IsNoNode(err):
-			return nil, err
-		}
-	}
-	return lists, nil
-}
-
 // listAllAgain lists several nodes, one after the other: it is for lists that were lost.
 func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
