@@ -115,31 +115,6 @@ func (l *realLab) blamed(t *testing.T) {
 	}
 }
 
-// kept: a lock that a Go program keeps, and does not use, is given up for a waiter of any language, which tells nobody that it
-// waits.
-func (l *realLab) kept(t *testing.T) {
-	keeper := ours("go", kind.WireCurator, func(c *recipes.Client, path string) goLock {
-		m := c.Mutex(path, recipes.WithRetention(time.Hour))
-		return goLock{m.Lock, m.TryLock}
-	})
-	for _, waiter := range languages() {
-		t.Run(waiter.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			path := l.provision(t, mutexes.declare(kind.WireCurator))
-			h, w := keeper.enter(t, l, path), waiter.enter(t, l, path)
-			for range 2 {
-				require.NoError(t, h.acquire(ctx))
-				require.NoError(t, h.release(ctx))
-			}
-			l.awaitContenders(t, path, 1)
-			require.NoError(t, w.acquire(ctx))
-			require.NoError(t, w.release(ctx))
-			l.awaitContenders(t, path, 0)
-		})
-	}
-}
-
 // adopted: a lock that Curator or kazoo made for themselves, with no declaration, is shared by a Go program that
 // brings the parameters.
 func (l *realLab) adopted(t *testing.T) {

@@ -23,7 +23,6 @@ func TestInterop(t *testing.T) {
 	t.Run("leaver", l.leavers)
 	t.Run("seen", l.seen)
 	t.Run("blamed", l.blamed)
-	t.Run("kept", l.kept)
 	t.Run("keys", l.keys)
 	t.Run("adopted", l.adopted)
 	t.Run("revocation", l.revocations)
