@@ -35,5 +35,5 @@ func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {
 			writers = append(writers, file)
 		}
 	}
-	require.Equal(t, []string{"state.go"}, writers)
+	require.Equal(t, []string{"held.go"}, writers)
 }
