@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
-	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
@@ -465,8 +464,8 @@ func AfterGrant(err error) error {
 	return fmt.Errorf("%w%.0w", err, ErrGranted)
 }
 
-// Moment is how long a lock is held before its nodes are watched.
-const Moment = 100 * time.Millisecond
+// moment is how long a lock is held before its nodes are watched.
+const moment = 100 * time.Millisecond
 
 // Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
@@ -478,7 +477,7 @@ func (h *Lock) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
 	if !ended && !now {
-		h.timer = time.AfterFunc(wait.Moment, h.watchNodes)
+		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
 	h.mu.Unlock()
 	switch {

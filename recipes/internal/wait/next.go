@@ -16,7 +16,7 @@ import (
 
 // moment is how long a wait goes on before we read what most waits, which are over by then, need not know; and how long a lock is held
 // before its nodes are watched.
-const Moment = 100 * time.Millisecond
+const moment = 100 * time.Millisecond
 
 // watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
@@ -147,7 +147,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		if silence == nil && (ahead != nil || w.own.Hidden) {
 			every := w.S.S.Timeout()
 			if ahead != nil && !w.late {
-				every = Moment
+				every = moment
 			}
 			silence = time.NewTicker(every)
 			defer silence.Stop()
