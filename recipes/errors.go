@@ -10,8 +10,11 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
+	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -178,3 +181,24 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	}
 	return err
 }
+
+// What package wait defines.
+var (
+	ErrQueueFull      = wait.ErrQueueFull
+	ErrTooManyPermits = wait.ErrTooManyPermits
+)
+
+// What package lock defines.
+var (
+	ErrHeld          = lock.ErrHeld
+	ErrLockOrder     = lock.ErrLockOrder
+	ErrWouldDeadlock = lock.ErrWouldDeadlock
+)
+
+// What package znode defines.
+var (
+	ErrKeyForeign     = znode.ErrKeyForeign
+	ErrLost           = znode.ErrLost
+	ErrReleasePending = znode.ErrReleasePending
+	ErrRevoked        = znode.ErrRevoked
+)
