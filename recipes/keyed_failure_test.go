@@ -337,23 +337,6 @@ func TestAQuotaIsReportedAsOne(t *testing.T) {
 	})
 }
 
-func TestKeysOnAKeeper(t *testing.T) { // it knows no containers
-	inKeeperLab(t, func(t *testing.T, l *lab) {
-		l.families()
-		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
-		x, err := a.Lock(t.Context(), "1", "2")
-		require.NoError(t, err)
-		w := l.locking(b.Mutex("1"))
-		l.unlock(x)
-		l.unlock((<-w).v)
-		s := b.Mutex("").Client().Keyed("/ks").Semaphore("1")
-		x, err = s.Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		l.unlock(x)
-		l.noKeys("/km", "/ks")
-	})
-}
-
 // A family that was destroyed and declared anew begins with the version that the former one had too. A transaction that knew the former
 // one made the node of a key where nobody else looks for it, and the key was granted there.
 func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {

@@ -89,8 +89,6 @@ func (w *simWorld) strike(f simFault) {
 		c.HangUp()
 	case "restart":
 		w.restart(c)
-	case "stop":
-		w.stop(f)
 	default:
 		w.inject(f, id)
 	}
@@ -182,7 +180,7 @@ func (w *simWorld) restart(c *simClient) {
 	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout+4*w.plan.latency { // a server that is connected is waited for
 		w.violated("Close of client %d took %v", c.number, took)
 	}
-	if err == nil && !lost && !w.plan.keeper { // a Keeper says so by ending the connection, as other faults do
+	if err == nil && !lost {
 		w.departed(c.number, id)
 	}
 	c.dialAgain()
@@ -218,9 +216,6 @@ func (w *simWorld) heal() {
 	w.srv.RefuseDials(false)
 	if w.follower != nil {
 		w.follower.CatchUp()
-	}
-	if w.plan.keeper {
-		w.srv.Restart()
 	}
 	for _, c := range w.clients {
 		c.SetRefuse(false)

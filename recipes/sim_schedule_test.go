@@ -27,7 +27,6 @@ type schedule struct {
 	moves   bool // locks move between two paths, and handles are on either
 	keyed   bool // locks are those of keys, in families with these directories
 	keyedBy string
-	keeper  bool          // the servers are ClickHouse Keepers
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
 }
 
@@ -158,8 +157,8 @@ func (s *schedule) step(r *rand.Rand) simStep {
 // String is the schedule for people: what a failing seed prints.
 func (s *schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, keeper %v, writers first %v, max_waiters %d, clients %+v\n",
-		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.keeper, s.writers, s.waiters, s.clients)
+	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, writers first %v, max_waiters %d, clients %+v\n",
+		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.writers, s.waiters, s.clients)
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {

@@ -118,8 +118,6 @@ func (s *simTotal) add(w *simWorld) {
 	s.refused += w.stats.refused
 	s.stale += w.stats.stale
 	s.late += w.stats.late
-	s.stopped += w.stats.stopped
-	s.window = max(s.window, w.stats.window)
 	s.seen += w.stats.seen
 	s.exchanged += w.stats.exchanged
 	for habit, n := range w.stats.rivals {

@@ -52,8 +52,6 @@ type simStats struct {
 	asked, grants, losses, faults, refused int
 	stale                                  int    // writes the fenced store refused
 	seen                                   int    // answers to who leads
-	stopped                                int    // leases that a stopping Keeper ended
-	window                                 int    // for how long one of these was believed, in hundredths of a session timeout
 	late                                   int    // requests with which a thread of a server stood still
 	exchanged                              int    // leases, for those of other locks
 	rivals                                 [3]int // grants of rivals, by habit
@@ -143,9 +141,6 @@ func (w *simWorld) declareAll() {
 // newSimWorld starts the servers and dials the clients.
 func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	var brand []zktest.Option
-	if plan.keeper {
-		brand = append(brand, zktest.WithKeeper())
-	}
 	if plan.keyed {
 		brand = append(brand, zktest.WithReapInterval(plan.timeout/2))
 	}

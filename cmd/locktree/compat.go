@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
 )
@@ -29,8 +28,7 @@ func compatCommand(a *app) *cobra.Command {
 		Long: "compat asks each server, such as zk1:2181,zk2:2181, what locktree relies on, and compares the\n" +
 			"answers with those of the in-memory server, which is compared with Apache ZooKeeper 3.8.0. It\n" +
 			"prints a report in Markdown that you can post, and exits with 1 if a server differs in what\n" +
-			"locktree needs. A ClickHouse Keeper is compared with the in-memory server's Keeper mode, which\n" +
-			"is made from Keeper's source: your report is what a real one does.\n\n" +
+			"locktree needs.\n\n" +
 			"compat writes: it creates a node of its own, /locktree-compat- and random letters, writes below\n" +
 			"it only, and deletes it at the end. It asks before. It reads no configuration, presents no\n" +
 			"credential, and uses TLS if ZOOKEEPER_TLS_ENABLED and the variables beside it say so.",
@@ -133,10 +131,6 @@ func reportOn(w io.Writer, server string, x *conformance.Examination) (fine bool
 		fmt.Fprintf(w, "- it does not answer srvr, so its version is not known: it is compared with 3.8.0, and from 3.9 on events differ\n")
 	} else {
 		fmt.Fprintf(w, "- `%s`\n", strings.ReplaceAll(kind.Visible(x.Version), "`", "'"))
-	}
-	if x.Keeper {
-		fmt.Fprintf(w, "- feature flags: %x\n", x.Flags)
-		fmt.Fprintf(w, "\nNot asked, because it takes a restart: %s.\n", inspect.KeeperStop)
 	}
 	fmt.Fprintf(w, "\n| check | what rests on it | answers | result |\n|---|---|---|---|\n")
 	for _, r := range x.Results {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
 )
@@ -29,9 +28,6 @@ func TestCompatReportsOnServersAndLeavesNothing(t *testing.T) {
 		want []string
 	}{
 		"ZooKeeper": {zktest.Start(t), []string{"- Apache ZooKeeper, by its handshake", "- `Zookeeper version: 3.8.0", "| fencing tokens |"}},
-		"Keeper": {zktest.Start(t, zktest.WithKeeper(zktest.KeeperCreateWithStats)), []string{
-			"- ClickHouse Keeper, by its handshake", "- feature flags: 0080", inspect.KeeperStop, "| create2 | nothing |",
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := of.srv.Dump()

@@ -114,8 +114,6 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 				opts = append(opts, zktest.WithMaxFrame(n))
 			case "words":
 				opts = append(opts, zktest.WithWords(value))
-			case "keeper":
-				opts = append(opts, zktest.WithKeeper())
 			case "enforceQuota":
 				opts = append(opts, zktest.WithQuotaEnforcement())
 			default:

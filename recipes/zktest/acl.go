@@ -104,9 +104,6 @@ func parseIP(id string) (netip.Prefix, bool) {
 // dropped, "auth" replaced by every authenticated identity of the connection,
 // everything else checked for a known scheme and a well-formed id.
 func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
-	if o.brand == clickHouse {
-		return keeperACL(ids, acl)
-	}
 	var out []ACL
 	var seen []ACL
 	for _, a := range acl {
@@ -201,9 +198,6 @@ func DigestID(userPassword string) string {
 // authenticate adds to a connection's identities what the credentials prove.
 // A wrong password is no error: it makes another identity.
 func authenticate(o options, ids []identity, ip, scheme string, auth []byte) ([]identity, bool) {
-	if o.brand == clickHouse && scheme != "digest" {
-		return ids, false
-	}
 	add := func(i identity) {
 		if !slices.Contains(ids, i) {
 			ids = append(ids, i)

@@ -353,7 +353,7 @@ func (c *conn) arrive(it *inbound) {
 	c.lastXid, c.lastOp = it.req.xid, it.req.op
 	c.countRequest(it.req.op)
 	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
-	if x := c.session; x != nil && c.s.sessions[x.id] == x && c.s.heard(it.req.op) && !c.v.cutOff {
+	if x := c.session; x != nil && c.s.sessions[x.id] == x && it.req.op != jute.OpAuth && it.req.op != jute.OpSASL && !c.v.cutOff {
 		c.s.touch(x)
 	}
 }

@@ -116,7 +116,7 @@ func (s *Server) RefuseDials(refuse bool) {
 
 // SwapSessionID makes the session's next reconnect end it silently: the client
 // is given a new session as if it were the old one, with another id and without
-// the ephemerals. For a server that does so at every reconnect see [WithKeeper].
+// the ephemerals.
 func (s *Server) SwapSessionID(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

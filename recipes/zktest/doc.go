@@ -45,7 +45,6 @@
 //     into watch events ([Server.InjectEvent])
 //   - expire, disconnect, partition or swap sessions: [Server.Expire],
 //     [Server.Disconnect], [Server.Partition], [Server.SwapSessionID]
-//   - stop and restart, as a Keeper does: [Server.Stop], [Server.Restart]
 //   - freeze, refuse connections or become read-only: [Server.Freeze],
 //     [Server.RefuseDials], [Server.SetReadOnly]
 //   - simulate a follower that lags behind, or a leader that is cut off:
@@ -89,31 +88,6 @@
 //   - jute.maxbuffer ([WithMaxFrame]), TLS, read-only mode
 //   - the four-letter words ruok srvr stat mntr cons dump wchs wchp wchc conf isro envi
 //     crst srst
-//
-// # Keeper
-//
-// With [WithKeeper] it behaves like a ClickHouse Keeper where that differs from
-// ZooKeeper. This is taken from Keeper's source and documentation: no Keeper has
-// been compared with it.
-//
-//   - Each connection opens a session: the id and password that a client sends
-//     are ignored, the password it gets is zeros. A session whose connection has
-//     ended lives until its timeout has passed since the servers last heard of
-//     it; reads do not count. Timeouts are 10 s to 100 s.
-//   - The end of a session is answered by the end of its connection.
-//   - [Server.Stop] and [Replica.Stop] stop a server in good order: its sessions
-//     end at once, and its clients are not told.
-//   - Without a leader ([Server.SetReadOnly]) it gives nobody a session, with
-//     protocol version 42.
-//   - A request that it does not know ends the connection. That includes whoAmI,
-//     containers and TTL nodes, and what needs a [KeeperFeature] that is off.
-//   - Access lists keep entries of the schemes world, auth and digest. Others are
-//     dropped without a word, if one of these is there. Keepers before 25.7 also
-//     drop world entries, so that a list of nothing else grants everybody
-//     everything; this server keeps them, as later ones do.
-//   - /keeper/api_version and /keeper/feature_flags are there, and /zookeeper is
-//     not, nor are quotas.
-//   - The four-letter words ruok srvr stat mntr cons conf isro apiv ftfl crst srst.
 //
 // Not supported:
 //

@@ -11,9 +11,6 @@ func (c *conn) run(it *inbound) {
 	case it.eof:
 		c.gone()
 		return
-	case c.v.stopped: // see Server.Stop
-		c.close()
-		return
 	case it.word != "": // no session, no fault, and no frame: the answer is text
 		c.reply([]byte(s.fourLetter(it.word)))
 		c.close()
@@ -60,18 +57,10 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
-	if !s.knows(r) {
-		return nil, true
-	}
 	if r.op != jute.OpSASL && r.op != jute.OpAuth && c.unwelcome() {
 		return replyFrame(r.xid, 0, jute.CodeSASLRequired).frame(), true
 	}
-	// Before it is asked where the session is: a follower answers pings by itself. A Keeper does not.
-	if r.op == jute.OpPing && s.opts.brand == clickHouse && c.v.cutOff {
-		c.swallowed = true
-		return nil, false
-	}
-	if r.op == jute.OpPing {
+	if r.op == jute.OpPing { // before it is asked where the session is: a follower answers pings by itself
 		return replyFrame(jute.XidPing, c.v.zxid(), jute.CodeOK).frame(), false
 	}
 	if x.view != c.v && (isWrite(r.op) || r.op == jute.OpSync || r.op == jute.OpCloseSession) {
@@ -97,9 +86,6 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
 		c.v.freshen()
-		if s.opts.brand == clickHouse {
-			return nil, true
-		}
 		return replyFrame(r.xid, c.v.zxid(), jute.CodeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {

@@ -148,7 +148,7 @@ func (e errDial) Temporary() bool { return e.Timeout() }
 func (s *Server) serve(nc net.Conn, v *view) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.refusing || v.stopped {
+	if s.closed || s.refusing {
 		return errRefused
 	}
 	c := newConn(s, v, nc)

@@ -19,8 +19,6 @@ type options struct {
 	tls           *tls.Config
 	reapInterval  time.Duration
 	words         []string // nil: all
-	brand         brand
-	features      []KeeperFeature // of a Keeper
 	saslPassword  func(user string) string
 	saslRequired  bool
 	version       version

@@ -40,7 +40,7 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 		return inbound{}, err
 	}
 	// A word comes in place of a length, which would be more than a gigabyte.
-	if first && c.s.knownWord(string(head[:])) {
+	if first && knownWord(string(head[:])) {
 		return inbound{raw: 4, word: string(head[:])}, nil
 	}
 	n := int32(binary.BigEndian.Uint32(head[:]))

@@ -109,7 +109,7 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 		return code
 	}
 	acl := n.acl
-	if !allowed(n.acl, permAdmin, c.ids) && c.s.opts.brand == zooKeeper {
+	if !allowed(n.acl, permAdmin, c.ids) {
 		acl = maskDigests(acl)
 	}
 	e.acls(acl)

@@ -16,7 +16,6 @@ type view struct {
 	oldZxid int64
 	owed    []change
 	cutOff  bool // see Replica.CutOff
-	stopped bool // see Server.Stop
 }
 
 func (v *view) tree() *tree {
@@ -70,9 +69,6 @@ func (v *view) advance() {
 
 // end cuts the connections of an ended session when this server learns of it, after the events that its end causes.
 func (v *view) end(x *session) {
-	if v.stopped {
-		return // nobody is told
-	}
 	for c := range v.s.conns {
 		if c.session == x && c.v == v && !c.ending {
 			c.close()

@@ -72,14 +72,11 @@ func New(opts ...Option) *Server {
 		o(&s.opts)
 	}
 	s.opts.tick, s.opts.reapInterval = max(s.opts.tick, time.Millisecond), max(s.opts.reapInterval, time.Millisecond)
-	s.tree = newTree(s.opts)
+	s.tree = newTree()
 	rand.Read(s.secret[:])
 	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
 	// number on top, and one more for every session.
 	s.nextSession = int64(uint64(s.born.UnixMilli())<<24>>8) | 1<<56
-	if s.opts.brand == clickHouse {
-		s.nextSession = 1
-	}
 	return s
 }
 

@@ -25,7 +25,7 @@ func (s *Server) clamp(ms int32) time.Duration {
 
 // openSession starts a session, as a transaction of its own.
 func (s *Server) openSession(timeout time.Duration) *session {
-	if !s.readOnly && s.opts.brand == zooKeeper { // to a Keeper it is no transaction
+	if !s.readOnly {
 		s.zxid++
 	}
 	x := &session{id: s.nextSession, local: s.readOnly, timeout: timeout, counts: newCounts(), pipes: map[*view]*conn{}}
@@ -97,9 +97,6 @@ func (s *Server) endSession(x *session) {
 // ZooKeeperServer.processConnectRequest. The second result says that the
 // connection ends with the answer.
 func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
-	if s.opts.brand == clickHouse {
-		return s.keeperHandshake(c, r)
-	}
 	if c.session != nil || r.lastZxid > c.v.zxid() || s.readOnly && !r.readOnly {
 		return nil, true // "client must try another server"
 	}
@@ -149,9 +146,6 @@ func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 
 // connectReply grants a session; nil tells the client that its session has expired.
 func (c *conn) connectReply(x *session) []byte {
-	if c.s.opts.brand == clickHouse {
-		return keeperReply(x)
-	}
 	e := newEncoder()
 	e.Int32(0)
 	if x == nil {

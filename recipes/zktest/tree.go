@@ -97,7 +97,7 @@ type tree struct {
 	bytes      int64               // paths and data, as mntr reports it
 }
 
-func newTree(o options) *tree {
+func newTree() *tree {
 	t := &tree{
 		nodes:      map[string]*node{},
 		ephemerals: map[int64]map[string]struct{}{},
@@ -105,10 +105,6 @@ func newTree(o options) *tree {
 		quotas:     map[string]struct{}{},
 	}
 	t.put("/", &node{data: []byte{}, acl: openACL})
-	if o.brand == clickHouse {
-		t.putKeepers(o.features)
-		return t
-	}
 	for _, p := range []string{procPath, quotaPath, configPath} {
 		t.put(p, &node{data: []byte{}, acl: openACL})
 	}

@@ -62,18 +62,11 @@ func (t *txn) commit() {
 // changed notes a trigger together with the node's ACL, which decides who gets the
 // event: when the watches fire, a deleted node no longer has one.
 func (t *txn) changed(path string, typ int32, n *node) {
-	c := change{path: path, typ: typ, zxid: t.zxid}
-	if t.s.opts.brand == zooKeeper { // a Keeper tells whoever watches
-		c.acl = n.acl
-	}
-	t.changes = append(t.changes, c)
+	t.changes = append(t.changes, change{path: path, typ: typ, zxid: t.zxid, acl: n.acl})
 }
 
 // write applies one write operation. The Stat is that of the node after it.
 func (t *txn) write(r *request) (string, Stat, Code) {
-	if t.s.opts.brand == clickHouse && r.op != jute.OpCheck && isKeepers(r.path) {
-		return "", Stat{}, jute.CodeBadArguments
-	}
 	switch r.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		return t.create(r)

@@ -32,16 +32,9 @@ var words = map[string]func(*Server, *strings.Builder){
 // knownWord distinguishes a word from the length of a connect request. It includes
 // words without an answer here: ZooKeeper knows them, and does not wait for a frame of
 // that length.
-func (s *Server) knownWord(w string) bool {
-	_, ok := s.words()[w]
+func knownWord(w string) bool {
+	_, ok := words[w]
 	return ok
-}
-
-func (s *Server) words() map[string]func(*Server, *strings.Builder) {
-	if s.opts.brand == clickHouse {
-		return keeperWords
-	}
-	return words
 }
 
 // fourLetter is the answer to a four-letter word, after which ZooKeeper closes
@@ -49,9 +42,9 @@ func (s *Server) words() map[string]func(*Server, *strings.Builder) {
 // words outside its whitelist.
 func (s *Server) fourLetter(word string) string {
 	var b strings.Builder
-	if f := s.words()[word]; f != nil && (s.opts.words == nil || slices.Contains(s.opts.words, word)) {
+	if f := words[word]; f != nil && (s.opts.words == nil || slices.Contains(s.opts.words, word)) {
 		f(s, &b)
-	} else if s.opts.brand == zooKeeper {
+	} else {
 		fmt.Fprintf(&b, "%s is not executed because it is not in the whitelist.\n", word)
 	}
 	return b.String()

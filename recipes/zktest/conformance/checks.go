@@ -69,7 +69,7 @@ func checks() []Check {
 		{"access lists of addresses", "access lists of ip identities", []Op{
 			login(0), listed("/i", ACL{31, "ip", "10.1.2.3"}, ACL{31, "auth", ""}), acl(0, "/i"), listed("/j", ACL{1, "ip", "10.1.2.3"}), listed("/k", ACL{1, "nosuch", "x"}),
 		}},
-		{"a session and its connection", "a lock outlives a connection; on a Keeper it does not", []Op{
+		{"a session and its connection", "a lock outlives a connection", []Op{
 			create(0, "/e", 1), {Op: stepReconnect}, exists(1, "/e"), create(0, "/f", 1),
 		}},
 		{"create2", "", []Op{create2, exists(1, "/a")}},

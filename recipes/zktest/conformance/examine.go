@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,8 +16,6 @@ import (
 type Examination struct {
 	Kind    string // "Apache ZooKeeper" or "ClickHouse Keeper", as its handshake tells
 	Version string // the first line of what it answers to srvr; "" for nothing
-	Keeper  bool
-	Flags   []byte // of a Keeper: /keeper/feature_flags
 	Results []Result
 }
 
@@ -41,8 +38,7 @@ func NewRoot(under string) string {
 	return strings.TrimSuffix(under, "/") + "/locktree-compat-" + strings.ToLower(rand.Text()[:12])
 }
 
-// Examine asks a server the checks, which it compares with what zktest answers: as ZooKeeper of the release that the server names, or
-// as a ClickHouse Keeper with the same features. It creates a node at root, which must not exist, and everything else below it, and deletes all that at the end, also if
+// Examine asks a server the checks, which it compares with what zktest answers: as ZooKeeper of the release that the server names. It creates a node at root, which must not exist, and everything else below it, and deletes all that at the end, also if
 // ctx ends. An error means that the server could not be examined, or that something is left.
 func Examine(ctx context.Context, dial Dial, root string) (*Examination, error) {
 	x := &Examination{Kind: "Apache ZooKeeper"}
@@ -55,13 +51,6 @@ func Examine(ctx context.Context, dial Dial, root string) (*Examination, error) 
 	answer, _ := Word(dial, "srvr") // it may be forbidden
 	x.Version, _, _ = strings.Cut(answer, "\n")
 	like, _ := release(answer)
-	if bytes.Equal(h.s.passwd, make([]byte, 16)) {
-		x.Kind, x.Keeper = "ClickHouse Keeper", true
-		if x.Flags, err = h.read("/keeper/feature_flags"); err != nil {
-			return nil, err
-		}
-		like = []zktest.Option{zktest.WithKeeper(featuresOf(x.Flags)...)}
-	}
 	if err := h.do(create(0, root, 0)); err != nil {
 		return nil, fmt.Errorf("create %s: %w", root, err)
 	}
@@ -83,16 +72,6 @@ func Examine(ctx context.Context, dial Dial, root string) (*Examination, error) 
 		return nil, fmt.Errorf("%s is left on the server: %w", root, err)
 	}
 	return x, ctx.Err()
-}
-
-// featuresOf are the features, of those that zktest knows, whose flags are on.
-func featuresOf(flags []byte) (on []zktest.KeeperFeature) {
-	for _, f := range []zktest.KeeperFeature{zktest.KeeperMultiRead, zktest.KeeperPersistentWatches, zktest.KeeperCreateWithStats} {
-		if at := int(f / 8); at < len(flags) && flags[at]&(1<<(7-f%8)) != 0 {
-			on = append(on, f)
-		}
-	}
-	return on
 }
 
 // ask plays the check against a server and the reference.
@@ -148,7 +127,7 @@ func newHand(dial Dial) (*hand, error) {
 
 func (h *hand) end() {
 	if h.s != nil {
-		_, _, _ = h.s.call(opClose, nil) // a Keeper does not answer
+		_, _, _ = h.s.call(opClose, nil)
 		_ = h.s.conn.Close()
 		h.s = nil
 	}
@@ -174,19 +153,6 @@ func (h *hand) do(op Op) error {
 type refusal int32
 
 func (r refusal) Error() string { return "the server answered " + zktest.Code(r).String() }
-
-func (h *hand) read(path string) (data []byte, err error) {
-	f, err := h.ask(Op{Op: opGetData, Path: path})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if recover() != nil {
-			err = errShort
-		}
-	}()
-	return f.body.buf(), nil
-}
 
 // remove deletes a node and all that is below it. What a check hides it has emptied itself.
 func (h *hand) remove(path string) error {

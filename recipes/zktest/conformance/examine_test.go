@@ -58,18 +58,6 @@ func TestTheRealServerIsExaminedBesideOthersThatWrite(t *testing.T) {
 	require.Contains(t, x.Version, "Zookeeper version: ")
 }
 
-func TestAKeeperIsExaminedAsOneWithItsFeatures(t *testing.T) {
-	for name, features := range map[string][]zktest.KeeperFeature{"none": nil, "two": {zktest.KeeperPersistentWatches, zktest.KeeperCreateWithStats}} {
-		t.Run(name, func(t *testing.T) {
-			s := zktest.Start(t, zktest.WithKeeper(features...))
-			x := examined(t, pipe(s), NewRoot("/"))
-			require.True(t, x.Keeper)
-			require.Equal(t, "ClickHouse Keeper", x.Kind)
-			require.True(t, strings.HasPrefix(x.Version, "ClickHouse Keeper version: v"))
-		})
-	}
-}
-
 // A server that is not what it should be is told apart, and the checks go on.
 func TestADifferenceIsShownWithWhatLedThere(t *testing.T) {
 	s := zktest.Start(t)
@@ -111,11 +99,4 @@ func TestAnExaminationThatIsInterruptedLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, there := s.Get("/own")
 	require.False(t, there)
-}
-
-func TestAKeeperWithoutALeaderIsNotExamined(t *testing.T) {
-	s := zktest.Start(t, zktest.WithKeeper())
-	s.SetReadOnly(true)
-	_, err := Examine(t.Context(), pipe(s), "/own")
-	require.ErrorContains(t, err, "without a leader")
 }

@@ -97,9 +97,6 @@ type frame struct {
 	body in
 }
 
-// keeperRejects is the protocol version of a ClickHouse Keeper's refusal.
-const keeperRejects = 42
-
 // session is one raw client session.
 type session struct {
 	conn   net.Conn
@@ -141,14 +138,10 @@ func greet(dial Dial, id int64, passwd []byte, last int64, readOnly bool) (grant
 		}
 	}()
 	i := in{body}
-	version := i.i32()
+	i.i32() // protocol version
 	i.i32()
 	s.id, s.passwd = i.i64(), i.buf()
-	switch {
-	case version == keeperRejects:
-		c.Close()
-		return nil, errors.New("the server gives nobody a session: it is a ClickHouse Keeper without a leader")
-	case s.id == 0:
+	if s.id == 0 {
 		c.Close()
 		return nil, errors.New("session expired")
 	}
