@@ -9,15 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
-
-// ACL is one entry of a node's access control list.
-type ACL struct {
-	Perms  int32 // read 1, write 2, create 4, delete 8, admin 16
-	Scheme string
-	ID     string
-}
 
 const (
 	permRead int32 = 1 << iota
@@ -29,8 +22,8 @@ const (
 )
 
 var (
-	openACL = []ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
-	readACL = []ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
+	openACL = []wire.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
+	readACL = []wire.ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
 )
 
 // identity is one that a connection has authenticated.
@@ -41,7 +34,7 @@ var super = []identity{{scheme: "super"}}
 
 // allowed reports whether one of ids has one of perms under acl (ZooKeeperServer.checkACL).
 // As there, an empty list, which no client can set, allows everything.
-func allowed(acl []ACL, perms int32, ids []identity) bool {
+func allowed(acl []wire.ACL, perms int32, ids []identity) bool {
 	if len(acl) == 0 || slices.ContainsFunc(ids, func(i identity) bool { return i.scheme == "super" }) {
 		return true
 	}
@@ -63,7 +56,7 @@ func allowed(acl []ACL, perms int32, ids []identity) bool {
 
 // matches compares an entry with an identity of its scheme: addresses by prefix,
 // others as strings.
-func matches(a ACL, id string) bool {
+func matches(a wire.ACL, id string) bool {
 	if a.Scheme != "ip" {
 		return id == a.ID
 	}
@@ -103,9 +96,9 @@ func parseIP(id string) (netip.Prefix, bool) {
 // fixACL is what the server stores for the list a client sends: duplicates
 // dropped, "auth" replaced by every authenticated identity of the connection,
 // everything else checked for a known scheme and a well-formed id.
-func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
-	var out []ACL
-	var seen []ACL
+func fixACL(o options, ids []identity, acl []wire.ACL) ([]wire.ACL, wire.Code) {
+	var out []wire.ACL
+	var seen []wire.ACL
 	for _, a := range acl {
 		// Only duplicates as sent are dropped: an entry that "auth" turns into one that is
 		// there already is stored twice.
@@ -120,30 +113,30 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 			n := len(out)
 			for _, i := range ids {
 				if i.scheme == "digest" || i.scheme == "x509" || i.scheme == "sasl" {
-					out = append(out, ACL{Perms: a.Perms, Scheme: i.scheme, ID: i.id})
+					out = append(out, wire.ACL{Perms: a.Perms, Scheme: i.scheme, ID: i.id})
 				}
 			}
 			if len(out) == n {
-				return nil, jute.CodeInvalidACL
+				return nil, wire.CodeInvalidACL
 			}
 		case !validID(o, a):
-			return nil, jute.CodeInvalidACL
+			return nil, wire.CodeInvalidACL
 		default:
 			out = append(out, a)
 		}
 	}
 	if len(out) == 0 {
-		return nil, jute.CodeInvalidACL
+		return nil, wire.CodeInvalidACL
 	}
 	if slices.Equal(out, openACL) {
-		return openACL, jute.CodeOK // share by far the most common list
+		return openACL, wire.CodeOK // share by far the most common list
 	}
-	return out, jute.CodeOK
+	return out, wire.CodeOK
 }
 
 // validID is the judgement of the scheme's provider. A scheme without a provider
 // makes the list invalid; x509 has one only with TLS, and sasl only WithSASL.
-func validID(o options, a ACL) bool {
+func validID(o options, a wire.ACL) bool {
 	switch a.Scheme {
 	case "digest":
 		// Java's split drops trailing empty parts.
@@ -176,7 +169,7 @@ func validDN(dn string) bool {
 var digestSecret = regexp.MustCompile(`:.*`)
 
 // maskDigests hides password digests from readers without the admin right.
-func maskDigests(acl []ACL) []ACL {
+func maskDigests(acl []wire.ACL) []wire.ACL {
 	out := slices.Clone(acl)
 	for i := range out {
 		if out[i].Scheme == "digest" {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 func TestConformancePageNamesExistingTests(t *testing.T) {
@@ -41,8 +41,8 @@ func TestConformancePageNamesExistingTests(t *testing.T) {
 	for name := range faults {
 		require.True(t, name == "Inject" || strings.Contains(string(page), "| "+name+" |"), "CONFORMANCE.md has no row for the fault %s", name)
 	}
-	for op, name := range opNames {
-		if op != jute.OpSASL && op != jute.OpDeleteContainer { // not for clients
+	for op, name := range wire.OpNames {
+		if op != wire.OpSASL && op != wire.OpDeleteContainer { // not for clients
 			require.Contains(t, string(page), "| "+name+" |", "CONFORMANCE.md has no row for the operation %s", name)
 		}
 	}

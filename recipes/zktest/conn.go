@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // conn is one connection: a reader and a writer goroutine with a queue each, so
@@ -60,7 +60,7 @@ type conn struct {
 
 // inbound is a frame, or the end of the stream, on its way in.
 type inbound struct {
-	req   request
+	req   wire.Request
 	raw   int // bytes on the wire
 	due   time.Time
 	fault Fault
@@ -259,10 +259,10 @@ func (c *conn) deliver(it inbound) bool {
 	it.due = time.Now().Add(s.opts.latency)
 	c.tally(func(n *Counts) { n.BytesIn += int64(it.raw) })
 	if !it.eof {
-		c.waveRequest(it.req.op)
+		c.waveRequest(it.req.Op)
 	}
-	if it.req.op == opConnect {
-		c.claims = it.req.connect.session
+	if it.req.Op == wire.OpConnect {
+		c.claims = it.req.Connect.Session
 		c.partition()
 	}
 	c.in = append(c.in, it)
@@ -336,7 +336,7 @@ func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
 // waits reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
 // and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
 func (c *conn) waits() bool {
-	return c.behind != nil && c.in[0].req.op != jute.OpAuth && c.in[0].req.op != jute.OpSASL
+	return c.behind != nil && c.in[0].req.Op != wire.OpAuth && c.in[0].req.Op != wire.OpSASL
 }
 
 // arrive is called when a frame reaches the server: it counts the frame, and touches
@@ -350,10 +350,10 @@ func (c *conn) arrive(it *inbound) {
 	if it.word != "" {
 		return
 	}
-	c.lastXid, c.lastOp = it.req.xid, it.req.op
-	c.countRequest(it.req.op)
+	c.lastXid, c.lastOp = it.req.Xid, it.req.Op
+	c.countRequest(it.req.Op)
 	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
-	if x := c.session; x != nil && c.s.sessions[x.id] == x && it.req.op != jute.OpAuth && it.req.op != jute.OpSASL && !c.v.cutOff {
+	if x := c.session; x != nil && c.s.sessions[x.id] == x && it.req.Op != wire.OpAuth && it.req.Op != wire.OpSASL && !c.v.cutOff {
 		c.s.touch(x)
 	}
 }

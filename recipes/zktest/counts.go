@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // Counts is the clients' traffic; see [Server.Counts].
@@ -75,12 +75,12 @@ func (c *conn) tally(f func(*Counts)) {
 func (c *conn) countRequest(op int32) {
 	c.tally(func(n *Counts) {
 		switch op {
-		case jute.OpPing:
+		case wire.OpPing:
 			n.Pings++
-		case opConnect:
+		case wire.OpConnect:
 		default:
 			n.Total++
-			n.ByOp[opName(op)]++
+			n.ByOp[wire.OpName(op)]++
 		}
 	})
 }
@@ -88,7 +88,7 @@ func (c *conn) countRequest(op int32) {
 // waveRequest is called when a request leaves its client. It begins a round
 // trip unless the first reply of the present one is still to come.
 func (c *conn) waveRequest(op int32) {
-	if op == jute.OpPing || op == opConnect {
+	if op == wire.OpPing || op == wire.OpConnect {
 		return
 	}
 	if c.inWave && (c.waveBy.IsZero() || time.Now().Before(c.waveBy)) {
@@ -100,7 +100,7 @@ func (c *conn) waveRequest(op int32) {
 
 // waveReply is called when a reply leaves the server.
 func (c *conn) waveReply(op int32) {
-	if op != jute.OpPing && op != opConnect && c.waveBy.IsZero() {
+	if op != wire.OpPing && op != wire.OpConnect && c.waveBy.IsZero() {
 		c.waveBy = time.Now().Add(c.s.opts.latency)
 	}
 }

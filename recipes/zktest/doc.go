@@ -27,7 +27,7 @@
 //	c, _, err := zk.Connect([]string{"zk"}, 10*time.Second, zk.WithDialer(s.Dialer()))
 //
 // [Start] closes the server with the test; programs that run without one use
-// [New]. Outside a bubble [Server.Addr] is a TCP address. The package imports
+// [New]. Outside a bubble [Server.Addr] is a TCP address. The package needs
 // the standard library only.
 //
 // It is not for production. Everything is kept in memory and lost when the
@@ -104,9 +104,8 @@
 //     connection come in order of path, and children are listed in order
 package zktest
 
-// The files, along a frame's way: listen.go accepts connections, read.go cuts the
-// stream into frames, request.go and jute.go decode them, fault.go decides what goes
-// wrong, conn.go queues requests and replies, exec.go executes with reads.go and
+// The files, along a frame's way: listen.go accepts connections, read.go has
+// internal/wire cut the stream into frames and decode them, fault.go decides what goes wrong, conn.go queues requests and replies, exec.go executes with reads.go and
 // txn.go, on the data of session.go, tree.go, watch.go, acl.go, sasl.go and quota.go.
 // replica.go is another server's view of that data. reap.go and the sessions' timers
 // act by themselves. inspect.go, counts.go, disrupt.go, event.go and readonly.go serve

@@ -1,6 +1,10 @@
 package zktest
 
-import "time"
+import (
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
+)
 
 // Event is a watch event, as the predicate of [Server.InjectEvent] sees it.
 type Event struct {
@@ -8,10 +12,6 @@ type Event struct {
 	Type    string // "created", "deleted", "dataChanged", "childrenChanged"
 	Path    string
 	N       int // counts, from 1, the events of this type offered to this rule
-}
-
-var eventNames = map[int32]string{
-	eventCreated: "created", eventDeleted: "deleted", eventDataChanged: "dataChanged", eventChildrenChanged: "childrenChanged",
 }
 
 // eventRule is a fault on watch events; Server.mu guards it.
@@ -43,13 +43,13 @@ func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 const noZxid = -1
 
 // sendEvent queues a watch event for the client, or applies a fault to it.
-func (c *conn) sendEvent(typ int32, path string, zxid int64) {
+func (c *conn) sendEvent(typ wire.EventType, path string, zxid int64) {
 	c.tally(func(n *Counts) { n.WatchEvents++ })
 	if !c.s.opts.version.eventsHaveZxids() {
 		zxid = noZxid
 	}
-	frame := eventFrame(typ, path, zxid)
-	r := c.s.eventFault(Event{Session: c.sid.Load(), Type: eventNames[typ], Path: path})
+	frame := wire.EventFrame(typ, path, zxid)
+	r := c.s.eventFault(Event{Session: c.sid.Load(), Type: typ.String(), Path: path})
 	switch {
 	case r != nil && r.f.kind == faultDropRequest:
 	case r != nil && r.f.kind == faultDelay:

@@ -1,6 +1,6 @@
 package zktest
 
-import "github.com/locktree/locktree/recipes/internal/jute"
+import "github.com/locktree/locktree/recipes/zktest/internal/wire"
 
 // run executes one request that has arrived. The client may be gone by now; its
 // write is executed all the same as long as the session lives, as on a server that
@@ -23,13 +23,13 @@ func (c *conn) run(it *inbound) {
 		c.close()
 		return
 	case faultFail:
-		if it.req.op == opConnect { // a handshake's answer has no code; it can only say "expired"
-			c.oldClient = it.req.connect.old
+		if it.req.Op == wire.OpConnect { // a handshake's answer has no code; it can only say "expired"
+			c.oldClient = it.req.Connect.Old
 			c.reply(c.connectReply(nil))
 			c.close()
 			return
 		}
-		c.reply(replyFrame(it.req.xid, c.v.zxid(), it.fault.code).frame())
+		c.reply(wire.ReplyFrame(it.req.Xid, c.v.zxid(), it.fault.code))
 		return
 	}
 	frame, end := c.execute(&it.req)
@@ -47,98 +47,98 @@ func (c *conn) gone() {
 
 // execute executes a request. It returns the reply's frame, nil for none, and whether
 // the connection ends with it.
-func (c *conn) execute(r *request) (frame []byte, end bool) {
+func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	s := c.s
-	if r.op == opConnect {
-		return s.handshake(c, &r.connect)
+	if r.Op == wire.OpConnect {
+		return s.handshake(c, &r.Connect)
 	}
 	x := c.session
 	over := x != nil && s.sessions[x.id] != x
 	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
-	if r.op != jute.OpSASL && r.op != jute.OpAuth && c.unwelcome() {
-		return replyFrame(r.xid, 0, jute.CodeSASLRequired).frame(), true
+	if r.Op != wire.OpSASL && r.Op != wire.OpAuth && c.unwelcome() {
+		return wire.ReplyFrame(r.Xid, 0, wire.CodeSASLRequired), true
 	}
-	if r.op == jute.OpPing { // before it is asked where the session is: a follower answers pings by itself
-		return replyFrame(jute.XidPing, c.v.zxid(), jute.CodeOK).frame(), false
+	if r.Op == wire.OpPing { // before it is asked where the session is: a follower answers pings by itself
+		return wire.ReplyFrame(wire.XidPing, c.v.zxid(), wire.CodeOK), false
 	}
-	if x.view != c.v && (isWrite(r.op) || r.op == jute.OpSync || r.op == jute.OpCloseSession) {
+	if x.view != c.v && (wire.IsWrite(r.Op) || r.Op == wire.OpSync || r.Op == wire.OpCloseSession) {
 		return nil, true // SessionMoved: the server cuts the connection instead of answering
 	}
 	switch {
-	case r.bad && (r.op == jute.OpSASL || r.op == jute.OpAuth):
+	case r.Bad && (r.Op == wire.OpSASL || r.Op == wire.OpAuth):
 		return nil, true
-	case r.op == jute.OpSASL:
+	case r.Op == wire.OpSASL:
 		return c.sasl(r)
-	case r.op == jute.OpAuth:
+	case r.Op == wire.OpAuth:
 		return c.auth(r)
 	}
-	if c.v.cutOff && (isWrite(r.op) || r.op == jute.OpCloseSession) {
+	if c.v.cutOff && (wire.IsWrite(r.Op) || r.Op == wire.OpCloseSession) {
 		c.swallowed = true
 		return nil, false
 	}
-	if over && (isWrite(r.op) || r.op == jute.OpCloseSession) {
+	if over && (wire.IsWrite(r.Op) || r.Op == wire.OpCloseSession) {
 		c.v.freshen() // the leader refuses it, and this server learns why before it answers
 		return nil, true
 	}
-	if r.op == jute.OpCloseSession {
+	if r.Op == wire.OpCloseSession {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
 		c.v.freshen()
-		return replyFrame(r.xid, c.v.zxid(), jute.CodeOK).frame(), true
+		return wire.ReplyFrame(r.Xid, c.v.zxid(), wire.CodeOK), true
 	}
-	if _, known := opNames[r.op]; !known {
-		return replyFrame(r.xid, s.zxid, jute.CodeUnimplemented).frame(), true
+	if _, known := wire.OpNames[r.Op]; !known {
+		return wire.ReplyFrame(r.Xid, s.zxid, wire.CodeUnimplemented), true
 	}
-	if r.op == jute.OpCheck && s.opts.version.decodesFirst() {
-		return replyFrame(r.xid, -1, jute.CodeUnimplemented).frame(), true
+	if r.Op == wire.OpCheck && s.opts.version.decodesFirst() {
+		return wire.ReplyFrame(r.Xid, -1, wire.CodeUnimplemented), true
 	}
-	body := newEncoder()
+	body := wire.NewEncoder()
 	code := c.dispatch(r, body)
-	if isWrite(r.op) || r.op == jute.OpSync {
+	if wire.IsWrite(r.Op) || r.Op == wire.OpSync {
 		c.v.freshen() // a follower has applied what it answers
 	}
-	if r.op == jute.OpCheck && code == jute.CodeOK {
+	if r.Op == wire.OpCheck && code == wire.CodeOK {
 		return nil, false // outside a multi the server fails to build the reply and sends none
 	}
-	e := replyFrame(r.xid, c.v.zxid(), code)
-	if code == jute.CodeOK || r.op == jute.OpMultiRead && !r.bad { // see multiRead
-		e.B = append(e.B, body.B[4:]...) // without the room for its length
+	e := wire.NewReply(r.Xid, c.v.zxid(), code)
+	if code == wire.CodeOK || r.Op == wire.OpMultiRead && !r.Bad { // see multiRead
+		e.Append(body)
 	}
-	return e.frame(), false
+	return e.Frame(), false
 }
 
 // auth answers zxid 0, and a failure ends the connection. So does the name of another ensemble, without an answer.
-func (c *conn) auth(r *request) ([]byte, bool) {
-	if name := c.s.opts.ensembleName; r.scheme == "ensemble" && name != "" {
-		if string(r.auth) != name {
+func (c *conn) auth(r *wire.Request) ([]byte, bool) {
+	if name := c.s.opts.ensembleName; r.Scheme == "ensemble" && name != "" {
+		if string(r.Auth) != name {
 			return nil, true
 		}
-		return replyFrame(r.xid, 0, jute.CodeOK).frame(), false
+		return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
 	}
-	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.scheme, r.auth)
+	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.Scheme, r.Auth)
 	if !ok {
-		return replyFrame(r.xid, 0, jute.CodeAuthFailed).frame(), true
+		return wire.ReplyFrame(r.Xid, 0, wire.CodeAuthFailed), true
 	}
 	c.ids = ids
-	return replyFrame(r.xid, 0, jute.CodeOK).frame(), false
+	return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
 }
 
 // dispatch executes one operation and encodes its result. A read-only server
 // refuses before it decodes (ReadOnlyRequestProcessor).
-func (c *conn) dispatch(r *request, e *encoder) Code {
+func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	s := c.s
-	write := isWrite(r.op)
+	write := wire.IsWrite(r.Op)
 	switch {
-	case (write || r.op == jute.OpSync) && s.readOnly:
-		return jute.CodeNotReadOnly
-	case r.bad:
-		if write && r.op != jute.OpReconfig && (r.op == jute.OpMulti || !s.opts.version.decodesFirst()) {
+	case (write || r.Op == wire.OpSync) && s.readOnly:
+		return wire.CodeNotReadOnly
+	case r.Bad:
+		if write && r.Op != wire.OpReconfig && (r.Op == wire.OpMulti || !s.opts.version.decodesFirst()) {
 			s.zxid++ // the failure is a transaction too
 		}
-		return jute.CodeMarshallingError
-	case r.op == jute.OpMulti:
+		return wire.CodeMarshallingError
+	case r.Op == wire.OpMulti:
 		return c.multi(r, e)
 	case write:
 		return c.write1(r, e)
@@ -146,132 +146,106 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	return c.readOp(r, e)
 }
 
-func isWrite(op int32) bool {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData,
-		jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
-		return true
-	}
-	return false
-}
-
 // write1 executes a single write as a transaction. Like every failed write in
 // ZooKeeper, one that is refused has taken a zxid.
-func (c *conn) write1(r *request, e *encoder) Code {
+func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
 	t := c.s.begin(c.session.id, c.ids)
-	switch r.op {
-	case jute.OpReconfig:
-		return jute.CodeReconfigDisabled
-	case jute.OpDeleteContainer:
-		return jute.CodeBadArguments // the server's own; a client's never has the right form
+	switch r.Op {
+	case wire.OpReconfig:
+		return wire.CodeReconfigDisabled
+	case wire.OpDeleteContainer:
+		return wire.CodeBadArguments // the server's own; a client's never has the right form
 	}
 	path, stat, code := t.write(r)
-	if code != jute.CodeOK {
+	if code != wire.CodeOK {
 		return code
 	}
 	t.commit()
-	switch r.op {
-	case jute.OpCreate:
-		e.string(path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		e.string(path)
-		e.stat(stat)
-	case jute.OpSetData, jute.OpSetACL:
-		e.stat(stat)
+	switch r.Op {
+	case wire.OpCreate:
+		e.String(path)
+	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		e.String(path)
+		e.Stat(stat)
+	case wire.OpSetData, wire.OpSetACL:
+		e.Stat(stat)
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // multi is a transaction of several writes, all or none. The reply of a failed
 // one lists OK for the operations before the culprit, its code, and
 // RuntimeInconsistency for those after it.
-func (c *conn) multi(r *request, e *encoder) Code {
+func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
 	t := c.s.begin(c.session.id, c.ids)
-	results := newEncoder()
-	for i := range r.ops {
-		op := &r.ops[i]
+	results := wire.NewEncoder()
+	for i := range r.Ops {
+		op := &r.Ops[i]
 		code := c.s.multiType(op)
 		var path string
-		var stat Stat
-		if code == jute.CodeOK {
+		var stat wire.Stat
+		if code == wire.CodeOK {
 			path, stat, code = t.write(op)
 		}
-		if code == jute.CodeMarshallingError { // the server fails on the whole request: there are no results
+		if code == wire.CodeMarshallingError { // the server fails on the whole request: there are no results
 			t.rollback()
 			return code
 		}
-		if code != jute.CodeOK {
+		if code != wire.CodeOK {
 			t.rollback()
-			multiFailure(e, len(r.ops), i, code)
-			return jute.CodeOK
+			e.MultiFailure(len(r.Ops), i, code)
+			return wire.CodeOK
 		}
-		encodeResult(results, op.op, path, stat)
+		encodeResult(results, op.Op, path, stat)
 	}
 	t.commit()
-	e.B = append(e.B, results.B[4:]...)
-	e.multiHeader(-1, true, -1)
-	return jute.CodeOK
+	e.Append(results)
+	e.MultiEnd()
+	return wire.CodeOK
 }
 
 // multiType settles what a create inside a multi makes. There the flags decide, and
 // not the operation code as outside: before 3.9, a create2 is answered like a create.
-func (s *Server) multiType(op *request) Code {
-	switch op.op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		wasTTL := op.op == jute.OpCreateTTL
-		mode, known := parseMode(op.flags)
+func (s *Server) multiType(op *wire.Request) wire.Code {
+	switch op.Op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		wasTTL := op.Op == wire.OpCreateTTL
+		mode, known := parseMode(op.Flags)
 		switch {
 		case !known && s.opts.version.decodesFirst():
-			return jute.CodeMarshallingError
+			return wire.CodeMarshallingError
 		case mode.ttl && !wasTTL:
-			return jute.CodeMarshallingError // the server fails on the missing ttl
+			return wire.CodeMarshallingError // the server fails on the missing ttl
 		case mode.ttl:
-			op.op = jute.OpCreateTTL
+			op.Op = wire.OpCreateTTL
 		case mode.container:
-			op.op, op.ttl = jute.OpCreateContainer, -1
-		case (op.op == jute.OpCreate2 || op.op == jute.OpCreateContainer) && s.opts.version.create2HasStat():
-			op.op, op.ttl = jute.OpCreate2, -1
+			op.Op, op.TTL = wire.OpCreateContainer, 0
+		case (op.Op == wire.OpCreate2 || op.Op == wire.OpCreateContainer) && s.opts.version.create2HasStat():
+			op.Op, op.TTL = wire.OpCreate2, 0
 		default:
-			op.op, op.ttl = jute.OpCreate, -1
+			op.Op, op.TTL = wire.OpCreate, 0
 		}
-	case jute.OpGetData, jute.OpGetChildren:
-		return jute.CodeMarshallingError
+	case wire.OpGetData, wire.OpGetChildren:
+		return wire.CodeMarshallingError
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // encodeResult writes the result of one operation. The creation of a container or a
 // TTL node has a create2's result (which go-zookeeper cannot read), see multiType.
-func encodeResult(e *encoder, op int32, path string, stat Stat) {
+func encodeResult(e *wire.Encoder, op int32, path string, stat wire.Stat) {
 	switch op {
-	case jute.OpCreate:
-		e.multiHeader(jute.OpCreate, false, 0)
-		e.string(path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		e.multiHeader(jute.OpCreate2, false, 0)
-		e.string(path)
-		e.stat(stat)
-	case jute.OpSetData:
-		e.multiHeader(jute.OpSetData, false, 0)
-		e.stat(stat)
+	case wire.OpCreate:
+		e.MultiResult(wire.OpCreate)
+		e.String(path)
+	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		e.MultiResult(wire.OpCreate2)
+		e.String(path)
+		e.Stat(stat)
+	case wire.OpSetData:
+		e.MultiResult(wire.OpSetData)
+		e.Stat(stat)
 	default:
-		e.multiHeader(op, false, 0)
+		e.MultiResult(op)
 	}
-}
-
-// multiFailure is the reply of a transaction in which one operation failed. The
-// code is in the header and again behind it (DataTree.processTxn).
-func multiFailure(e *encoder, n, culprit int, code Code) {
-	for i := range n {
-		c := code
-		switch {
-		case i < culprit:
-			c = jute.CodeOK
-		case i > culprit:
-			c = jute.CodeRuntimeInconsistency
-		}
-		e.multiHeader(jute.OpError, false, c)
-		e.Int32(int32(c))
-	}
-	e.multiHeader(-1, true, -1)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // Request is a request that has just been read off the wire, as a fault's predicate
@@ -25,7 +27,7 @@ type Request struct {
 type Fault struct {
 	kind faultKind
 	d    time.Duration
-	code Code
+	code wire.Code
 	n    int
 }
 
@@ -103,7 +105,7 @@ func DelayReply(d time.Duration) Fault { return Fault{kind: faultDelayReply, d: 
 // Fail answers the request with code instead of executing it. A handshake
 // ("connect") can be refused in one way only: the client is told that its session
 // has expired.
-func Fail(code Code) Fault { return Fault{kind: faultFail, code: code} }
+func Fail(code Code) Fault { return Fault{kind: faultFail, code: wire.Code(code)} }
 
 // Injection is one fault in force, from [Server.Inject].
 type Injection struct {
@@ -224,9 +226,9 @@ func (r *rules) apply(c *conn, it *inbound) {
 	if len(r.all) == 0 {
 		return
 	}
-	q := Request{Session: c.sid.Load(), Op: opName(it.req.op), Paths: it.req.paths(), Xid: it.req.xid}
-	if it.req.op == opConnect {
-		q.Session = it.req.connect.session
+	q := Request{Session: c.sid.Load(), Op: wire.OpName(it.req.Op), Paths: it.req.Paths(), Xid: it.req.Xid}
+	if it.req.Op == wire.OpConnect {
+		q.Session = it.req.Connect.Session
 	}
 	if len(q.Paths) > 0 {
 		q.Path = q.Paths[0]
@@ -282,7 +284,7 @@ func (c *conn) finish(it *inbound, frame []byte, end bool) {
 		frame, end = frame[:min(it.fault.n, len(frame))], true
 	}
 	if frame != nil && !c.closed && !c.dead {
-		c.waveReply(it.req.op)
+		c.waveReply(it.req.Op)
 		c.reply(frame)
 		last := &c.out[len(c.out)-1]
 		switch {

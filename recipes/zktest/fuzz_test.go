@@ -11,32 +11,32 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // frames that mean something, as seeds.
 func seedFrames() [][]byte {
 	var seeds [][]byte
-	for op := range opNames {
+	for op := range wire.OpNames {
 		for _, body := range [][]byte{nil, []byte("\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{0xff}, 40)} {
-			e := newEncoder()
+			e := wire.NewEncoder()
 			e.Int32(1)
 			e.Int32(op)
-			seeds = append(seeds, append(e.B[4:], body...))
+			seeds = append(seeds, append(e.Frame()[4:], body...))
 		}
 	}
-	e := newEncoder()
+	e := wire.NewEncoder()
 	e.Int32(1)
-	e.Int32(jute.OpMulti)
+	e.Int32(wire.OpMulti)
 	for range 3 {
-		e.multiHeader(jute.OpCreate, false, -1)
-		e.string("/a")
+		e.MultiResult(wire.OpCreate)
+		e.String("/a")
 		e.Buffer(nil)
-		e.acls(openACL)
+		e.ACLs(openACL)
 		e.Int32(1)
 	}
-	e.multiHeader(-1, true, -1)
-	return append(seeds, e.B[4:])
+	e.MultiEnd()
+	return append(seeds, e.Frame()[4:])
 }
 
 // FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor
@@ -48,12 +48,12 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r, err := decodeRequest(frame)
-		_, _ = decodeConnect(frame)
+		r, err := wire.DecodeRequest(frame)
+		_, _ = wire.DecodeConnect(frame)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(frame)+1<<20))
 		if err == nil {
-			r.paths()
+			r.Paths()
 		}
 	})
 }
@@ -84,7 +84,7 @@ func FuzzConnection(f *testing.F) {
 			next.greet(0, nil, false)
 			next.watch("/zookeeper")
 			_, code := next.header()
-			require.Equal(t, Code(jute.CodeOK), code)
+			require.Equal(t, wire.Code(wire.CodeOK), code)
 			s.Dump()
 			next.Close()
 		})
@@ -98,7 +98,7 @@ func FuzzTwoFrames(f *testing.F) {
 		f.Add(s, []byte("/a"))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, path []byte) {
-		if len(body) < 8 || int32(binary.BigEndian.Uint32(body[4:])) == jute.OpCloseSession {
+		if len(body) < 8 || int32(binary.BigEndian.Uint32(body[4:])) == wire.OpCloseSession {
 			return // not a request that leaves the session open
 		}
 		synctest.Test(t, func(t *testing.T) {
@@ -118,11 +118,11 @@ func askTwice(t *testing.T, s *Server, body, path []byte) {
 	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
 		return
 	}
-	e := newEncoder()
+	e := wire.NewEncoder()
 	e.Int32(second)
-	e.Int32(jute.OpSync)
-	e.string(string(path))
-	go c.Write(e.frame())
+	e.Int32(wire.OpSync)
+	e.String(string(path))
+	go c.Write(e.Frame())
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -133,7 +133,7 @@ func askTwice(t *testing.T, s *Server, body, path []byte) {
 		reply := make([]byte, n)
 		_, err := io.ReadFull(c, reply)
 		require.NoError(t, err)
-		d := newDecoder(reply)
+		d := wire.NewDecoder(reply)
 		xid, _, _ := d.Int32(), d.Int64(), d.Int32()
 		require.False(t, d.Bad)
 		if xid == second {

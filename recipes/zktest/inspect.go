@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // Node is one znode as the server holds it.
@@ -18,6 +18,29 @@ type Node struct {
 	ACL      []ACL  // digests unmasked
 	Stat     Stat
 	Children []string // names, sorted
+}
+
+// ACL is one entry of a node's access control list.
+type ACL struct {
+	Perms  int32 // read 1, write 2, create 4, delete 8, admin 16
+	Scheme string
+	ID     string
+}
+
+// Stat is a node's metadata as ZooKeeper sends it. Times are milliseconds since
+// the epoch. EphemeralOwner is zero for container and TTL nodes, as on the wire.
+type Stat struct {
+	Czxid          int64
+	Mzxid          int64
+	Ctime          int64
+	Mtime          int64
+	Version        int32
+	Cversion       int32
+	Aversion       int32
+	EphemeralOwner int64
+	DataLength     int32
+	NumChildren    int32
+	Pzxid          int64
 }
 
 // Session is one client session as the server knows it.
@@ -38,10 +61,11 @@ func (s *Server) Get(path string) (Node, bool) {
 	if n == nil {
 		return Node{}, false
 	}
-	return Node{
-		Path: path, Data: slices.Clone(n.data), ACL: slices.Clone(n.acl),
-		Stat: n.stat(), Children: slices.Clone(n.names()),
-	}, true
+	out := Node{Path: path, Data: slices.Clone(n.data), Stat: Stat(n.stat()), Children: slices.Clone(n.names())}
+	for _, a := range n.acl {
+		out.ACL = append(out.ACL, ACL(a))
+	}
+	return out, true
 }
 
 // Create makes a persistent node that anyone may change, and its missing parents,
@@ -55,7 +79,7 @@ func (s *Server) Create(path string, data []byte) error {
 
 func (s *Server) create(path string, data []byte) error {
 	if !validPath(path) {
-		return editError("create", path, jute.CodeBadArguments)
+		return editError("create", path, wire.CodeBadArguments)
 	}
 	var missing []string
 	// Ends at the root, which always exists.
@@ -63,11 +87,11 @@ func (s *Server) create(path string, data []byte) error {
 		missing = append(missing, at)
 	}
 	for _, p := range slices.Backward(missing) {
-		if code := s.edit(&request{op: jute.OpCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != jute.CodeOK {
+		if code := s.edit(&wire.Request{Op: wire.OpCreate, Path: p, Data: []byte{}, ACL: openACL}); code != wire.CodeOK {
 			return editError("create", p, code)
 		}
 	}
-	return editError("create", path, s.edit(&request{op: jute.OpCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
+	return editError("create", path, s.edit(&wire.Request{Op: wire.OpCreate, Path: path, Data: slices.Clone(data), ACL: openACL}))
 }
 
 // declaration is the data of a provisioned lock's node and the children it needs.
@@ -110,7 +134,7 @@ func (s *Server) Set(path string, data []byte) error {
 }
 
 func (s *Server) set(path string, data []byte) error {
-	return editError("set", path, s.edit(&request{op: jute.OpSetData, path: path, data: slices.Clone(data), version: -1}))
+	return editError("set", path, s.edit(&wire.Request{Op: wire.OpSetData, Path: path, Data: slices.Clone(data), Version: -1}))
 }
 
 // Delete removes a node and everything below it, children first, whatever
@@ -129,25 +153,25 @@ func (s *Server) deleteAll(path string) error {
 			}
 		}
 	}
-	return editError("delete", path, s.edit(&request{op: jute.OpDelete, path: path, version: -1}))
+	return editError("delete", path, s.edit(&wire.Request{Op: wire.OpDelete, Path: path, Version: -1}))
 }
 
 // edit is a write without a client: without a session, hence never ephemeral, and with
 // every right. It takes a zxid and fires watches like any other.
-func (s *Server) edit(r *request) Code {
+func (s *Server) edit(r *wire.Request) wire.Code {
 	t := s.begin(0, super)
 	_, _, code := t.write(r)
-	if code == jute.CodeOK {
+	if code == wire.CodeOK {
 		t.commit()
 	}
 	return code
 }
 
-func editError(what, path string, code Code) error {
-	if code == jute.CodeOK {
+func editError(what, path string, code wire.Code) error {
+	if code == wire.CodeOK {
 		return nil
 	}
-	return fmt.Errorf("zktest: %s %s: %w", what, path, code)
+	return fmt.Errorf("zktest: %s %s: %w", what, path, Code(code))
 }
 
 // SetCreateCount sets how many children a node has ever had, without creating them;
@@ -158,7 +182,7 @@ func (s *Server) SetCreateCount(path string, n int32) error {
 	defer s.mu.Unlock()
 	x := s.tree.nodes[path]
 	if x == nil {
-		return editError("preset", path, CodeNoNode)
+		return editError("preset", path, wire.CodeNoNode)
 	}
 	x.creates = n
 	return nil

@@ -2,12 +2,32 @@ package zktest
 
 import (
 	"strings"
+	"unicode/utf8"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// validPath reports whether ZooKeeper accepts the path of a node.
-func validPath(path string) bool { return jute.BadPath(path, false) == "" }
+// validPath reports whether ZooKeeper accepts the path of a node (PathUtils.validatePath).
+func validPath(path string) bool {
+	switch {
+	case path == "/":
+		return true
+	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || !utf8.ValidString(path):
+		return false
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(path, badRune)
+}
+
+// badRune reports whether no path may contain r: a control character, a surrogate, the private use area, and the specials. ZooKeeper
+// compares UTF-16 units, so it also refuses everything beyond U+FFFF.
+func badRune(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
+}
 
 // splitPath returns the parent's path and the node's own name. The parent of a
 // child of the root is "/".
@@ -29,13 +49,13 @@ func joinPath(parent, name string) string {
 // parentForChange is the parent that a create or delete needs. Before it the server
 // checks only for a slash and a NUL: for a path that is wrong in another way the
 // answer is NoNode if its parent does not exist.
-func parentForChange(path string) (string, Code) {
+func parentForChange(path string) (string, wire.Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
-		return "", jute.CodeBadArguments
+		return "", wire.CodeBadArguments
 	}
 	parent, _ := splitPath(path)
-	return parent, jute.CodeOK
+	return parent, wire.CodeOK
 }
 
 // special reports whether a node can never be deleted.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // Quotas are ordinary nodes: /zookeeper/quota<path>/zookeeper_limits holds the
@@ -86,9 +86,9 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 // checkQuota refuses a write that would exceed a hard limit; soft limits only
 // make the real server log. Nothing is refused unless enforcement is on; as in
 // ZooKeeper it is off by default.
-func (t *txn) checkQuota(path string, bytes, count int64) Code {
+func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
 	if !t.s.opts.enforceQuota {
-		return jute.CodeOK
+		return wire.CodeOK
 	}
 	quotas := t.s.tree.quotas
 	if t.quota.paths != nil {
@@ -96,15 +96,15 @@ func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	}
 	prefix, ok := quotaFor(quotas, path)
 	if !ok {
-		return jute.CodeOK
+		return wire.CodeOK
 	}
 	limit, ok1 := t.track(quotaPath + prefix + "/" + limitNode)
 	now, ok2 := t.track(quotaPath + prefix + "/" + statNode)
 	if ok1 && ok2 && (count != 0 && limit.countHard > -1 && now.count+count > limit.countHard ||
 		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard) {
-		return CodeQuotaExceeded
+		return wire.CodeQuotaExceeded
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // accountCreate keeps the counts up to date after a create, and starts counting

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // rawConn speaks the protocol byte by byte, for what a client library hides.
@@ -31,16 +31,16 @@ func rawDial(t testing.TB, v *view) *rawConn {
 // greet shakes hands and returns the session and whether it is read-only.
 func (c *rawConn) greet(id int64, password []byte, readOnly bool) (int64, []byte, bool) {
 	c.t.Helper()
-	e := newEncoder()
+	e := wire.NewEncoder()
 	e.Int32(0)
 	e.Int64(0)
 	e.Int32(10_000)
 	e.Int64(id)
 	e.Buffer(password)
 	e.Bool(readOnly)
-	_, err := c.Write(e.frame())
+	_, err := c.Write(e.Frame())
 	require.NoError(c.t, err)
-	d := newDecoder(c.frame())
+	d := wire.NewDecoder(c.frame())
 	d.Int64()
 	id, password = d.Int64(), d.Buffer()
 	readOnly = d.Bool()
@@ -60,37 +60,37 @@ func (c *rawConn) frame() []byte {
 }
 
 // send writes a request whose body f encodes.
-func (c *rawConn) send(op int32, f func(*encoder)) {
+func (c *rawConn) send(op int32, f func(*wire.Encoder)) {
 	c.t.Helper()
 	c.xid++
-	e := newEncoder()
+	e := wire.NewEncoder()
 	e.Int32(c.xid)
 	e.Int32(op)
 	f(e)
-	_, err := c.Write(e.frame())
+	_, err := c.Write(e.Frame())
 	require.NoError(c.t, err)
 }
 
 // header reads one frame down to its body.
-func (c *rawConn) header() (xid int32, code Code) {
+func (c *rawConn) header() (xid int32, code wire.Code) {
 	c.t.Helper()
-	d := newDecoder(c.frame())
-	xid, _, code = d.Int32(), d.Int64(), Code(d.Int32())
+	d := wire.NewDecoder(c.frame())
+	xid, _, code = d.Int32(), d.Int64(), wire.Code(d.Int32())
 	return xid, code
 }
 
 func (c *rawConn) create(path string) {
-	c.send(jute.OpCreate, func(e *encoder) {
-		e.string(path)
+	c.send(wire.OpCreate, func(e *wire.Encoder) {
+		e.String(path)
 		e.Buffer(nil)
-		e.acls(openACL)
+		e.ACLs(openACL)
 		e.Int32(0)
 	})
 }
 
 func (c *rawConn) watch(path string) {
-	c.send(jute.OpExists, func(e *encoder) {
-		e.string(path)
+	c.send(wire.OpExists, func(e *wire.Encoder) {
+		e.String(path)
 		e.Bool(true)
 	})
 }
@@ -130,10 +130,10 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		require.True(t, readOnly)
 		c.watch("/a")
 		_, code := c.header()
-		require.Equal(t, Code(jute.CodeOK), code)
+		require.Equal(t, wire.Code(wire.CodeOK), code)
 		c.create("/b")
 		_, code = c.header()
-		require.Equal(t, Code(jute.CodeNotReadOnly), code)
+		require.Equal(t, wire.Code(wire.CodeNotReadOnly), code)
 		s.SetReadOnly(false)
 		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
 	})
@@ -149,7 +149,7 @@ func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
 		require.Equal(t, id, again)
 		old.watch("/a")
 		_, code := old.header()
-		require.Equal(t, CodeNoNode, code, "the old server still reads for it")
+		require.Equal(t, wire.CodeNoNode, code, "the old server still reads for it")
 		old.create("/a")
 		_, err := old.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
@@ -157,7 +157,7 @@ func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
 		require.False(t, ok)
 		moved.create("/a")
 		_, code = moved.header()
-		require.Equal(t, Code(jute.CodeOK), code)
+		require.Equal(t, wire.Code(wire.CodeOK), code)
 	})
 }
 
@@ -170,12 +170,12 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		go func() {
 			for range 100 {
 				mute.xid++
-				e := newEncoder()
+				e := wire.NewEncoder()
 				e.Int32(mute.xid)
-				e.Int32(jute.OpGetData)
-				e.string("/a")
+				e.Int32(wire.OpGetData)
+				e.String("/a")
 				e.Bool(false)
-				if _, err := mute.Write(e.frame()); err != nil {
+				if _, err := mute.Write(e.Frame()); err != nil {
 					return
 				}
 			}
@@ -188,7 +188,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		s.mu.Unlock()
 		other.create("/b")
 		_, code := other.header()
-		require.Equal(t, Code(jute.CodeOK), code)
+		require.Equal(t, wire.Code(wire.CodeOK), code)
 		mute.Close()
 		time.Sleep(time.Second)
 	})
@@ -198,15 +198,15 @@ func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		c := rawDial(t, s.views[0])
 		c.greet(0, nil, false)
-		for version, want := range map[int32]Code{0: jute.CodeOK, 7: jute.CodeBadVersion} {
-			c.send(jute.OpCheck, func(e *encoder) {
-				e.string("/zookeeper")
+		for version, want := range map[int32]wire.Code{0: wire.CodeOK, 7: wire.CodeBadVersion} {
+			c.send(wire.OpCheck, func(e *wire.Encoder) {
+				e.String("/zookeeper")
 				e.Int32(version)
 			})
 			check := c.xid
 			c.watch("/zookeeper")
 			xid, code := c.header()
-			if want == jute.CodeOK {
+			if want == wire.CodeOK {
 				require.Equal(t, c.xid, xid, "the reply to the next request")
 				continue
 			}
@@ -223,12 +223,12 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		mute := rawDial(t, s.views[0])
 		mute.greet(0, nil, false)
-		mute.send(jute.OpAddWatch, func(e *encoder) {
-			e.string(path)
+		mute.send(wire.OpAddWatch, func(e *wire.Encoder) {
+			e.String(path)
 			e.Int32(0)
 		})
 		_, code := mute.header()
-		require.Equal(t, Code(jute.CodeOK), code)
+		require.Equal(t, wire.Code(wire.CodeOK), code)
 		for range maxQueue/(64<<10) + 10 {
 			require.NoError(t, s.Set(path, nil))
 		}

@@ -2,8 +2,9 @@ package zktest
 
 import (
 	"bufio"
-	"encoding/binary"
 	"io"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // read is the reader goroutine: it cuts the stream into frames, asks the faults
@@ -43,33 +44,15 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 	if first && knownWord(string(head[:])) {
 		return inbound{raw: 4, word: string(head[:])}, nil
 	}
-	n := int32(binary.BigEndian.Uint32(head[:]))
-	if n < 0 || int(n) > c.s.opts.maxFrame {
-		return inbound{}, errMalformed
-	}
-	body, err := readBody(in, int(n))
+	body, err := wire.ReadBody(in, head, c.s.opts.maxFrame)
 	if err != nil {
 		return inbound{}, err
 	}
 	it := inbound{raw: len(body) + 4}
 	if first {
-		it.req, err = decodeConnect(body)
+		it.req, err = wire.DecodeConnect(body)
 	} else {
-		it.req, err = decodeRequest(body)
+		it.req, err = wire.DecodeRequest(body)
 	}
 	return it, err
-}
-
-// readBody allocates as the bytes arrive, not by the length announced.
-func readBody(in io.Reader, n int) ([]byte, error) {
-	const step = 64 << 10
-	body := make([]byte, 0, min(n, step))
-	for len(body) < n {
-		have := len(body)
-		body = append(body, make([]byte, min(n-have, step))...)
-		if _, err := io.ReadFull(in, body[have:]); err != nil {
-			return nil, err
-		}
-	}
-	return body, nil
 }

@@ -3,217 +3,216 @@ package zktest
 import (
 	"strings"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // readOp executes an operation that changes no data.
-func (c *conn) readOp(r *request, e *encoder) Code {
-	switch r.op {
-	case jute.OpExists:
+func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
+	switch r.Op {
+	case wire.OpExists:
 		return c.exists(r, e)
-	case jute.OpGetData:
+	case wire.OpGetData:
 		return c.getData(r, e)
-	case jute.OpGetChildren, jute.OpGetChildren2:
+	case wire.OpGetChildren, wire.OpGetChildren2:
 		return c.getChildren(r, e)
-	case jute.OpGetACL:
+	case wire.OpGetACL:
 		return c.getACL(r, e)
-	case jute.OpSync: // of any path, existing or not; execute has caught up
-		e.string(r.path)
-		return jute.CodeOK
-	case jute.OpSetWatches, jute.OpSetWatches2:
+	case wire.OpSync: // of any path, existing or not; execute has caught up
+		e.String(r.Path)
+		return wire.CodeOK
+	case wire.OpSetWatches, wire.OpSetWatches2:
 		c.v.watches.rearm(c.v.tree(), c, r)
-		return jute.CodeOK
-	case jute.OpMultiRead:
+		return wire.CodeOK
+	case wire.OpMultiRead:
 		return c.multiRead(r, e)
-	case jute.OpGetAllChildrenNumber:
+	case wire.OpGetAllChildrenNumber:
 		return c.countBelow(r, e)
-	case jute.OpGetEphemerals:
+	case wire.OpGetEphemerals:
 		return c.getEphemerals(r, e)
-	case jute.OpAddWatch:
+	case wire.OpAddWatch:
 		return c.addWatch(r, e)
-	case jute.OpCheckWatches, jute.OpRemoveWatches:
+	case wire.OpCheckWatches, wire.OpRemoveWatches:
 		return c.removeWatches(r)
-	case jute.OpWhoAmI:
+	case wire.OpWhoAmI:
 		c.whoAmI(e)
-		return jute.CodeOK
+		return wire.CodeOK
 	}
-	return jute.CodeUnimplemented
+	return wire.CodeUnimplemented
 }
 
 // readable finds a node and checks its ACL.
-func (c *conn) readable(path string, perms int32) (*node, Code) {
+func (c *conn) readable(path string, perms int32) (*node, wire.Code) {
 	n := c.v.tree().get(path)
 	if n == nil {
-		return nil, CodeNoNode
+		return nil, wire.CodeNoNode
 	}
 	if !allowed(n.acl, perms, c.ids) {
-		return nil, CodeNoAuth
+		return nil, wire.CodeNoAuth
 	}
-	return n, jute.CodeOK
+	return n, wire.CodeOK
 }
 
 // exists needs no permission before 3.8.4 and 3.9.2, and is the only read that sets a watch on a missing node.
-func (c *conn) exists(r *request, e *encoder) Code {
-	if strings.IndexByte(r.path, 0) >= 0 {
-		return jute.CodeBadArguments
+func (c *conn) exists(r *wire.Request, e *wire.Encoder) wire.Code {
+	if strings.IndexByte(r.Path, 0) >= 0 {
+		return wire.CodeBadArguments
 	}
-	n := c.v.tree().get(r.path)
+	n := c.v.tree().get(r.Path)
 	if n != nil && c.s.opts.version.existsNeedsRead() && !allowed(n.acl, permRead, c.ids) {
-		return CodeNoAuth
+		return wire.CodeNoAuth
 	}
-	if r.watch {
-		c.v.watches.data.add(r.path, c, oneShot)
+	if r.Watch {
+		c.v.watches.data.add(r.Path, c, oneShot)
 	}
 	if n == nil {
-		return CodeNoNode
+		return wire.CodeNoNode
 	}
-	e.stat(n.stat())
-	return jute.CodeOK
+	e.Stat(n.stat())
+	return wire.CodeOK
 }
 
 // getData sets a watch only if it answers with data: not on a node that is missing
 // or may not be read.
-func (c *conn) getData(r *request, e *encoder) Code {
-	n, code := c.readable(r.path, permRead)
-	if code != jute.CodeOK {
+func (c *conn) getData(r *wire.Request, e *wire.Encoder) wire.Code {
+	n, code := c.readable(r.Path, permRead)
+	if code != wire.CodeOK {
 		return code
 	}
-	if r.watch {
-		c.v.watches.data.add(r.path, c, oneShot)
+	if r.Watch {
+		c.v.watches.data.add(r.Path, c, oneShot)
 	}
 	e.Buffer(n.data)
-	e.stat(n.stat())
-	return jute.CodeOK
+	e.Stat(n.stat())
+	return wire.CodeOK
 }
 
-func (c *conn) getChildren(r *request, e *encoder) Code {
-	n, code := c.readable(r.path, permRead)
-	if code != jute.CodeOK {
+func (c *conn) getChildren(r *wire.Request, e *wire.Encoder) wire.Code {
+	n, code := c.readable(r.Path, permRead)
+	if code != wire.CodeOK {
 		return code
 	}
-	if r.watch {
-		c.v.watches.child.add(r.path, c, oneShot)
+	if r.Watch {
+		c.v.watches.child.add(r.Path, c, oneShot)
 	}
-	e.strings(n.names())
-	if r.op == jute.OpGetChildren2 {
-		e.stat(n.stat())
+	e.Strings(n.names())
+	if r.Op == wire.OpGetChildren2 {
+		e.Stat(n.stat())
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // getACL shows digests only to those who may change the list. It needs READ or ADMIN,
 // as in 3.8.0.
-func (c *conn) getACL(r *request, e *encoder) Code {
-	n, code := c.readable(r.path, permRead|permAdmin)
-	if code != jute.CodeOK {
+func (c *conn) getACL(r *wire.Request, e *wire.Encoder) wire.Code {
+	n, code := c.readable(r.Path, permRead|permAdmin)
+	if code != wire.CodeOK {
 		return code
 	}
 	acl := n.acl
 	if !allowed(n.acl, permAdmin, c.ids) {
 		acl = maskDigests(acl)
 	}
-	e.acls(acl)
-	e.stat(n.stat())
-	return jute.CodeOK
+	e.ACLs(acl)
+	e.Stat(n.stat())
+	return wire.CodeOK
 }
 
 // multiRead answers each read separately: one that fails does not fail the others.
 // A write among them fails the whole, but the answers before it are sent.
-func (c *conn) multiRead(r *request, e *encoder) Code {
-	defer e.multiHeader(-1, true, -1)
-	for i := range r.ops {
-		op, body := &r.ops[i], newEncoder()
-		if op.op != jute.OpGetData && op.op != jute.OpGetChildren {
-			return jute.CodeMarshallingError
+func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
+	defer e.MultiEnd()
+	for i := range r.Ops {
+		op, body := &r.Ops[i], wire.NewEncoder()
+		if op.Op != wire.OpGetData && op.Op != wire.OpGetChildren {
+			return wire.CodeMarshallingError
 		}
-		if code := c.readOp(op, body); code != jute.CodeOK {
-			e.multiHeader(jute.OpError, false, code)
-			e.Int32(int32(code))
+		if code := c.readOp(op, body); code != wire.CodeOK {
+			e.MultiError(code)
 			continue
 		}
-		e.multiHeader(op.op, false, jute.CodeOK)
-		e.B = append(e.B, body.B[4:]...)
+		e.MultiResult(op.Op)
+		e.Append(body)
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // countBelow counts all descendants. For the root ZooKeeper gets the same number: it
 // leaves out the root and the second name under which it stores it.
-func (c *conn) countBelow(r *request, e *encoder) Code {
-	if _, code := c.readable(r.path, permRead); code != jute.CodeOK {
+func (c *conn) countBelow(r *wire.Request, e *wire.Encoder) wire.Code {
+	if _, code := c.readable(r.Path, permRead); code != wire.CodeOK {
 		return code
 	}
 	n := 0
-	prefix := strings.TrimSuffix(r.path, "/") + "/"
+	prefix := strings.TrimSuffix(r.Path, "/") + "/"
 	for path := range c.v.tree().nodes {
 		if path != "/" && strings.HasPrefix(path, prefix) {
 			n++
 		}
 	}
 	e.Int32(int32(n))
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
-// getEphemerals lists the session's own ephemerals whose path begins with r.path: a
+// getEphemerals lists the session's own ephemerals whose path begins with r.Path: a
 // prefix of the string, not of whole names.
-func (c *conn) getEphemerals(r *request, e *encoder) Code {
+func (c *conn) getEphemerals(r *wire.Request, e *wire.Encoder) wire.Code {
 	var out []string
-	all := strings.TrimSpace(r.path) == "" || strings.TrimSpace(r.path) == "/"
+	all := strings.TrimSpace(r.Path) == "" || strings.TrimSpace(r.Path) == "/"
 	for _, path := range c.v.tree().owned(c.session.id) {
-		if all || strings.HasPrefix(path, r.path) {
+		if all || strings.HasPrefix(path, r.Path) {
 			out = append(out, path)
 		}
 	}
-	e.strings(out)
-	return jute.CodeOK
+	e.Strings(out)
+	return wire.CodeOK
 }
 
 // addWatch watches a path until the watch is removed: mode 0 the node and its
 // children, mode 1 the whole subtree. The node need not exist.
-func (c *conn) addWatch(r *request, e *encoder) Code {
+func (c *conn) addWatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	mode := persistentWatch
-	switch r.mode {
+	switch r.Mode {
 	case 0:
 	case 1:
 		mode = recursiveWatch
 	default:
-		return jute.CodeMarshallingError
+		return wire.CodeMarshallingError
 	}
-	c.v.watches.data.add(r.path, c, mode)
-	c.v.watches.child.add(r.path, c, mode)
+	c.v.watches.data.add(r.Path, c, mode)
+	c.v.watches.child.add(r.Path, c, mode)
 	e.Int32(0)
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // removeWatches removes a watch, or only looks for it (checkWatches), by kind:
 // 1 children, 2 data, 3 any.
-func (c *conn) removeWatches(r *request) Code {
-	if r.mode < 1 || r.mode > 3 {
-		return jute.CodeMarshallingError
+func (c *conn) removeWatches(r *wire.Request) wire.Code {
+	if r.Mode < 1 || r.Mode > 3 {
+		return wire.CodeMarshallingError
 	}
 	found := false
 	for kind, table := range map[int32]*watchTable{1: c.v.watches.child, 2: c.v.watches.data} {
-		if r.mode != kind && r.mode != 3 {
+		if r.Mode != kind && r.Mode != 3 {
 			continue
 		}
-		if r.op == jute.OpCheckWatches {
-			found = found || table.has(r.path)
-		} else if table.remove(r.path, c) {
+		if r.Op == wire.OpCheckWatches {
+			found = found || table.has(r.Path)
+		} else if table.remove(r.Path, c) {
 			found = true
 		}
 	}
 	if !found {
-		return jute.CodeNoWatcher
+		return wire.CodeNoWatcher
 	}
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // whoAmI lists the connection's identities, without secrets.
-func (c *conn) whoAmI(e *encoder) {
+func (c *conn) whoAmI(e *wire.Encoder) {
 	e.Int32(int32(len(c.ids)))
 	for _, i := range c.ids {
 		user, _, _ := strings.Cut(i.id, ":")
-		e.string(i.scheme)
-		e.string(user)
+		e.String(i.scheme)
+		e.String(user)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like one
@@ -52,23 +52,23 @@ func (c *conn) unwelcome() bool {
 
 // sasl answers a token. A refusal ends the connection, and the session lives on
 // (ZooKeeperServer.processSasl).
-func (c *conn) sasl(r *request) ([]byte, bool) {
+func (c *conn) sasl(r *wire.Request) ([]byte, bool) {
 	answer := []byte(nil)
 	if c.s.opts.saslPassword != nil { // a server without SASL answers every token with none
 		var ok bool
-		if answer, ok = c.evaluate(r.auth); !ok {
-			code := Code(jute.CodeAuthFailed)
+		if answer, ok = c.evaluate(r.Auth); !ok {
+			code := wire.Code(wire.CodeAuthFailed)
 			if c.s.opts.saslRequired {
-				code = jute.CodeSASLRequired
+				code = wire.CodeSASLRequired
 			}
-			e := replyFrame(r.xid, 0, code)
+			e := wire.NewReply(r.Xid, 0, code)
 			e.Buffer(nil)
-			return e.frame(), true
+			return e.Frame(), true
 		}
 	}
-	e := replyFrame(r.xid, 0, jute.CodeOK)
+	e := wire.NewReply(r.Xid, 0, wire.CodeOK)
 	e.Buffer(answer)
-	return e.frame(), false
+	return e.Frame(), false
 }
 
 // evaluate takes a login one step further, as Java's DigestMD5Server does.

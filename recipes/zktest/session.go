@@ -1,6 +1,10 @@
 package zktest
 
-import "time"
+import (
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
+)
 
 // session is one client session. It outlives its connections until its
 // deadline passes or it is closed.
@@ -96,20 +100,20 @@ func (s *Server) endSession(x *session) {
 // handshake answers a connection's first frame, in the order of
 // ZooKeeperServer.processConnectRequest. The second result says that the
 // connection ends with the answer.
-func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
-	if c.session != nil || r.lastZxid > c.v.zxid() || s.readOnly && !r.readOnly {
+func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
+	if c.session != nil || r.LastZxid > c.v.zxid() || s.readOnly && !r.ReadOnly {
 		return nil, true // "client must try another server"
 	}
-	if c.v.cutOff && r.session == 0 { // opening a session takes a quorum
+	if c.v.cutOff && r.Session == 0 { // opening a session takes a quorum
 		c.swallowed = true
 		return nil, false
 	}
-	c.oldClient = r.old
-	timeout := s.clamp(r.timeout)
-	if r.session == 0 {
+	c.oldClient = r.Old
+	timeout := s.clamp(r.Timeout)
+	if r.Session == 0 {
 		return s.attach(c, s.openSession(timeout), timeout), false
 	}
-	x := c.v.session(r.session)
+	x := c.v.session(r.Session)
 	if s.readOnly && x != nil && !x.local {
 		return nil, true // without a quorum nobody can vouch for it
 	}
@@ -119,7 +123,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		x.conn.close()
 	}
 	// The client is not told which of the two it was: it sees an expired session.
-	if x == nil || string(r.password) != string(s.password(r.session)) {
+	if x == nil || string(r.Password) != string(s.password(r.Session)) {
 		return c.connectReply(nil), true
 	}
 	if x.swap { // see Server.SwapSessionID
@@ -146,19 +150,9 @@ func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 
 // connectReply grants a session; nil tells the client that its session has expired.
 func (c *conn) connectReply(x *session) []byte {
-	e := newEncoder()
-	e.Int32(0)
-	if x == nil {
-		e.Int32(0)
-		e.Int64(0)
-		e.Buffer(make([]byte, 16))
-	} else {
-		e.Int32(int32(x.timeout / time.Millisecond))
-		e.Int64(x.id)
-		e.Buffer(c.s.password(x.id))
+	r := wire.ConnectReply{Password: make([]byte, 16), ReadOnly: c.s.readOnly, Old: c.oldClient}
+	if x != nil {
+		r.Timeout, r.Session, r.Password = int32(x.timeout/time.Millisecond), x.id, c.s.password(x.id)
 	}
-	if !c.oldClient {
-		e.Bool(c.s.readOnly)
-	}
-	return e.frame()
+	return r.Frame()
 }

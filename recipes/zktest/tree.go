@@ -3,6 +3,8 @@ package zktest
 import (
 	"maps"
 	"slices"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // The nodes that exist on every ZooKeeper server from the start.
@@ -11,22 +13,6 @@ const (
 	quotaPath  = "/zookeeper/quota"
 	configPath = "/zookeeper/config"
 )
-
-// Stat is a node's metadata as ZooKeeper sends it. Times are milliseconds since
-// the epoch. EphemeralOwner is zero for container and TTL nodes, as on the wire.
-type Stat struct {
-	Czxid          int64
-	Mzxid          int64
-	Ctime          int64
-	Mtime          int64
-	Version        int32
-	Cversion       int32
-	Aversion       int32
-	EphemeralOwner int64
-	DataLength     int32
-	NumChildren    int32
-	Pzxid          int64
-}
 
 // lifetime is what ends a node besides a delete.
 type lifetime int
@@ -43,7 +29,7 @@ const (
 // cversion that clients see also counts deletes.
 type node struct {
 	data     []byte
-	acl      []ACL
+	acl      []wire.ACL
 	children map[string]struct{}
 	sorted   []string // children in order; nil when stale
 
@@ -58,9 +44,9 @@ type node struct {
 
 // stat derives the visible Stat. Every child that was created and no longer exists
 // has been deleted, hence 2*creates - children.
-func (n *node) stat() Stat {
+func (n *node) stat() wire.Stat {
 	count := int32(len(n.children))
-	return Stat{
+	return wire.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Cversion: n.creates*2 - count, Aversion: n.aversion,
 		EphemeralOwner: n.owner, DataLength: int32(len(n.data)), NumChildren: count, Pzxid: n.pzxid,

@@ -3,17 +3,17 @@ package zktest
 import (
 	"fmt"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // change is a watch trigger of a transaction: it fires when the whole transaction is
 // committed.
 type change struct {
 	path string
-	typ  int32
+	typ  wire.EventType
 	zxid int64
-	acl  []ACL    // of the node at path: clients that cannot read it get no event
-	ends *session // instead of a node's change: the end of a session, for a server that lags
+	acl  []wire.ACL // of the node at path: clients that cannot read it get no event
+	ends *session   // instead of a node's change: the end of a session, for a server that lags
 }
 
 // txn is one transaction being applied: one write, one multi, or the end of a
@@ -61,25 +61,25 @@ func (t *txn) commit() {
 
 // changed notes a trigger together with the node's ACL, which decides who gets the
 // event: when the watches fire, a deleted node no longer has one.
-func (t *txn) changed(path string, typ int32, n *node) {
+func (t *txn) changed(path string, typ wire.EventType, n *node) {
 	t.changes = append(t.changes, change{path: path, typ: typ, zxid: t.zxid, acl: n.acl})
 }
 
 // write applies one write operation. The Stat is that of the node after it.
-func (t *txn) write(r *request) (string, Stat, Code) {
-	switch r.op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+func (t *txn) write(r *wire.Request) (string, wire.Stat, wire.Code) {
+	switch r.Op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
 		return t.create(r)
-	case jute.OpDelete:
-		return r.path, Stat{}, t.delete(r.path, r.version)
-	case jute.OpSetData:
-		return t.setData(r.path, r.data, r.version)
-	case jute.OpSetACL:
-		return t.setACL(r.path, r.acl, r.version)
-	case jute.OpCheck:
-		return r.path, Stat{}, t.check(r.path, r.version)
+	case wire.OpDelete:
+		return r.Path, wire.Stat{}, t.delete(r.Path, r.Version)
+	case wire.OpSetData:
+		return t.setData(r.Path, r.Data, r.Version)
+	case wire.OpSetACL:
+		return t.setACL(r.Path, r.ACL, r.Version)
+	case wire.OpCheck:
+		return r.Path, wire.Stat{}, t.check(r.Path, r.Version)
 	}
-	return "", Stat{}, jute.CodeUnimplemented
+	return "", wire.Stat{}, wire.CodeUnimplemented
 }
 
 // createMode is what the flags of a create ask for.
@@ -102,60 +102,60 @@ const maxTTL = 1<<40 - 1
 
 // create follows PrepRequestProcessor's order of checks, which decides the
 // answer when several things are wrong at once.
-func (t *txn) create(r *request) (string, Stat, Code) {
+func (t *txn) create(r *wire.Request) (string, wire.Stat, wire.Code) {
 	mode, code := t.checkMode(r)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
-	parentPath, code := parentForChange(r.path)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	parentPath, code := parentForChange(r.Path)
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
-	acl, code := fixACL(t.s.opts, t.ids, r.acl)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	acl, code := fixACL(t.s.opts, t.ids, r.ACL)
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
 	parent := t.s.tree.get(parentPath)
 	if parent == nil {
-		return "", Stat{}, CodeNoNode
+		return "", wire.Stat{}, wire.CodeNoNode
 	}
 	if !allowed(parent.acl, permCreate, t.ids) {
-		return "", Stat{}, CodeNoAuth
+		return "", wire.Stat{}, wire.CodeNoAuth
 	}
 	created := t.createCount(parentPath, parent)
-	path := r.path
+	path := r.Path
 	if mode.sequential {
 		path = fmt.Sprintf("%s%010d", path, created)
 	}
 	switch {
 	case !validPath(path):
-		return "", Stat{}, jute.CodeBadArguments
+		return "", wire.Stat{}, wire.CodeBadArguments
 	case t.s.tree.get(path) != nil:
-		return "", Stat{}, CodeNodeExists
+		return "", wire.Stat{}, wire.CodeNodeExists
 	case parent.life == ephemeral:
-		return "", Stat{}, jute.CodeNoChildrenForEphemerals
+		return "", wire.Stat{}, wire.CodeNoChildrenForEphemerals
 	}
-	if code := t.checkQuota(path, int64(len(r.data)), 1); code != jute.CodeOK {
-		return "", Stat{}, code
+	if code := t.checkQuota(path, int64(len(r.Data)), 1); code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
 	n := t.newNode(r, mode, acl)
 	t.insert(path, n, created+1)
-	return path, n.stat(), jute.CodeOK
+	return path, n.stat(), wire.CodeOK
 }
 
 // checkMode refuses unknown flags, a lifetime without a TTL mode, and a TTL mode
 // without a lifetime (PrepRequestProcessor.validateCreateRequest).
-func (t *txn) checkMode(r *request) (createMode, Code) {
-	mode, ok := parseMode(r.flags)
+func (t *txn) checkMode(r *wire.Request) (createMode, wire.Code) {
+	mode, ok := parseMode(r.Flags)
 	switch {
 	case !ok:
-		return mode, jute.CodeBadArguments
+		return mode, wire.CodeBadArguments
 	case mode.ttl && !t.s.opts.extendedTypes:
-		return mode, jute.CodeUnimplemented
-	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == jute.OpCreateTTL):
-		return mode, jute.CodeBadArguments
+		return mode, wire.CodeUnimplemented
+	case mode.ttl && (r.TTL <= 0 || r.TTL > maxTTL), !mode.ttl && r.Op == wire.OpCreateTTL:
+		return mode, wire.CodeBadArguments
 	}
-	return mode, jute.CodeOK
+	return mode, wire.CodeOK
 }
 
 // createCount is the number that the next sequential child of parent gets. Inside a
@@ -170,13 +170,13 @@ func (t *txn) createCount(path string, parent *node) int32 {
 
 // newNode picks the lifetime by the operation, not by the flags, as the server does:
 // only createContainer makes containers, only createTTL makes TTL nodes.
-func (t *txn) newNode(r *request, mode createMode, acl []ACL) *node {
-	n := &node{data: r.data, acl: acl, czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now}
+func (t *txn) newNode(r *wire.Request, mode createMode, acl []wire.ACL) *node {
+	n := &node{data: r.Data, acl: acl, czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now}
 	switch {
-	case r.op == jute.OpCreateContainer:
+	case r.Op == wire.OpCreateContainer:
 		n.life = container
-	case r.op == jute.OpCreateTTL:
-		n.life, n.ttl = timed, r.ttl
+	case r.Op == wire.OpCreateTTL:
+		n.life, n.ttl = timed, r.TTL
 	case mode.ephemeral:
 		n.life, n.owner = ephemeral, t.session
 	}
@@ -204,35 +204,35 @@ func (t *txn) insert(path string, n *node, created int32) {
 		}
 	})
 	t.accountCreate(path, int64(len(n.data)))
-	t.changed(path, eventCreated, n)
-	t.changed(parentPath, eventChildrenChanged, parent)
+	t.changed(path, wire.EventCreated, n)
+	t.changed(parentPath, wire.EventChildrenChanged, parent)
 }
 
 // delete follows PrepRequestProcessor too. It needs a right on the parent, which is
 // checked before it is known whether the node exists.
-func (t *txn) delete(path string, version int32) Code {
+func (t *txn) delete(path string, version int32) wire.Code {
 	parentPath, code := parentForChange(path)
-	if code != jute.CodeOK || special(path) {
-		return jute.CodeBadArguments
+	if code != wire.CodeOK || special(path) {
+		return wire.CodeBadArguments
 	}
 	parent := t.s.tree.get(parentPath)
 	if parent == nil {
-		return CodeNoNode
+		return wire.CodeNoNode
 	}
 	if !allowed(parent.acl, permDelete, t.ids) {
-		return CodeNoAuth
+		return wire.CodeNoAuth
 	}
 	n := t.s.tree.get(path)
 	switch {
 	case n == nil:
-		return CodeNoNode
+		return wire.CodeNoNode
 	case version != -1 && version != n.version:
-		return jute.CodeBadVersion
+		return wire.CodeBadVersion
 	case len(n.children) > 0:
-		return jute.CodeNotEmpty
+		return wire.CodeNotEmpty
 	}
 	t.drop(path, n)
-	return jute.CodeOK
+	return wire.CodeOK
 }
 
 // drop removes a node without any check. The parent's pzxid changes, its create count
@@ -248,21 +248,21 @@ func (t *txn) drop(path string, n *node) {
 		parent.pzxid = pzxid
 	})
 	t.accountDelete(path, n.data)
-	t.changed(path, eventDeleted, n)
-	t.changed(parentPath, eventChildrenChanged, parent)
+	t.changed(path, wire.EventDeleted, n)
+	t.changed(parentPath, wire.EventChildrenChanged, parent)
 }
 
 // setData checks the quota before the version, as PrepRequestProcessor does.
-func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
+func (t *txn) setData(path string, data []byte, version int32) (string, wire.Stat, wire.Code) {
 	n, code := t.target(path, permWrite)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
-	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != jute.CodeOK {
-		return "", Stat{}, code
+	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
 	if version != -1 && version != n.version {
-		return "", Stat{}, jute.CodeBadVersion
+		return "", wire.Stat{}, wire.CodeBadVersion
 	}
 	old := *n
 	t.s.tree.bytes += int64(len(data) - len(n.data))
@@ -272,52 +272,52 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})
 	t.accountSet(path, int64(len(data)-len(old.data)), old.data)
-	t.changed(path, eventDataChanged, n)
-	return path, n.stat(), jute.CodeOK
+	t.changed(path, wire.EventDataChanged, n)
+	return path, n.stat(), wire.CodeOK
 }
 
 // setACL changes neither mzxid nor pzxid and fires no watch. It needs no undo, because
 // a multi cannot contain it.
-func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
+func (t *txn) setACL(path string, acl []wire.ACL, version int32) (string, wire.Stat, wire.Code) {
 	if !validPath(path) {
-		return "", Stat{}, jute.CodeBadArguments
+		return "", wire.Stat{}, wire.CodeBadArguments
 	}
 	fixed, code := fixACL(t.s.opts, t.ids, acl)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
 	n, code := t.target(path, permAdmin)
-	if code != jute.CodeOK {
-		return "", Stat{}, code
+	if code != wire.CodeOK {
+		return "", wire.Stat{}, code
 	}
 	if version != -1 && version != n.aversion {
-		return "", Stat{}, jute.CodeBadVersion
+		return "", wire.Stat{}, wire.CodeBadVersion
 	}
 	n.acl, n.aversion = fixed, n.aversion+1
-	return path, n.stat(), jute.CodeOK
+	return path, n.stat(), wire.CodeOK
 }
 
 // check needs READ, because the answer reveals a node's version, or that it does not
 // exist.
-func (t *txn) check(path string, version int32) Code {
+func (t *txn) check(path string, version int32) wire.Code {
 	n, code := t.target(path, permRead)
-	if code == jute.CodeOK && version != -1 && version != n.version {
-		return jute.CodeBadVersion
+	if code == wire.CodeOK && version != -1 && version != n.version {
+		return wire.CodeBadVersion
 	}
 	return code
 }
 
 // target finds the node that a write names and checks its ACL.
-func (t *txn) target(path string, perm int32) (*node, Code) {
+func (t *txn) target(path string, perm int32) (*node, wire.Code) {
 	if !validPath(path) {
-		return nil, jute.CodeBadArguments
+		return nil, wire.CodeBadArguments
 	}
 	n := t.s.tree.get(path)
 	if n == nil {
-		return nil, CodeNoNode
+		return nil, wire.CodeNoNode
 	}
 	if !allowed(n.acl, perm, t.ids) {
-		return nil, CodeNoAuth
+		return nil, wire.CodeNoAuth
 	}
-	return n, jute.CodeOK
+	return n, wire.CodeOK
 }

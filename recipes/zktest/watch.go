@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // watchMode is how long a watch stays and how far it reaches.
@@ -80,13 +82,13 @@ func (t *watchTable) forget(c *conn) {
 // take returns the connections whose watches a change at path triggers and
 // removes those that trigger once. Recursive watches see their whole subtree,
 // but never a ChildrenChanged: they get the child's own event.
-func (t *watchTable) take(path string, typ int32) []*conn {
+func (t *watchTable) take(path string, typ wire.EventType) []*conn {
 	hit := map[*conn]struct{}{}
 	// Above the path only recursive watches count, so without any the walk is one step.
 	for at := path; ; at, _ = splitPath(at) {
 		for c, mode := range maps.Clone(t.byPath[at]) {
 			switch {
-			case mode == recursiveWatch && typ != eventChildrenChanged:
+			case mode == recursiveWatch && typ != wire.EventChildrenChanged:
 				hit[c] = struct{}{}
 			case mode == recursiveWatch || at != path:
 			default:
@@ -125,9 +127,9 @@ func (w *watchSet) forget(c *conn) {
 // data and the children of a node gets one event for its deletion.
 func (w *watchSet) fire(c change) {
 	switch c.typ {
-	case eventChildrenChanged:
+	case wire.EventChildrenChanged:
 		w.send(w.child.take(c.path, c.typ), c)
-	case eventDeleted:
+	case wire.EventDeleted:
 		data := w.data.take(c.path, c.typ)
 		w.send(data, c)
 		w.send(slices.DeleteFunc(w.child.take(c.path, c.typ), func(x *conn) bool { return slices.Contains(data, x) }), c)
@@ -151,22 +153,22 @@ func (w *watchSet) send(conns []*conn, c change) {
 // the zxid it saw last is sent at once, everything else is watched again. Deletions
 // and creations follow from whether the node exists; a change of data or children is
 // missed if the client has meanwhile seen a newer zxid.
-func (w *watchSet) rearm(t *tree, c *conn, r *request) {
-	for _, p := range r.watches[0] {
-		w.rearmOne(w.data, t, c, p, r.zxid, eventDataChanged)
+func (w *watchSet) rearm(t *tree, c *conn, r *wire.Request) {
+	for _, p := range r.Watches[0] {
+		w.rearmOne(w.data, t, c, p, r.Zxid, wire.EventDataChanged)
 	}
-	for _, p := range r.watches[1] {
+	for _, p := range r.Watches[1] {
 		if t.get(p) != nil {
-			c.sendEvent(eventCreated, p, noZxid)
+			c.sendEvent(wire.EventCreated, p, noZxid)
 		} else {
 			w.data.add(p, c, oneShot)
 		}
 	}
-	for _, p := range r.watches[2] {
-		w.rearmOne(w.child, t, c, p, r.zxid, eventChildrenChanged)
+	for _, p := range r.Watches[2] {
+		w.rearmOne(w.child, t, c, p, r.Zxid, wire.EventChildrenChanged)
 	}
 	for i, mode := range []watchMode{persistentWatch, recursiveWatch} {
-		for _, p := range r.watches[3+i] {
+		for _, p := range r.Watches[3+i] {
 			w.child.add(p, c, mode)
 			w.data.add(p, c, mode)
 		}
@@ -175,12 +177,12 @@ func (w *watchSet) rearm(t *tree, c *conn, r *request) {
 
 // rearmOne handles one path of setWatches (DataTree.setWatches): it sends an event or
 // sets a watch, never both, so nothing is reported twice and nothing is missed.
-func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ int32) {
+func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ wire.EventType) {
 	n := t.get(path)
 	switch {
 	case n == nil:
-		c.sendEvent(eventDeleted, path, noZxid)
-	case typ == eventDataChanged && n.mzxid > seen, typ == eventChildrenChanged && n.pzxid > seen:
+		c.sendEvent(wire.EventDeleted, path, noZxid)
+	case typ == wire.EventDataChanged && n.mzxid > seen, typ == wire.EventChildrenChanged && n.pzxid > seen:
 		c.sendEvent(typ, path, noZxid)
 	default:
 		table.add(path, c, oneShot)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
 // words are the four-letter words of a ZooKeeper server; nil for those that this
@@ -230,4 +232,28 @@ func (s *Server) wordConf(b *strings.Builder) {
 	fmt.Fprintf(b, "clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0\n"+
 		"tickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
 		port, s.opts.tick.Milliseconds(), 2*s.opts.tick.Milliseconds(), 20*s.opts.tick.Milliseconds())
+}
+
+// wordOp is the operation's abbreviation in the answer to "cons".
+func wordOp(op int32) string {
+	switch op {
+	case wire.OpConnect:
+		return "SESS"
+	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		return "CREA"
+	case wire.OpGetChildren2:
+		return "GETC"
+	case wire.OpSetWatches2:
+		return "STW2"
+	case wire.OpMultiRead:
+		return "MLTR"
+	case wire.OpWhoAmI:
+		return "HOMI"
+	case wire.OpGetAllChildrenNumber:
+		return "GETACN"
+	case wire.OpCheckWatches:
+		return "CHKW"
+	}
+	name := strings.ToUpper(wire.OpName(op))
+	return name[:min(4, len(name))]
 }

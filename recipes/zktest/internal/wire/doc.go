@@ -1,0 +1,8 @@
+// Package wire is ZooKeeper's client protocol as its server speaks it: it cuts a stream into frames, decodes requests, and encodes
+// replies and watch events. It knows no tree, no session and no connection.
+//
+// It shares nothing with recipes/internal/jute, which the client has: two codecs that were written apart find each other's mistakes.
+package wire
+
+// codes.go has the numbers of the protocol and their names, record.go the primitives and records that requests and replies have in
+// common, frame.go the frames, request.go what clients send, and reply.go what the server answers.
