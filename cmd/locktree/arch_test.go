@@ -34,9 +34,11 @@ var importRules = []struct {
 		"Kerberos is one library, without a release since 2023, behind one package: who does not import that neither links nor downloads it"},
 	{"recipes/zktest/internal/wire", nil,
 		"the server's codec shares nothing with the client's: two that were written apart find each other's mistakes"},
-	{"recipes/zktest", []string{"recipes/zktest/internal/wire"},
+	{"recipes/zktest/internal/store", []string{"recipes/zktest/internal/wire"},
+		"the tree is a state machine: it speaks the protocol's words for codes, access lists and Stats, and of frames and connections it knows nothing"},
+	{"recipes/zktest", []string{"recipes/zktest/internal/store", "recipes/zktest/internal/wire"},
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
-	{"recipes/recipetest", []string{"recipes", "recipes/zktest", "recipes/zktest/internal/wire", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"recipes/recipetest", []string{"recipes", "recipes/zktest", "recipes/zktest/internal/store", "recipes/zktest/internal/wire", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
 	{"plan/document", []string{"recipes/internal/jute", "recipes/kind"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
@@ -71,6 +73,9 @@ var forbiddenDirect = []struct {
 	pkg, imports, reason string
 }{
 	{"plan", "net", "the planner reads no network"},
+	{"recipes/zktest/internal/store", "time", "the store has no clock"},
+	{"recipes/zktest/internal/store", "sync", "the store has no lock: it does not wait"},
+	{"recipes/zktest/internal/wire", "net", "a codec has no connection"},
 	{"plan", "os", "the planner touches no file"},
 	{"plan/saved", "os", "where a file is kept, and who may read it, is its owner's business"},
 	{"cmd/locktree/internal/view/serve", "github.com/go-zookeeper/zk", "the page has snapshots to show, and the loop looks through package inspect: neither speaks to a server itself"},

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type conn struct {
 	behind    *conn // the session's connection to this server before this one, see waits
 	follower  *conn // the connection whose behind is this one
 	claims    int64 // the session id the handshake asks for
-	ids       []identity
+	ids       []store.Identity
 	login     saslLogin
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
@@ -107,7 +108,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []identity{{"ip", ip}},
+		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
 		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.partition()

@@ -1,6 +1,9 @@
 package zktest
 
-import "github.com/locktree/locktree/recipes/zktest/internal/wire"
+import (
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
+)
 
 // run executes one request that has arrived. The client may be gone by now; its
 // write is executed all the same as long as the session lives, as on a server that
@@ -109,22 +112,6 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	return e.Frame(), false
 }
 
-// auth answers zxid 0, and a failure ends the connection. So does the name of another ensemble, without an answer.
-func (c *conn) auth(r *wire.Request) ([]byte, bool) {
-	if name := c.s.opts.ensembleName; r.Scheme == "ensemble" && name != "" {
-		if string(r.Auth) != name {
-			return nil, true
-		}
-		return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
-	}
-	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.Scheme, r.Auth)
-	if !ok {
-		return wire.ReplyFrame(r.Xid, 0, wire.CodeAuthFailed), true
-	}
-	c.ids = ids
-	return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
-}
-
 // dispatch executes one operation and encodes its result. A read-only server
 // refuses before it decodes (ReadOnlyRequestProcessor).
 func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
@@ -149,103 +136,119 @@ func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 // write1 executes a single write as a transaction. Like every failed write in
 // ZooKeeper, one that is refused has taken a zxid.
 func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
-	t := c.s.begin(c.session.id, c.ids)
+	at := c.s.stamp()
 	switch r.Op {
 	case wire.OpReconfig:
 		return wire.CodeReconfigDisabled
 	case wire.OpDeleteContainer:
 		return wire.CodeBadArguments // the server's own; a client's never has the right form
 	}
-	path, stat, code := t.write(r)
-	if code != wire.CodeOK {
-		return code
+	result, changes := c.s.tree.Apply(c.caller(), at, storeOp(r))
+	if result.Code != wire.CodeOK {
+		return result.Code
 	}
-	t.commit()
+	c.s.committed(changes)
 	switch r.Op {
 	case wire.OpCreate:
-		e.String(path)
+		e.String(result.Path)
 	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
-		e.String(path)
-		e.Stat(stat)
+		e.String(result.Path)
+		e.Stat(result.Stat)
 	case wire.OpSetData, wire.OpSetACL:
-		e.Stat(stat)
+		e.Stat(result.Stat)
 	}
 	return wire.CodeOK
 }
 
-// multi is a transaction of several writes, all or none. The reply of a failed
-// one lists OK for the operations before the culprit, its code, and
-// RuntimeInconsistency for those after it.
+// multi is a transaction of several writes, all or none.
 func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
-	t := c.s.begin(c.session.id, c.ids)
-	results := wire.NewEncoder()
+	at := c.s.stamp()
+	ops := make([]store.Op, len(r.Ops))
 	for i := range r.Ops {
-		op := &r.Ops[i]
-		code := c.s.multiType(op)
-		var path string
-		var stat wire.Stat
-		if code == wire.CodeOK {
-			path, stat, code = t.write(op)
+		if ops[i] = storeOp(&r.Ops[i]); ops[i] == nil {
+			return wire.CodeMarshallingError // a read, and then all of them are
 		}
-		if code == wire.CodeMarshallingError { // the server fails on the whole request: there are no results
-			t.rollback()
-			return code
-		}
-		if code != wire.CodeOK {
-			t.rollback()
-			e.MultiFailure(len(r.Ops), i, code)
-			return wire.CodeOK
-		}
-		encodeResult(results, op.Op, path, stat)
 	}
-	t.commit()
-	e.Append(results)
+	results, code, changes := c.s.tree.Multi(c.caller(), at, ops)
+	switch code {
+	case wire.CodeMarshallingError: // the server fails on the whole request: there are no results
+		return code
+	case wire.CodeOK:
+	default:
+		e.MultiFailure(len(ops), len(results), code)
+		return wire.CodeOK
+	}
+	c.s.committed(changes)
+	for i, result := range results {
+		c.s.encodeResult(e, r.Ops[i].Op, result)
+	}
 	e.MultiEnd()
 	return wire.CodeOK
 }
 
-// multiType settles what a create inside a multi makes. There the flags decide, and
-// not the operation code as outside: before 3.9, a create2 is answered like a create.
-func (s *Server) multiType(op *wire.Request) wire.Code {
-	switch op.Op {
+// storeOp is a request's write, nil for what is none.
+func storeOp(r *wire.Request) store.Op {
+	switch r.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
-		wasTTL := op.Op == wire.OpCreateTTL
-		mode, known := parseMode(op.Flags)
-		switch {
-		case !known && s.opts.version.decodesFirst():
-			return wire.CodeMarshallingError
-		case mode.ttl && !wasTTL:
-			return wire.CodeMarshallingError // the server fails on the missing ttl
-		case mode.ttl:
-			op.Op = wire.OpCreateTTL
-		case mode.container:
-			op.Op, op.TTL = wire.OpCreateContainer, 0
-		case (op.Op == wire.OpCreate2 || op.Op == wire.OpCreateContainer) && s.opts.version.create2HasStat():
-			op.Op, op.TTL = wire.OpCreate2, 0
-		default:
-			op.Op, op.TTL = wire.OpCreate, 0
+		op := store.Create{Path: r.Path, Data: r.Data, ACL: r.ACL, Flags: r.Flags, TTL: r.TTL}
+		switch r.Op {
+		case wire.OpCreateContainer:
+			op.Kind = store.Container
+		case wire.OpCreateTTL:
+			op.Kind = store.Timed
 		}
-	case wire.OpGetData, wire.OpGetChildren:
-		return wire.CodeMarshallingError
+		return op
+	case wire.OpDelete:
+		return store.Delete{Path: r.Path, Version: r.Version}
+	case wire.OpSetData:
+		return store.SetData{Path: r.Path, Data: r.Data, Version: r.Version}
+	case wire.OpSetACL:
+		return store.SetACL{Path: r.Path, ACL: r.ACL, Version: r.Version}
+	case wire.OpCheck:
+		return store.Check{Path: r.Path, Version: r.Version}
 	}
-	return wire.CodeOK
+	return nil
 }
 
-// encodeResult writes the result of one operation. The creation of a container or a
-// TTL node has a create2's result (which go-zookeeper cannot read), see multiType.
-func encodeResult(e *wire.Encoder, op int32, path string, stat wire.Stat) {
+// encodeResult writes the result of one operation of a multi. The creation of a container or a TTL node has a create2's result (which
+// go-zookeeper cannot read). Before 3.9, a create2 is answered like a create.
+func (s *Server) encodeResult(e *wire.Encoder, op int32, result store.Result) {
 	switch op {
-	case wire.OpCreate:
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		lasts := result.Lifetime == store.Container || result.Lifetime == store.Timed
+		if lasts || s.opts.version.create2HasStat() && (op == wire.OpCreate2 || op == wire.OpCreateContainer) {
+			e.MultiResult(wire.OpCreate2)
+			e.String(result.Path)
+			e.Stat(result.Stat)
+			return
+		}
 		e.MultiResult(wire.OpCreate)
-		e.String(path)
-	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
-		e.MultiResult(wire.OpCreate2)
-		e.String(path)
-		e.Stat(stat)
+		e.String(result.Path)
 	case wire.OpSetData:
-		e.MultiResult(wire.OpSetData)
-		e.Stat(stat)
+		e.MultiResult(op)
+		e.Stat(result.Stat)
 	default:
 		e.MultiResult(op)
 	}
 }
+
+// stamp begins a transaction. A failed write keeps the zxid: ZooKeeper logs the failure as a transaction of its own.
+func (s *Server) stamp() store.Stamp {
+	s.zxid++
+	return store.Stamp{Zxid: s.zxid, Millis: nowMillis()}
+}
+
+// committed fires the watches, on every server of the ensemble, in the order of the
+// operations. The replies are not sent yet, so a client sees the event before it can
+// read the change, as ZooKeeper promises.
+func (s *Server) committed(changes []store.Change) {
+	s.scheduleReap()
+	for _, c := range changes {
+		for _, v := range s.views {
+			v.see(c)
+		}
+	}
+}
+
+// caller is the connection as the store sees it.
+func (c *conn) caller() store.Caller { return store.Caller{Session: c.session.id, Identities: c.ids} }

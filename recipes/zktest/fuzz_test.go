@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func seedFrames() [][]byte {
 		e.MultiResult(wire.OpCreate)
 		e.String("/a")
 		e.Buffer(nil)
-		e.ACLs(openACL)
+		e.ACLs(store.OpenACL)
 		e.Int32(1)
 	}
 	e.MultiEnd()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -57,12 +58,12 @@ type Session struct {
 func (s *Server) Get(path string) (Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.nodes[path]
-	if n == nil {
+	n, ok := s.tree.Lookup(path)
+	if !ok {
 		return Node{}, false
 	}
-	out := Node{Path: path, Data: slices.Clone(n.data), Stat: Stat(n.stat()), Children: slices.Clone(n.names())}
-	for _, a := range n.acl {
+	out := Node{Path: path, Data: slices.Clone(n.Data), Stat: Stat(n.Stat), Children: slices.Clone(n.Children)}
+	for _, a := range n.ACL {
 		out.ACL = append(out.ACL, ACL(a))
 	}
 	return out, true
@@ -78,20 +79,20 @@ func (s *Server) Create(path string, data []byte) error {
 }
 
 func (s *Server) create(path string, data []byte) error {
-	if !validPath(path) {
+	if !store.ValidPath(path) {
 		return editError("create", path, wire.CodeBadArguments)
 	}
 	var missing []string
 	// Ends at the root, which always exists.
-	for at, _ := splitPath(path); s.tree.nodes[at] == nil; at, _ = splitPath(at) {
+	for at, _ := store.SplitPath(path); !s.tree.Has(at); at, _ = store.SplitPath(at) {
 		missing = append(missing, at)
 	}
 	for _, p := range slices.Backward(missing) {
-		if code := s.edit(&wire.Request{Op: wire.OpCreate, Path: p, Data: []byte{}, ACL: openACL}); code != wire.CodeOK {
+		if code := s.edit(store.Create{Path: p, Data: []byte{}, ACL: store.OpenACL}); code != wire.CodeOK {
 			return editError("create", p, code)
 		}
 	}
-	return editError("create", path, s.edit(&wire.Request{Op: wire.OpCreate, Path: path, Data: slices.Clone(data), ACL: openACL}))
+	return editError("create", path, s.edit(store.Create{Path: path, Data: slices.Clone(data), ACL: store.OpenACL}))
 }
 
 // declaration is the data of a provisioned lock's node and the children it needs.
@@ -113,13 +114,13 @@ func (s *Server) Provision(path string, d declaration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tree.nodes[path] != nil {
+	if s.tree.Has(path) {
 		err = s.set(path, data)
 	} else {
 		err = s.create(path, data)
 	}
 	for _, name := range d.Children() {
-		if child := joinPath(path, name); err == nil && s.tree.nodes[child] == nil {
+		if child := store.JoinPath(path, name); err == nil && !s.tree.Has(child) {
 			err = s.create(child, nil)
 		}
 	}
@@ -134,7 +135,7 @@ func (s *Server) Set(path string, data []byte) error {
 }
 
 func (s *Server) set(path string, data []byte) error {
-	return editError("set", path, s.edit(&wire.Request{Op: wire.OpSetData, Path: path, Data: slices.Clone(data), Version: -1}))
+	return editError("set", path, s.edit(store.SetData{Path: path, Data: slices.Clone(data), Version: -1}))
 }
 
 // Delete removes a node and everything below it, children first, whatever
@@ -146,25 +147,22 @@ func (s *Server) Delete(path string) error {
 }
 
 func (s *Server) deleteAll(path string) error {
-	if n := s.tree.nodes[path]; n != nil {
-		for _, name := range slices.Clone(n.names()) {
-			if err := s.deleteAll(joinPath(path, name)); err != nil {
+	if n, ok := s.tree.Lookup(path); ok {
+		for _, name := range slices.Clone(n.Children) {
+			if err := s.deleteAll(store.JoinPath(path, name)); err != nil {
 				return err
 			}
 		}
 	}
-	return editError("delete", path, s.edit(&wire.Request{Op: wire.OpDelete, Path: path, Version: -1}))
+	return editError("delete", path, s.edit(store.Delete{Path: path, Version: -1}))
 }
 
 // edit is a write without a client: without a session, hence never ephemeral, and with
 // every right. It takes a zxid and fires watches like any other.
-func (s *Server) edit(r *wire.Request) wire.Code {
-	t := s.begin(0, super)
-	_, _, code := t.write(r)
-	if code == wire.CodeOK {
-		t.commit()
-	}
-	return code
+func (s *Server) edit(op store.Op) wire.Code {
+	result, changes := s.tree.Apply(store.Super, s.stamp(), op)
+	s.committed(changes)
+	return result.Code
 }
 
 func editError(what, path string, code wire.Code) error {
@@ -180,11 +178,9 @@ func editError(what, path string, code wire.Code) error {
 func (s *Server) SetCreateCount(path string, n int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := s.tree.nodes[path]
-	if x == nil {
+	if !s.tree.SetCreateCount(path, n) {
 		return editError("preset", path, wire.CodeNoNode)
 	}
-	x.creates = n
 	return nil
 }
 
@@ -205,30 +201,30 @@ func (s *Server) Dump() string {
 }
 
 func (s *Server) dump(b *strings.Builder, path, name string, depth int, owners map[int64]int) {
-	n := s.tree.nodes[path]
+	n, _ := s.tree.Lookup(path)
 	fmt.Fprintf(b, "%s%s", strings.Repeat("  ", depth), name)
-	if len(n.data) > 0 {
-		fmt.Fprintf(b, " %q", n.data)
+	if len(n.Data) > 0 {
+		fmt.Fprintf(b, " %q", n.Data)
 	}
-	if n.version != 0 {
-		fmt.Fprintf(b, " v%d", n.version)
+	if n.Stat.Version != 0 {
+		fmt.Fprintf(b, " v%d", n.Stat.Version)
 	}
-	switch n.life {
-	case ephemeral:
-		fmt.Fprintf(b, " ephemeral of session %d", owners[n.owner])
-	case container:
+	switch n.Lifetime {
+	case store.Ephemeral:
+		fmt.Fprintf(b, " ephemeral of session %d", owners[n.Stat.EphemeralOwner])
+	case store.Container:
 		b.WriteString(" container")
-	case timed:
-		fmt.Fprintf(b, " ttl %v", time.Duration(n.ttl)*time.Millisecond)
+	case store.Timed:
+		fmt.Fprintf(b, " ttl %v", time.Duration(n.TTL)*time.Millisecond)
 	}
-	if !slices.Equal(n.acl, openACL) {
-		for _, a := range n.acl {
+	if !slices.Equal(n.ACL, store.OpenACL) {
+		for _, a := range n.ACL {
 			fmt.Fprintf(b, " %s:%s:%s", a.Scheme, a.ID, permString(a.Perms))
 		}
 	}
 	b.WriteByte('\n')
-	for _, child := range n.names() {
-		s.dump(b, joinPath(path, child), child, depth+1, owners)
+	for _, child := range n.Children {
+		s.dump(b, store.JoinPath(path, child), child, depth+1, owners)
 	}
 }
 
@@ -251,7 +247,7 @@ func (s *Server) Sessions() []Session {
 	for _, x := range s.sessionsByID() {
 		out = append(out, Session{
 			ID: x.id, Timeout: x.timeout, Connected: x.conn != nil,
-			Ephemerals: s.tree.owned(x.id), Requests: x.counts.Total,
+			Ephemerals: s.tree.Owned(x.id), Requests: x.counts.Total,
 		})
 	}
 	return out

@@ -3,6 +3,8 @@ package zktest
 import (
 	"crypto/tls"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // Option changes a server before it starts.
@@ -30,6 +32,14 @@ const defaultMaxFrame = 0xfffff
 
 func defaults() options {
 	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute, version: asBuiltByDebian}
+}
+
+// rules are what of the options decides over the tree.
+func (o options) rules() store.Rules {
+	return store.Rules{
+		TTLNodes: o.extendedTypes, EnforceQuota: o.enforceQuota, X509: o.x509, SASL: o.saslPassword != nil,
+		ExistsNeedsRead: o.version.existsNeedsRead(), MultiDecodesModes: o.version.decodesFirst(),
+	}
 }
 
 // WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least.

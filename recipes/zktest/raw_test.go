@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func (c *rawConn) create(path string) {
 	c.send(wire.OpCreate, func(e *wire.Encoder) {
 		e.String(path)
 		e.Buffer(nil)
-		e.ACLs(openACL)
+		e.ACLs(store.OpenACL)
 		e.Int32(0)
 	})
 }

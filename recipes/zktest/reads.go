@@ -28,7 +28,8 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 	case wire.OpGetAllChildrenNumber:
 		return c.countBelow(r, e)
 	case wire.OpGetEphemerals:
-		return c.getEphemerals(r, e)
+		e.Strings(c.v.tree().GetEphemerals(c.caller(), r.Path))
+		return wire.CodeOK
 	case wire.OpAddWatch:
 		return c.addWatch(r, e)
 	case wire.OpCheckWatches, wire.OpRemoveWatches:
@@ -40,81 +41,55 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeUnimplemented
 }
 
-// readable finds a node and checks its ACL.
-func (c *conn) readable(path string, perms int32) (*node, wire.Code) {
-	n := c.v.tree().get(path)
-	if n == nil {
-		return nil, wire.CodeNoNode
-	}
-	if !allowed(n.acl, perms, c.ids) {
-		return nil, wire.CodeNoAuth
-	}
-	return n, wire.CodeOK
-}
-
-// exists needs no permission before 3.8.4 and 3.9.2, and is the only read that sets a watch on a missing node.
+// exists is the only read that sets a watch on a missing node.
 func (c *conn) exists(r *wire.Request, e *wire.Encoder) wire.Code {
-	if strings.IndexByte(r.Path, 0) >= 0 {
-		return wire.CodeBadArguments
-	}
-	n := c.v.tree().get(r.Path)
-	if n != nil && c.s.opts.version.existsNeedsRead() && !allowed(n.acl, permRead, c.ids) {
-		return wire.CodeNoAuth
-	}
-	if r.Watch {
+	stat, code := c.v.tree().Exists(c.caller(), r.Path)
+	if r.Watch && (code == wire.CodeOK || code == wire.CodeNoNode) {
 		c.v.watches.data.add(r.Path, c, oneShot)
 	}
-	if n == nil {
-		return wire.CodeNoNode
+	if code == wire.CodeOK {
+		e.Stat(stat)
 	}
-	e.Stat(n.stat())
-	return wire.CodeOK
+	return code
 }
 
 // getData sets a watch only if it answers with data: not on a node that is missing
 // or may not be read.
 func (c *conn) getData(r *wire.Request, e *wire.Encoder) wire.Code {
-	n, code := c.readable(r.Path, permRead)
+	data, stat, code := c.v.tree().GetData(c.caller(), r.Path)
 	if code != wire.CodeOK {
 		return code
 	}
 	if r.Watch {
 		c.v.watches.data.add(r.Path, c, oneShot)
 	}
-	e.Buffer(n.data)
-	e.Stat(n.stat())
+	e.Buffer(data)
+	e.Stat(stat)
 	return wire.CodeOK
 }
 
 func (c *conn) getChildren(r *wire.Request, e *wire.Encoder) wire.Code {
-	n, code := c.readable(r.Path, permRead)
+	names, stat, code := c.v.tree().GetChildren(c.caller(), r.Path)
 	if code != wire.CodeOK {
 		return code
 	}
 	if r.Watch {
 		c.v.watches.child.add(r.Path, c, oneShot)
 	}
-	e.Strings(n.names())
+	e.Strings(names)
 	if r.Op == wire.OpGetChildren2 {
-		e.Stat(n.stat())
+		e.Stat(stat)
 	}
 	return wire.CodeOK
 }
 
-// getACL shows digests only to those who may change the list. It needs READ or ADMIN,
-// as in 3.8.0.
 func (c *conn) getACL(r *wire.Request, e *wire.Encoder) wire.Code {
-	n, code := c.readable(r.Path, permRead|permAdmin)
-	if code != wire.CodeOK {
-		return code
+	acl, stat, code := c.v.tree().GetACL(c.caller(), r.Path)
+	if code == wire.CodeOK {
+		e.ACLs(acl)
+		e.Stat(stat)
 	}
-	acl := n.acl
-	if !allowed(n.acl, permAdmin, c.ids) {
-		acl = maskDigests(acl)
-	}
-	e.ACLs(acl)
-	e.Stat(n.stat())
-	return wire.CodeOK
+	return code
 }
 
 // multiRead answers each read separately: one that fails does not fail the others.
@@ -136,35 +111,12 @@ func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-// countBelow counts all descendants. For the root ZooKeeper gets the same number: it
-// leaves out the root and the second name under which it stores it.
 func (c *conn) countBelow(r *wire.Request, e *wire.Encoder) wire.Code {
-	if _, code := c.readable(r.Path, permRead); code != wire.CodeOK {
-		return code
+	n, code := c.v.tree().CountBelow(c.caller(), r.Path)
+	if code == wire.CodeOK {
+		e.Int32(int32(n))
 	}
-	n := 0
-	prefix := strings.TrimSuffix(r.Path, "/") + "/"
-	for path := range c.v.tree().nodes {
-		if path != "/" && strings.HasPrefix(path, prefix) {
-			n++
-		}
-	}
-	e.Int32(int32(n))
-	return wire.CodeOK
-}
-
-// getEphemerals lists the session's own ephemerals whose path begins with r.Path: a
-// prefix of the string, not of whole names.
-func (c *conn) getEphemerals(r *wire.Request, e *wire.Encoder) wire.Code {
-	var out []string
-	all := strings.TrimSpace(r.Path) == "" || strings.TrimSpace(r.Path) == "/"
-	for _, path := range c.v.tree().owned(c.session.id) {
-		if all || strings.HasPrefix(path, r.Path) {
-			out = append(out, path)
-		}
-	}
-	e.Strings(out)
-	return wire.CodeOK
+	return code
 }
 
 // addWatch watches a path until the watch is removed: mode 0 the node and its
@@ -211,8 +163,8 @@ func (c *conn) removeWatches(r *wire.Request) wire.Code {
 func (c *conn) whoAmI(e *wire.Encoder) {
 	e.Int32(int32(len(c.ids)))
 	for _, i := range c.ids {
-		user, _, _ := strings.Cut(i.id, ":")
-		e.String(i.scheme)
+		user, _, _ := strings.Cut(i.ID, ":")
+		e.String(i.Scheme)
 		e.String(user)
 	}
 }

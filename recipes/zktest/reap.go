@@ -1,16 +1,16 @@
 package zktest
 
 import (
-	"maps"
-	"slices"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // scheduleReap starts the reaper's timer if there is something it might remove. It
 // keeps the fixed beat of the real one, which starts with the server, but does not
 // run when there is nothing to do.
 func (s *Server) scheduleReap() {
-	if s.reaper != nil || len(s.tree.reapable) == 0 || s.closed {
+	if s.reaper != nil || !s.tree.Reapable() || s.closed {
 		return
 	}
 	every := s.opts.reapInterval
@@ -25,25 +25,10 @@ func (s *Server) reap() {
 	defer s.mu.Unlock()
 	s.reaper = nil
 	if !s.closed && !s.frozen {
-		for _, path := range slices.Sorted(maps.Keys(s.tree.reapable)) {
-			if n := s.tree.nodes[path]; n.outlived() {
-				t := s.begin(0, super)
-				t.drop(path, n)
-				t.commit()
-			}
+		for _, path := range s.tree.Outlived(nowMillis()) {
+			_, changes := s.tree.Apply(store.Super, s.stamp(), store.Delete{Path: path, Version: -1})
+			s.committed(changes)
 		}
 	}
 	s.scheduleReap()
-}
-
-// outlived follows ContainerManager.getCandidates. A container that has never had a
-// child stays: it may just have been made for a child that is on its way.
-func (n *node) outlived() bool {
-	switch {
-	case len(n.children) > 0:
-		return false
-	case n.life == container:
-		return n.creates > 0
-	}
-	return nowMillis()-n.mtime > n.ttl
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // view is the data as one server of an ensemble shows it to its clients. The server
@@ -12,13 +14,19 @@ import (
 type view struct {
 	s       *Server
 	watches *watchSet
-	old     *tree // nil: the live tree
+	old     *store.Tree // nil: the live tree
 	oldZxid int64
-	owed    []change
+	owed    []owed
 	cutOff  bool // see Replica.CutOff
 }
 
-func (v *view) tree() *tree {
+// owed is what a view that lags has yet to learn: a change, or the end of a session.
+type owed struct {
+	change store.Change
+	ends   *session
+}
+
+func (v *view) tree() *store.Tree {
 	if v.old != nil {
 		return v.old
 	}
@@ -33,9 +41,9 @@ func (v *view) zxid() int64 {
 }
 
 // see reports a committed change to the view's watchers, now or when the view advances.
-func (v *view) see(c change) {
+func (v *view) see(c store.Change) {
 	if v.old != nil {
-		v.owed = append(v.owed, c)
+		v.owed = append(v.owed, owed{change: c})
 		return
 	}
 	v.watches.fire(c)
@@ -53,17 +61,17 @@ func (v *view) advance() {
 	if v.old == nil {
 		return
 	}
-	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
+	v.old, v.oldZxid = v.s.tree.Clone(), v.s.zxid
 	// Fire the watches that exist now: one that was set on the older view must see what
 	// has happened since, as on a follower that applies its log.
-	owed := v.owed
+	all := v.owed
 	v.owed = nil
-	for _, c := range owed {
+	for _, c := range all {
 		if c.ends != nil {
 			v.end(c.ends)
 			continue
 		}
-		v.watches.fire(c)
+		v.watches.fire(c.change)
 	}
 }
 
@@ -136,7 +144,7 @@ func (r *Replica) Lag() {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	if v.old == nil {
-		v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
+		v.old, v.oldZxid = v.s.tree.Clone(), v.s.zxid
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -43,7 +44,7 @@ func (c *conn) unwelcome() bool {
 		return false
 	}
 	for _, i := range c.ids {
-		if i.scheme == "sasl" {
+		if i.Scheme == "sasl" {
 			return false
 		}
 	}
@@ -95,7 +96,7 @@ func (c *conn) evaluate(token []byte) (answer []byte, ok bool) {
 		says["qop"] != "auth" || !strings.EqualFold(says["digest-uri"], saslURI) || says["response"] != l.proof(user, password, says["cnonce"], "AUTHENTICATE") {
 		return nil, false
 	}
-	c.ids = append(c.ids, identity{"sasl", user})
+	c.ids = append(c.ids, store.Identity{Scheme: "sasl", ID: user})
 	return []byte("rspauth=" + l.proof(user, password, says["cnonce"], "")), true
 }
 
@@ -127,7 +128,3 @@ func narrow(text string) string {
 	}
 	return b.String()
 }
-
-// saslID accepts what SASLAuthenticationProvider does: a Kerberos principal, or a name
-// without "@".
-var saslID = regexp.MustCompile(`^(?:[^@]*|[^/@]*(?:/[^/@]*)?@[^/@]*)$`)

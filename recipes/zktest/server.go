@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // testingTB is what [Start] needs of a test; *testing.T, *testing.B and rapid's T have it.
@@ -27,7 +29,7 @@ type Server struct {
 	secret [32]byte
 
 	mu          sync.Mutex // guards all below; never held across I/O or a sleep
-	tree        *tree
+	tree        *store.Tree
 	zxid        int64
 	views       []*view // the first is the server's own
 	eventRules  []*eventRule
@@ -72,7 +74,7 @@ func New(opts ...Option) *Server {
 		o(&s.opts)
 	}
 	s.opts.tick, s.opts.reapInterval = max(s.opts.tick, time.Millisecond), max(s.opts.reapInterval, time.Millisecond)
-	s.tree = newTree()
+	s.tree = store.New(s.opts.rules())
 	rand.Read(s.secret[:])
 	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
 	// number on top, and one more for every session.

@@ -80,17 +80,12 @@ func (s *Server) expireIfDue(x *session) {
 func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
-	// No ACL applies: an ephemeral goes in any case.
 	if !x.local {
-		t := s.begin(x.id, nil)
-		for _, path := range s.tree.owned(x.id) {
-			t.drop(path, s.tree.nodes[path])
-		}
-		t.commit()
+		s.committed(s.tree.EndSession(x.id, s.stamp()))
 	}
 	for _, v := range s.views {
 		if v.old != nil {
-			v.owed = append(v.owed, change{ends: x})
+			v.owed = append(v.owed, owed{ends: x})
 			continue
 		}
 		v.end(x)

@@ -5,6 +5,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"net"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
@@ -41,7 +43,7 @@ func (c *conn) identify() error {
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.ids = append(c.ids, identity{"x509", name})
+	c.ids = append(c.ids, store.Identity{Scheme: "x509", ID: name})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (t *watchTable) forget(c *conn) {
 func (t *watchTable) take(path string, typ wire.EventType) []*conn {
 	hit := map[*conn]struct{}{}
 	// Above the path only recursive watches count, so without any the walk is one step.
-	for at := path; ; at, _ = splitPath(at) {
+	for at := path; ; at, _ = store.SplitPath(at) {
 		for c, mode := range maps.Clone(t.byPath[at]) {
 			switch {
 			case mode == recursiveWatch && typ != wire.EventChildrenChanged:
@@ -125,26 +126,25 @@ func (w *watchSet) forget(c *conn) {
 
 // fire sends the events that one change triggers. A connection that watches both the
 // data and the children of a node gets one event for its deletion.
-func (w *watchSet) fire(c change) {
-	switch c.typ {
+func (w *watchSet) fire(c store.Change) {
+	switch c.Type {
 	case wire.EventChildrenChanged:
-		w.send(w.child.take(c.path, c.typ), c)
+		w.send(w.child.take(c.Path, c.Type), c)
 	case wire.EventDeleted:
-		data := w.data.take(c.path, c.typ)
+		data := w.data.take(c.Path, c.Type)
 		w.send(data, c)
-		w.send(slices.DeleteFunc(w.child.take(c.path, c.typ), func(x *conn) bool { return slices.Contains(data, x) }), c)
+		w.send(slices.DeleteFunc(w.child.take(c.Path, c.Type), func(x *conn) bool { return slices.Contains(data, x) }), c)
 	default:
-		w.send(w.data.take(c.path, c.typ), c)
+		w.send(w.data.take(c.Path, c.Type), c)
 	}
 }
 
 // send sends the event to those who may read the node. The others get none, but their
-// watch is used up. ZooKeeper has checked this since CVE-2024-23944 (3.8.4, and
-// Debian's 3.8.0).
-func (w *watchSet) send(conns []*conn, c change) {
+// watch is used up.
+func (w *watchSet) send(conns []*conn, c store.Change) {
 	for _, x := range conns {
-		if allowed(c.acl, permRead, x.ids) {
-			x.sendEvent(c.typ, c.path, c.zxid)
+		if c.VisibleTo(x.caller()) {
+			x.sendEvent(c.Type, c.Path, c.Zxid)
 		}
 	}
 }
@@ -153,12 +153,12 @@ func (w *watchSet) send(conns []*conn, c change) {
 // the zxid it saw last is sent at once, everything else is watched again. Deletions
 // and creations follow from whether the node exists; a change of data or children is
 // missed if the client has meanwhile seen a newer zxid.
-func (w *watchSet) rearm(t *tree, c *conn, r *wire.Request) {
+func (w *watchSet) rearm(t *store.Tree, c *conn, r *wire.Request) {
 	for _, p := range r.Watches[0] {
 		w.rearmOne(w.data, t, c, p, r.Zxid, wire.EventDataChanged)
 	}
 	for _, p := range r.Watches[1] {
-		if t.get(p) != nil {
+		if _, there := t.Stat(p); there {
 			c.sendEvent(wire.EventCreated, p, noZxid)
 		} else {
 			w.data.add(p, c, oneShot)
@@ -177,12 +177,12 @@ func (w *watchSet) rearm(t *tree, c *conn, r *wire.Request) {
 
 // rearmOne handles one path of setWatches (DataTree.setWatches): it sends an event or
 // sets a watch, never both, so nothing is reported twice and nothing is missed.
-func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ wire.EventType) {
-	n := t.get(path)
+func (w *watchSet) rearmOne(table *watchTable, t *store.Tree, c *conn, path string, seen int64, typ wire.EventType) {
+	n, there := t.Stat(path)
 	switch {
-	case n == nil:
+	case !there:
 		c.sendEvent(wire.EventDeleted, path, noZxid)
-	case typ == wire.EventDataChanged && n.mzxid > seen, typ == wire.EventChildrenChanged && n.pzxid > seen:
+	case typ == wire.EventDataChanged && n.Mzxid > seen, typ == wire.EventChildrenChanged && n.Pzxid > seen:
 		c.sendEvent(typ, path, noZxid)
 	default:
 		table.add(path, c, oneShot)

@@ -68,7 +68,7 @@ func (s *Server) mode() string {
 }
 
 // znodes counts as ZooKeeper does, which files the root under two names.
-func (s *Server) znodes() int { return len(s.tree.nodes) + 1 }
+func (s *Server) znodes() int { return s.tree.Len() + 1 }
 
 func (s *Server) wordSrvr(b *strings.Builder) { s.statWord(b, false) }
 func (s *Server) wordStat(b *strings.Builder) { s.statWord(b, true) }
@@ -101,8 +101,8 @@ func (s *Server) outstanding() int {
 // names. Its hundreds of processing metrics have no counterpart.
 func (s *Server) wordMntr(b *strings.Builder) {
 	ephemerals := 0
-	for _, paths := range s.tree.ephemerals {
-		ephemerals += len(paths)
+	for _, id := range s.tree.Owners() {
+		ephemerals += len(s.tree.Owned(id))
 	}
 	for _, m := range []struct {
 		key   string
@@ -112,7 +112,7 @@ func (s *Server) wordMntr(b *strings.Builder) {
 		{"num_alive_connections", len(s.conns)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.outstanding()},
 		{"znode_count", s.znodes()}, {"global_sessions", len(s.sessions)}, {"packets_sent", s.packetsOut},
 		{"packets_received", s.packetsIn}, {"watch_count", s.views[0].watches.data.count() + s.views[0].watches.child.count()},
-		{"min_latency", 0}, {"approximate_data_size", s.tree.bytes}, {"local_sessions", 0},
+		{"min_latency", 0}, {"approximate_data_size", s.tree.Bytes()}, {"local_sessions", 0},
 		{"uptime", time.Since(s.born).Milliseconds()}, {"max_latency", 0},
 	} {
 		fmt.Fprintf(b, "zk_%s\t%v\n", m.key, m.value)
@@ -156,10 +156,10 @@ func (s *Server) wordDump(b *strings.Builder) {
 			fmt.Fprintf(b, "\t0x%x\n", x.id)
 		}
 	}
-	fmt.Fprintf(b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
-	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+	fmt.Fprintf(b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.Owners()))
+	for _, id := range s.tree.Owners() {
 		fmt.Fprintf(b, "0x%x:\n", id)
-		for _, path := range s.tree.owned(id) {
+		for _, path := range s.tree.Owned(id) {
 			fmt.Fprintf(b, "\t%s\n", path)
 		}
 	}

@@ -1,4 +1,4 @@
-package zktest
+package store
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func parseTrack(data []byte) quotaTrack {
 
 // quotaFor is the nearest path at or above path that has limits.
 func quotaFor(quotas map[string]struct{}, path string) (string, bool) {
-	for at := path; len(quotas) > 0 && at != "/" && at != ""; at, _ = splitPath(at) {
+	for at := path; len(quotas) > 0 && at != "/" && at != ""; at, _ = SplitPath(at) {
 		if _, ok := quotas[at]; ok {
 			return at, true
 		}
@@ -66,7 +66,7 @@ func (q *quotaState) remember(path string, data []byte) {
 }
 
 // keepPaths remembers, before the first change, which paths had limits.
-func (q *quotaState) keepPaths(t *tree) {
+func (q *quotaState) keepPaths(t *Tree) {
 	if q.paths == nil {
 		q.paths = maps.Clone(t.quotas)
 	}
@@ -77,7 +77,7 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 	if data, ok := t.quota.data[path]; ok {
 		return parseTrack(data), data != nil
 	}
-	if n := t.s.tree.nodes[path]; n != nil {
+	if n := t.tree.nodes[path]; n != nil {
 		return parseTrack(n.data), true
 	}
 	return quotaTrack{}, false
@@ -87,10 +87,10 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 // make the real server log. Nothing is refused unless enforcement is on; as in
 // ZooKeeper it is off by default.
 func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
-	if !t.s.opts.enforceQuota {
+	if !t.tree.rules.EnforceQuota {
 		return wire.CodeOK
 	}
-	quotas := t.s.tree.quotas
+	quotas := t.tree.quotas
 	if t.quota.paths != nil {
 		quotas = t.quota.paths
 	}
@@ -110,7 +110,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
 // accountCreate keeps the counts up to date after a create, and starts counting
 // when the created node is itself part of a quota.
 func (t *txn) accountCreate(path string, bytes int64) {
-	tree := t.s.tree
+	tree := t.tree
 	owner, name, ok := quotaNode(path)
 	if ok {
 		t.quota.remember(path, nil)
@@ -132,9 +132,9 @@ func (t *txn) accountDelete(path string, data []byte) {
 		t.quota.remember(path, data)
 	}
 	if ok && name == limitNode {
-		t.quota.keepPaths(t.s.tree)
-		delete(t.s.tree.quotas, owner)
-		t.undo = append(t.undo, func() { t.s.tree.quotas[owner] = struct{}{} })
+		t.quota.keepPaths(t.tree)
+		delete(t.tree.quotas, owner)
+		t.undo = append(t.undo, func() { t.tree.quotas[owner] = struct{}{} })
 	}
 	t.account(path, -int64(len(data)), -1)
 }
@@ -150,11 +150,11 @@ func (t *txn) accountSet(path string, bytes int64, old []byte) {
 // account adds to the counts of the nearest path with limits, and to no other above
 // it, as ZooKeeper does. Without a stats node nothing is counted.
 func (t *txn) account(path string, bytes, count int64) {
-	owner, ok := quotaFor(t.s.tree.quotas, path)
+	owner, ok := quotaFor(t.tree.quotas, path)
 	if !ok {
 		return
 	}
-	if stats := t.s.tree.nodes[quotaPath+owner+"/"+statNode]; stats != nil {
+	if stats := t.tree.nodes[quotaPath+owner+"/"+statNode]; stats != nil {
 		now := parseTrack(stats.data)
 		t.setTrack(owner, now.count+count, now.bytes+bytes)
 	}
@@ -162,36 +162,36 @@ func (t *txn) account(path string, bytes, count int64) {
 
 // setTrack writes the counts into the stats node, in place: its Stat does not change.
 func (t *txn) setTrack(owner string, count, bytes int64) {
-	stats := t.s.tree.nodes[quotaPath+owner+"/"+statNode]
+	stats := t.tree.nodes[quotaPath+owner+"/"+statNode]
 	if stats == nil {
 		return
 	}
 	old := stats.data
 	t.quota.remember(quotaPath+owner+"/"+statNode, old)
 	stats.data = fmt.Appendf(nil, "count=%d,bytes=%d", count, bytes)
-	t.s.tree.bytes += int64(len(stats.data) - len(old))
+	t.tree.bytes += int64(len(stats.data) - len(old))
 	t.undo = append(t.undo, func() {
-		t.s.tree.bytes += int64(len(old) - len(stats.data))
+		t.tree.bytes += int64(len(old) - len(stats.data))
 		stats.data = old
 	})
 }
 
 // quotaNode splits the path of a limits or stats node.
 func quotaNode(path string) (owner, name string, ok bool) {
-	parent, name := splitPath(path)
+	parent, name := SplitPath(path)
 	owner, ok = strings.CutPrefix(parent, quotaPath+"/")
 	return "/" + owner, name, ok && (name == limitNode || name == statNode)
 }
 
 // measure counts the nodes and bytes at and below path; zero when it does not exist.
-func (t *tree) measure(path string) (count, bytes int64) {
+func (t *Tree) measure(path string) (count, bytes int64) {
 	n := t.nodes[path]
 	if n == nil {
 		return 0, 0
 	}
 	count, bytes = 1, int64(len(n.data))
 	for name := range n.children {
-		c, b := t.measure(joinPath(path, name))
+		c, b := t.measure(JoinPath(path, name))
 		count, bytes = count+c, bytes+b
 	}
 	return count, bytes

@@ -1,4 +1,4 @@
-package zktest
+package store
 
 import (
 	"maps"
@@ -14,14 +14,15 @@ const (
 	configPath = "/zookeeper/config"
 )
 
-// lifetime is what ends a node besides a delete.
-type lifetime int
+// Lifetime is what ends a node besides a delete.
+type Lifetime int
 
+// The lifetimes: none, that of a session, of the children, and for a while after the last write (a TTL node).
 const (
-	persistent lifetime = iota
-	ephemeral
-	container
-	timed
+	Persistent Lifetime = iota
+	Ephemeral
+	Container
+	Timed
 )
 
 // node is one znode. creates is what ZooKeeper calls the persisted cversion: it grows
@@ -37,7 +38,7 @@ type node struct {
 	ctime, mtime        int64
 	version, aversion   int32
 	creates             int32
-	life                lifetime
+	life                Lifetime
 	owner               int64 // session id of an ephemeral
 	ttl                 int64 // milliseconds
 }
@@ -74,8 +75,9 @@ func (n *node) unlink(name string) {
 	n.sorted = nil
 }
 
-// tree is the data: nodes by path, and the indexes that expiry and reaping need.
-type tree struct {
+// Tree is the data: nodes by path, and the indexes that expiry and reaping need.
+type Tree struct {
+	rules      Rules
 	nodes      map[string]*node
 	ephemerals map[int64]map[string]struct{}
 	reapable   map[string]struct{} // container and TTL nodes
@@ -83,16 +85,18 @@ type tree struct {
 	bytes      int64               // paths and data, as mntr reports it
 }
 
-func newTree() *tree {
-	t := &tree{
+// New makes the tree of a server that starts: the root, and what ZooKeeper has below /zookeeper.
+func New(rules Rules) *Tree {
+	t := &Tree{
+		rules:      rules,
 		nodes:      map[string]*node{},
 		ephemerals: map[int64]map[string]struct{}{},
 		reapable:   map[string]struct{}{},
 		quotas:     map[string]struct{}{},
 	}
-	t.put("/", &node{data: []byte{}, acl: openACL})
+	t.put("/", &node{data: []byte{}, acl: OpenACL})
 	for _, p := range []string{procPath, quotaPath, configPath} {
-		t.put(p, &node{data: []byte{}, acl: openACL})
+		t.put(p, &node{data: []byte{}, acl: OpenACL})
 	}
 	// The server gives the configuration node its ACL with version -1.
 	t.nodes[configPath].acl = readACL
@@ -101,7 +105,7 @@ func newTree() *tree {
 }
 
 // get finds a node for reading. ZooKeeper stores the root under the empty path too.
-func (t *tree) get(path string) *node {
+func (t *Tree) get(path string) *node {
 	if path == "" {
 		path = "/"
 	}
@@ -110,50 +114,46 @@ func (t *tree) get(path string) *node {
 
 // put adds a node and links it to its parent. It changes no counters: the transaction
 // does, and undoes.
-func (t *tree) put(path string, n *node) {
+func (t *Tree) put(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))
-	if parent, name := splitPath(path); path != "/" {
+	if parent, name := SplitPath(path); path != "/" {
 		t.nodes[parent].link(name)
 	}
 	switch n.life {
-	case ephemeral:
+	case Ephemeral:
 		if t.ephemerals[n.owner] == nil {
 			t.ephemerals[n.owner] = map[string]struct{}{}
 		}
 		t.ephemerals[n.owner][path] = struct{}{}
-	case container, timed:
+	case Container, Timed:
 		t.reapable[path] = struct{}{}
 	}
 }
 
 // remove is the inverse of put.
-func (t *tree) remove(path string) {
+func (t *Tree) remove(path string) {
 	n := t.nodes[path]
 	delete(t.nodes, path)
 	t.bytes -= int64(len(path) + len(n.data))
-	parent, name := splitPath(path)
+	parent, name := SplitPath(path)
 	t.nodes[parent].unlink(name)
 	switch n.life {
-	case ephemeral:
+	case Ephemeral:
 		delete(t.ephemerals[n.owner], path)
 		if len(t.ephemerals[n.owner]) == 0 {
 			delete(t.ephemerals, n.owner)
 		}
-	case container, timed:
+	case Container, Timed:
 		delete(t.reapable, path)
 	}
 }
 
-// owned lists a session's ephemerals in order.
-func (t *tree) owned(session int64) []string {
-	return slices.Sorted(maps.Keys(t.ephemerals[session]))
-}
-
-// clone copies the tree for a replica that lags. Data and ACLs are shared, because
+// Clone copies the tree for a replica that lags. Data and ACLs are shared, because
 // they are never changed in place.
-func (t *tree) clone() *tree {
-	c := &tree{
+func (t *Tree) Clone() *Tree {
+	c := &Tree{
+		rules: t.rules,
 		nodes: make(map[string]*node, len(t.nodes)), ephemerals: map[int64]map[string]struct{}{},
 		reapable: maps.Clone(t.reapable), quotas: maps.Clone(t.quotas), bytes: t.bytes,
 	}

@@ -1,8 +1,6 @@
-package zktest
+package store
 
 import (
-	"crypto/sha1"
-	"encoding/base64"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -21,21 +19,21 @@ const (
 	permAll = 31
 )
 
-var (
-	openACL = []wire.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
-	readACL = []wire.ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
-)
+// OpenACL lets everybody do everything.
+var OpenACL = []wire.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
 
-// identity is one that a connection has authenticated.
-type identity struct{ scheme, id string }
+var readACL = []wire.ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
 
-// super is the identity of the server's own writes.
-var super = []identity{{scheme: "super"}}
+// Identity is one that a client has proved to have.
+type Identity struct{ Scheme, ID string }
 
-// allowed reports whether one of ids has one of perms under acl (ZooKeeperServer.checkACL).
+// Super may do everything.
+var Super = Caller{Identities: []Identity{{Scheme: "super"}}}
+
+// may reports whether the caller has one of perms under acl (ZooKeeperServer.checkACL).
 // As there, an empty list, which no client can set, allows everything.
-func allowed(acl []wire.ACL, perms int32, ids []identity) bool {
-	if len(acl) == 0 || slices.ContainsFunc(ids, func(i identity) bool { return i.scheme == "super" }) {
+func (by Caller) may(perms int32, acl []wire.ACL) bool {
+	if len(acl) == 0 || slices.ContainsFunc(by.Identities, func(i Identity) bool { return i.Scheme == "super" }) {
 		return true
 	}
 	for _, a := range acl {
@@ -45,8 +43,8 @@ func allowed(acl []wire.ACL, perms int32, ids []identity) bool {
 		if a.Scheme == "world" && a.ID == "anyone" {
 			return true
 		}
-		for _, i := range ids {
-			if i.scheme == a.Scheme && matches(a, i.id) {
+		for _, i := range by.Identities {
+			if i.Scheme == a.Scheme && matches(a, i.ID) {
 				return true
 			}
 		}
@@ -96,7 +94,7 @@ func parseIP(id string) (netip.Prefix, bool) {
 // fixACL is what the server stores for the list a client sends: duplicates
 // dropped, "auth" replaced by every authenticated identity of the connection,
 // everything else checked for a known scheme and a well-formed id.
-func fixACL(o options, ids []identity, acl []wire.ACL) ([]wire.ACL, wire.Code) {
+func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	var out []wire.ACL
 	var seen []wire.ACL
 	for _, a := range acl {
@@ -111,15 +109,15 @@ func fixACL(o options, ids []identity, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 			out = append(out, a)
 		case a.Scheme == "auth":
 			n := len(out)
-			for _, i := range ids {
-				if i.scheme == "digest" || i.scheme == "x509" || i.scheme == "sasl" {
-					out = append(out, wire.ACL{Perms: a.Perms, Scheme: i.scheme, ID: i.id})
+			for _, i := range by.Identities {
+				if i.Scheme == "digest" || i.Scheme == "x509" || i.Scheme == "sasl" {
+					out = append(out, wire.ACL{Perms: a.Perms, Scheme: i.Scheme, ID: i.ID})
 				}
 			}
 			if len(out) == n {
 				return nil, wire.CodeInvalidACL
 			}
-		case !validID(o, a):
+		case !rules.validID(a):
 			return nil, wire.CodeInvalidACL
 		default:
 			out = append(out, a)
@@ -128,15 +126,15 @@ func fixACL(o options, ids []identity, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	if len(out) == 0 {
 		return nil, wire.CodeInvalidACL
 	}
-	if slices.Equal(out, openACL) {
-		return openACL, wire.CodeOK // share by far the most common list
+	if slices.Equal(out, OpenACL) {
+		return OpenACL, wire.CodeOK // share by far the most common list
 	}
 	return out, wire.CodeOK
 }
 
 // validID is the judgement of the scheme's provider. A scheme without a provider
-// makes the list invalid; x509 has one only with TLS, and sasl only WithSASL.
-func validID(o options, a wire.ACL) bool {
+// makes the list invalid; x509 and sasl have one only if the rules say so.
+func (r Rules) validID(a wire.ACL) bool {
 	switch a.Scheme {
 	case "digest":
 		// Java's split drops trailing empty parts.
@@ -145,9 +143,9 @@ func validID(o options, a wire.ACL) bool {
 		_, ok := parseIP(a.ID)
 		return ok
 	case "x509":
-		return o.x509 && validDN(a.ID)
+		return r.X509 && validDN(a.ID)
 	case "sasl":
-		return o.saslPassword != nil && saslID.MatchString(a.ID)
+		return r.SASL && saslID.MatchString(a.ID)
 	}
 	return false
 }
@@ -179,34 +177,6 @@ func maskDigests(acl []wire.ACL) []wire.ACL {
 	return out
 }
 
-// DigestID is the id ZooKeeper derives from "user:password" for the digest
-// scheme: the user, a colon, and the SHA-1 of the whole in base 64. It is what
-// an ACL of that scheme holds and what [WithSuperDigest] takes.
-func DigestID(userPassword string) string {
-	user, _, _ := strings.Cut(userPassword, ":")
-	sum := sha1.Sum([]byte(userPassword))
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// authenticate adds to a connection's identities what the credentials prove.
-// A wrong password is no error: it makes another identity.
-func authenticate(o options, ids []identity, ip, scheme string, auth []byte) ([]identity, bool) {
-	add := func(i identity) {
-		if !slices.Contains(ids, i) {
-			ids = append(ids, i)
-		}
-	}
-	switch scheme {
-	case "digest":
-		id := DigestID(string(auth))
-		if id == o.superDigest {
-			add(identity{scheme: "super"})
-		}
-		add(identity{"digest", id})
-	case "ip":
-		add(identity{"ip", ip})
-	default:
-		return ids, false
-	}
-	return ids, true
-}
+// saslID accepts what SASLAuthenticationProvider does: a Kerberos principal, or a name
+// without "@".
+var saslID = regexp.MustCompile(`^(?:[^@]*|[^/@]*(?:/[^/@]*)?@[^/@]*)$`)

@@ -1,4 +1,4 @@
-package zktest
+package store
 
 import (
 	"strings"
@@ -7,8 +7,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// validPath reports whether ZooKeeper accepts the path of a node (PathUtils.validatePath).
-func validPath(path string) bool {
+// ValidPath reports whether ZooKeeper accepts the path of a node (PathUtils.validatePath).
+func ValidPath(path string) bool {
 	switch {
 	case path == "/":
 		return true
@@ -29,9 +29,9 @@ func badRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// splitPath returns the parent's path and the node's own name. The parent of a
+// SplitPath returns the parent's path and the node's own name. The parent of a
 // child of the root is "/".
-func splitPath(path string) (parent, name string) {
+func SplitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i <= 0 {
 		return "/", path[i+1:]
@@ -39,7 +39,8 @@ func splitPath(path string) (parent, name string) {
 	return path[:i], path[i+1:]
 }
 
-func joinPath(parent, name string) string {
+// JoinPath is the path of a child.
+func JoinPath(parent, name string) string {
 	if parent == "/" {
 		return "/" + name
 	}
@@ -54,7 +55,7 @@ func parentForChange(path string) (string, wire.Code) {
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
 		return "", wire.CodeBadArguments
 	}
-	parent, _ := splitPath(path)
+	parent, _ := SplitPath(path)
 	return parent, wire.CodeOK
 }
 

@@ -1,0 +1,83 @@
+package store
+
+import "github.com/locktree/locktree/recipes/zktest/internal/wire"
+
+// Rules are how the server is configured, and in what its release differs from 3.8.0.
+type Rules struct {
+	TTLNodes          bool // they may be created (extendedTypesEnabled)
+	EnforceQuota      bool // hard limits refuse writes (enforceQuota)
+	X509, SASL        bool // access lists may have entries of these schemes
+	ExistsNeedsRead   bool // ZOOKEEPER-2590
+	MultiDecodesModes bool // a multi with an unknown mode of creation cannot be decoded, as of 3.9.0
+}
+
+// Caller is who asks.
+type Caller struct {
+	Session    int64 // owns the ephemeral nodes that it creates
+	Identities []Identity
+}
+
+// Stamp is what a transaction leaves on the nodes that it changes. The caller takes a new zxid for each, even if it then fails.
+type Stamp struct {
+	Zxid   int64
+	Millis int64 // since the epoch
+}
+
+// Op is one write: Create, Delete, SetData, SetACL or Check.
+type Op interface{ apply(t *txn) Result }
+
+// Create makes a node.
+type Create struct {
+	Path  string
+	Data  []byte // kept: it must not be changed any more
+	ACL   []wire.ACL
+	Flags int32    // whether it is sequential, ephemeral, ... (CreateMode.fromFlag)
+	Kind  Lifetime // what the operation says besides: Container for createContainer, Timed for createTTL, and else Persistent
+	TTL   int64    // milliseconds, for createTTL
+}
+
+// Delete removes a node that has no children. Version -1 means any, here and below.
+type Delete struct {
+	Path    string
+	Version int32
+}
+
+// SetData replaces a node's data.
+type SetData struct {
+	Path    string
+	Data    []byte // kept: it must not be changed any more
+	Version int32
+}
+
+// SetACL replaces a node's access list. A client's multi cannot contain it.
+type SetACL struct {
+	Path    string
+	ACL     []wire.ACL
+	Version int32 // of the list
+}
+
+// Check changes nothing, and fails if the node has another version.
+type Check struct {
+	Path    string
+	Version int32
+}
+
+// Result is the answer to one write. If Code is not OK, nothing else is set.
+type Result struct {
+	Code     wire.Code
+	Path     string    // of Create: with the sequence number
+	Stat     wire.Stat // after Create, SetData and SetACL
+	Lifetime Lifetime  // of the node that Create made
+}
+
+// Change is what a watch may tell of.
+type Change struct {
+	Path string
+	Type wire.EventType
+	Zxid int64
+	acl  []wire.ACL
+}
+
+// VisibleTo reports whether a client may be told: clients that cannot read the node get no event. ZooKeeper has checked this since
+// CVE-2024-23944 (3.8.4, and Debian's 3.8.0).
+func (c Change) VisibleTo(by Caller) bool { return by.may(permRead, c.acl) }
