@@ -57,3 +57,40 @@ func authenticate(o options, ids []store.Identity, ip, scheme string, auth []byt
 	}
 	return ids, true
 }
+
+// unwelcome reports whether a request is refused because nobody has logged in. A ping
+// is, too.
+func (c *conn) unwelcome() bool {
+	if !c.s.opts.saslRequired {
+		return false
+	}
+	for _, i := range c.ids {
+		if i.Scheme == "sasl" {
+			return false
+		}
+	}
+	return true
+}
+
+// sasl answers a token. A refusal ends the connection, and the session lives on
+// (ZooKeeperServer.processSasl).
+func (c *conn) sasl(r *wire.Request) ([]byte, bool) {
+	answer := []byte(nil)
+	if c.s.opts.saslPassword != nil { // a server without SASL answers every token with none
+		var ok bool
+		if answer, ok = c.login.Step(r.Auth, c.s.opts.saslPassword, func(user string) {
+			c.ids = append(c.ids, store.Identity{Scheme: "sasl", ID: user})
+		}); !ok {
+			code := wire.CodeAuthFailed
+			if c.s.opts.saslRequired {
+				code = wire.CodeSASLRequired
+			}
+			e := wire.NewReply(r.Xid, 0, code)
+			e.Buffer(nil)
+			return e.Frame(), true
+		}
+	}
+	e := wire.NewReply(r.Xid, 0, wire.CodeOK)
+	e.Buffer(answer)
+	return e.Frame(), false
+}

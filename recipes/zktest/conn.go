@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/digestmd5"
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
@@ -30,7 +31,7 @@ type conn struct {
 	follower  *conn // the connection whose behind is this one
 	claims    int64 // the session id the handshake asks for
 	ids       []store.Identity
-	login     saslLogin
+	login     digestmd5.Login
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
 	swallowed bool // something was left unanswered, see Replica.CutOff
@@ -108,7 +109,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
+		s: s, v: v, nc: secure(nc, s.opts.tls), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
 		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.partition()
@@ -148,7 +149,7 @@ func (c *conn) close() {
 // detach makes the server forget the connection; its session lives on.
 func (c *conn) detach() {
 	c.closed = true
-	c.v.watches.forget(c)
+	c.v.watches.Forget(c)
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
 	}
@@ -373,4 +374,27 @@ func (c *conn) waitRoom() bool {
 		case <-c.died:
 		}
 	}
+}
+
+// Direction is the direction in which a partition swallows traffic.
+type Direction int
+
+// The directions of a partition.
+const (
+	ToServer Direction = 1 << iota
+	ToClient
+	Both = ToServer | ToClient
+)
+
+// partition works out which directions of a connection are cut.
+func (c *conn) partition() {
+	id := c.claims
+	if c.session != nil {
+		id = c.session.id
+	}
+	dir := c.s.partitions[0]
+	if id != 0 {
+		dir |= c.s.partitions[id]
+	}
+	c.cutIn, c.cutOut = dir&ToServer != 0, dir&ToClient != 0
 }

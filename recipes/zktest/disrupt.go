@@ -1,15 +1,5 @@
 package zktest
 
-// Direction is the direction in which a partition swallows traffic.
-type Direction int
-
-// The directions of a partition.
-const (
-	ToServer Direction = 1 << iota
-	ToClient
-	Both = ToServer | ToClient
-)
-
 // Expire ends a session at once, as if its timeout had run out: its ephemerals
 // go, its connection is cut, and a reconnect is told that it has expired. It
 // does nothing when there is no such session.
@@ -65,19 +55,6 @@ func (s *Server) repartition() {
 		signal(c.wake)
 		c.pump()
 	}
-}
-
-// partition works out which directions of a connection are cut.
-func (c *conn) partition() {
-	id := c.claims
-	if c.session != nil {
-		id = c.session.id
-	}
-	dir := c.s.partitions[0]
-	if id != 0 {
-		dir |= c.s.partitions[id]
-	}
-	c.cutIn, c.cutOut = dir&ToServer != 0, dir&ToClient != 0
 }
 
 // Freeze stops the server as SIGSTOP would: it accepts connections and bytes,

@@ -104,15 +104,16 @@
 //     connection come in order of path, and children are listed in order
 package zktest
 
-// Two packages below know no connection: internal/wire has the frames, and internal/store the tree as a state machine.
+// Four packages below know no connection: internal/wire has the frames, internal/store the tree as a state machine, internal/watch
+// who watches what, and internal/digestmd5 a login.
 //
 // The files, along a frame's way: listen.go accepts connections, read.go has wire cut the
 // stream into frames and decode them, fault.go decides what goes wrong, conn.go queues
-// requests and replies, exec.go and reads.go ask the store and encode what it says, watch.go
-// tells who watches, and session.go, auth.go, sasl.go and tls.go say who asks. replica.go is
-// another server's view of the tree. reap.go and the sessions' timers act by themselves.
-// inspect.go, counts.go, disrupt.go, event.go and readonly.go serve the test; words.go answers
-// four-letter words.
+// requests and replies, exec.go and reads.go ask the store and encode what it says, and
+// session.go and auth.go say who asks. replica.go is another server's view of the tree, and
+// tells who watches it. reap.go and the sessions' timers act by themselves. inspect.go,
+// counts.go, disrupt.go, event.go and readonly.go serve the test; words.go answers four-letter
+// words.
 //
 // One lock guards all of it and is never held across I/O or a sleep: in a bubble a
 // goroutine that waits for a mutex stops time. So whatever may block (a reader, a

@@ -1,9 +1,7 @@
 package zktest
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -251,12 +249,4 @@ func (s *Server) Sessions() []Session {
 		})
 	}
 	return out
-}
-
-func (s *Server) sessionsByID() []*session {
-	return slices.SortedFunc(maps.Values(s.sessions), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-}
-
-func (s *Server) connections() []*conn {
-	return slices.SortedFunc(maps.Keys(s.conns), func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 }

@@ -81,3 +81,17 @@ func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = 
 func WithWords(words ...string) Option {
 	return func(o *options) { o.words = append([]string{}, words...) }
 }
+
+// WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like one
+// whose JAAS section Server has ZooKeeper's DigestLoginModule. It turns on the scheme
+// sasl. password is asked at each login; it returns "" for a user that does not
+// exist, and must not use the server. A connection that has not logged in is served
+// as before, unless WithSASLRequired says otherwise.
+func WithSASL(password func(user string) string) Option {
+	return func(o *options) { o.saslPassword = password }
+}
+
+// WithSASLRequired makes the server serve only connections that have logged in by
+// SASL (sessionRequireClientSASLAuth, or enforce.auth.schemes=sasl). Others get
+// SessionClosedRequireSaslAuth (-124) and lose their connection.
+func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }

@@ -3,6 +3,7 @@ package zktest
 import (
 	"strings"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/watch"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -21,7 +22,7 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 		e.String(r.Path)
 		return wire.CodeOK
 	case wire.OpSetWatches, wire.OpSetWatches2:
-		c.v.watches.rearm(c.v.tree(), c, r)
+		c.rearm(r)
 		return wire.CodeOK
 	case wire.OpMultiRead:
 		return c.multiRead(r, e)
@@ -45,7 +46,7 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 func (c *conn) exists(r *wire.Request, e *wire.Encoder) wire.Code {
 	stat, code := c.v.tree().Exists(c.caller(), r.Path)
 	if r.Watch && (code == wire.CodeOK || code == wire.CodeNoNode) {
-		c.v.watches.data.add(r.Path, c, oneShot)
+		c.watch(c.v.watches.Data, r.Path, watch.OneShot)
 	}
 	if code == wire.CodeOK {
 		e.Stat(stat)
@@ -61,7 +62,7 @@ func (c *conn) getData(r *wire.Request, e *wire.Encoder) wire.Code {
 		return code
 	}
 	if r.Watch {
-		c.v.watches.data.add(r.Path, c, oneShot)
+		c.watch(c.v.watches.Data, r.Path, watch.OneShot)
 	}
 	e.Buffer(data)
 	e.Stat(stat)
@@ -74,7 +75,7 @@ func (c *conn) getChildren(r *wire.Request, e *wire.Encoder) wire.Code {
 		return code
 	}
 	if r.Watch {
-		c.v.watches.child.add(r.Path, c, oneShot)
+		c.watch(c.v.watches.Child, r.Path, watch.OneShot)
 	}
 	e.Strings(names)
 	if r.Op == wire.OpGetChildren2 {
@@ -122,16 +123,16 @@ func (c *conn) countBelow(r *wire.Request, e *wire.Encoder) wire.Code {
 // addWatch watches a path until the watch is removed: mode 0 the node and its
 // children, mode 1 the whole subtree. The node need not exist.
 func (c *conn) addWatch(r *wire.Request, e *wire.Encoder) wire.Code {
-	mode := persistentWatch
+	mode := watch.Persistent
 	switch r.Mode {
 	case 0:
 	case 1:
-		mode = recursiveWatch
+		mode = watch.Recursive
 	default:
 		return wire.CodeMarshallingError
 	}
-	c.v.watches.data.add(r.Path, c, mode)
-	c.v.watches.child.add(r.Path, c, mode)
+	c.watch(c.v.watches.Data, r.Path, mode)
+	c.watch(c.v.watches.Child, r.Path, mode)
 	e.Int32(0)
 	return wire.CodeOK
 }
@@ -143,13 +144,13 @@ func (c *conn) removeWatches(r *wire.Request) wire.Code {
 		return wire.CodeMarshallingError
 	}
 	found := false
-	for kind, table := range map[int32]*watchTable{1: c.v.watches.child, 2: c.v.watches.data} {
+	for kind, table := range map[int32]*watch.Table[*conn]{1: c.v.watches.Child, 2: c.v.watches.Data} {
 		if r.Mode != kind && r.Mode != 3 {
 			continue
 		}
 		if r.Op == wire.OpCheckWatches {
-			found = found || table.has(r.Path)
-		} else if table.remove(r.Path, c) {
+			found = found || table.Watched(r.Path)
+		} else if table.Remove(r.Path, c) {
 			found = true
 		}
 	}
@@ -166,5 +167,53 @@ func (c *conn) whoAmI(e *wire.Encoder) {
 		user, _, _ := strings.Cut(i.ID, ":")
 		e.String(i.Scheme)
 		e.String(user)
+	}
+}
+
+// watch sets a watch. A connection that the server has ended gets none: its watches have been forgotten and will not be again.
+func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
+	if !c.closed {
+		t.Add(path, c, mode)
+	}
+}
+
+// rearm restores a reconnected client's watches (setWatches): what has happened since
+// the zxid it saw last is sent at once, everything else is watched again. Deletions
+// and creations follow from whether the node exists; a change of data or children is
+// missed if the client has meanwhile seen a newer zxid.
+func (c *conn) rearm(r *wire.Request) {
+	t, w := c.v.tree(), c.v.watches
+	for _, p := range r.Watches[0] {
+		c.rearmOne(w.Data, p, r.Zxid, wire.EventDataChanged)
+	}
+	for _, p := range r.Watches[1] {
+		if _, there := t.Stat(p); there {
+			c.sendEvent(wire.EventCreated, p, noZxid)
+		} else {
+			c.watch(w.Data, p, watch.OneShot)
+		}
+	}
+	for _, p := range r.Watches[2] {
+		c.rearmOne(w.Child, p, r.Zxid, wire.EventChildrenChanged)
+	}
+	for i, mode := range []watch.Mode{watch.Persistent, watch.Recursive} {
+		for _, p := range r.Watches[3+i] {
+			c.watch(w.Child, p, mode)
+			c.watch(w.Data, p, mode)
+		}
+	}
+}
+
+// rearmOne handles one path of setWatches (DataTree.setWatches): it sends an event or
+// sets a watch, never both, so nothing is reported twice and nothing is missed.
+func (c *conn) rearmOne(table *watch.Table[*conn], path string, seen int64, typ wire.EventType) {
+	n, there := c.v.tree().Stat(path)
+	switch {
+	case !there:
+		c.sendEvent(wire.EventDeleted, path, noZxid)
+	case typ == wire.EventDataChanged && n.Mzxid > seen, typ == wire.EventChildrenChanged && n.Pzxid > seen:
+		c.sendEvent(typ, path, noZxid)
+	default:
+		c.watch(table, path, watch.OneShot)
 	}
 }

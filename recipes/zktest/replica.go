@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
+	"github.com/locktree/locktree/recipes/zktest/internal/watch"
 )
 
 // view is the data as one server of an ensemble shows it to its clients. The server
@@ -13,7 +14,7 @@ import (
 // older tree and owes its watchers the changes since.
 type view struct {
 	s       *Server
-	watches *watchSet
+	watches *watch.Set[*conn]
 	old     *store.Tree // nil: the live tree
 	oldZxid int64
 	owed    []owed
@@ -46,7 +47,16 @@ func (v *view) see(c store.Change) {
 		v.owed = append(v.owed, owed{change: c})
 		return
 	}
-	v.watches.fire(c)
+	v.fire(c)
+}
+
+// fire sends the events to those who may read the node. The others get none, but their watch is used up.
+func (v *view) fire(c store.Change) {
+	for _, x := range v.watches.Take(c.Path, c.Type) {
+		if c.VisibleTo(x.caller()) {
+			x.sendEvent(c.Type, c.Path, c.Zxid)
+		}
+	}
 }
 
 // freshen brings a lagging view up to date; from then on it lags again.
@@ -71,7 +81,7 @@ func (v *view) advance() {
 			v.end(c.ends)
 			continue
 		}
-		v.watches.fire(c.change)
+		v.fire(c.change)
 	}
 }
 
@@ -110,7 +120,7 @@ type Replica struct{ v *view }
 func (s *Server) Replica() *Replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &view{s: s, watches: newWatchSet()}
+	v := &view{s: s, watches: watch.NewSet(byID)}
 	s.views = append(s.views, v)
 	return &Replica{v}
 }

@@ -1,15 +1,19 @@
 package zktest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
+	"github.com/locktree/locktree/recipes/zktest/internal/watch"
 )
 
 // testingTB is what [Start] needs of a test; *testing.T, *testing.B and rapid's T have it.
@@ -69,7 +73,7 @@ func New(opts ...Option) *Server {
 		opts: defaults(), born: time.Now(),
 		sessions: map[int64]*session{}, conns: map[*conn]struct{}{}, partitions: map[int64]Direction{}, counts: newCounts(),
 	}
-	s.views = []*view{{s: s, watches: newWatchSet()}}
+	s.views = []*view{{s: s, watches: watch.NewSet(byID)}}
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -117,3 +121,14 @@ func (s *Server) password(id int64) []byte {
 }
 
 func nowMillis() int64 { return time.Now().UnixMilli() }
+
+func (s *Server) sessionsByID() []*session {
+	return slices.SortedFunc(maps.Values(s.sessions), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+}
+
+func (s *Server) connections() []*conn {
+	return slices.SortedFunc(maps.Keys(s.conns), byID)
+}
+
+// byID is the order of connections: that of their age.
+func byID(a, b *conn) int { return cmp.Compare(a.id, b.id) }

@@ -5,8 +5,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"net"
-
-	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
@@ -16,35 +14,29 @@ func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) { o.tls, o.x509 = cfg, true }
 }
 
-// secure wraps an accepted connection.
-func (s *Server) secure(nc net.Conn) net.Conn {
-	if s.opts.tls == nil {
+// secure wraps an accepted connection, if there is a configuration.
+func secure(nc net.Conn, cfg *tls.Config) net.Conn {
+	if cfg == nil {
 		return nc
 	}
-	return tls.Server(nc, s.opts.tls)
+	return tls.Server(nc, cfg)
 }
 
-// identify finishes the TLS handshake and adds the client's identity.
-func (c *conn) identify() error {
-	t, ok := c.nc.(*tls.Conn)
+// certified finishes the TLS handshake, and returns the subject of the client's certificate, false if there is none.
+func certified(nc net.Conn) (string, bool, error) {
+	t, ok := nc.(*tls.Conn)
 	if !ok {
-		return nil
+		return "", false, nil
 	}
 	if err := t.Handshake(); err != nil {
-		return err
+		return "", false, err
 	}
 	certs := t.ConnectionState().PeerCertificates
 	if len(certs) == 0 {
-		return nil
+		return "", false, nil
 	}
 	name, err := subject(certs[0].RawSubject)
-	if err != nil {
-		return err
-	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.ids = append(c.ids, store.Identity{Scheme: "x509", ID: name})
-	return nil
+	return name, true, err
 }
 
 // subject renders a distinguished name as Java's X500Principal does: RFC 2253,

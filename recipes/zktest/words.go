@@ -111,7 +111,7 @@ func (s *Server) wordMntr(b *strings.Builder) {
 		{"version", s.opts.version}, {"server_state", s.mode()}, {"ephemerals_count", ephemerals},
 		{"num_alive_connections", len(s.conns)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.outstanding()},
 		{"znode_count", s.znodes()}, {"global_sessions", len(s.sessions)}, {"packets_sent", s.packetsOut},
-		{"packets_received", s.packetsIn}, {"watch_count", s.views[0].watches.data.count() + s.views[0].watches.child.count()},
+		{"packets_received", s.packetsIn}, {"watch_count", s.views[0].watches.Data.Len() + s.views[0].watches.Child.Len()},
 		{"min_latency", 0}, {"approximate_data_size", s.tree.Bytes()}, {"local_sessions", 0},
 		{"uptime", time.Since(s.born).Milliseconds()}, {"max_latency", 0},
 	} {
@@ -171,15 +171,15 @@ func (s *Server) wordDump(b *strings.Builder) {
 
 // The watch words count data watches only, as ZooKeeper's do.
 func (s *Server) wordWchs(b *strings.Builder) {
-	t := s.views[0].watches.data
-	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(t.byConn), len(t.byPath), t.count())
+	t := s.views[0].watches.Data
+	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", t.Watchers(), len(t.Paths()), t.Len())
 }
 
 func (s *Server) wordWchp(b *strings.Builder) {
-	for _, path := range slices.Sorted(maps.Keys(s.views[0].watches.data.byPath)) {
+	for _, path := range s.views[0].watches.Data.Paths() {
 		fmt.Fprintf(b, "%s\n", path)
 		for _, c := range s.connections() {
-			if _, ok := s.views[0].watches.data.byPath[path][c]; ok {
+			if s.views[0].watches.Data.Watches(path, c) {
 				fmt.Fprintf(b, "\t0x%x\n", c.sid.Load())
 			}
 		}
@@ -189,9 +189,9 @@ func (s *Server) wordWchp(b *strings.Builder) {
 
 // wordWchc is wordWchp grouped by session.
 func (s *Server) wordWchc(b *strings.Builder) {
-	t := s.views[0].watches.data
+	t := s.views[0].watches.Data
 	for _, c := range s.connections() {
-		for i, path := range slices.Sorted(maps.Keys(t.byConn[c])) {
+		for i, path := range t.PathsOf(c) {
 			if i == 0 {
 				fmt.Fprintf(b, "0x%x\n", c.sid.Load())
 			}
