@@ -6,6 +6,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
+	"github.com/locktree/locktree/recipes/zktest/internal/words"
 )
 
 // read is the reader goroutine: it cuts the stream into frames, asks the faults
@@ -42,7 +43,7 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 		return inbound{}, err
 	}
 	// A word comes in place of a length, which would be more than a gigabyte.
-	if first && knownWord(string(head[:])) {
+	if first && words.Known(string(head[:])) {
 		return inbound{raw: 4, word: string(head[:])}, nil
 	}
 	body, err := wire.ReadBody(in, head, c.s.opts.maxFrame)
