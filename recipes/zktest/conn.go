@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/zktest/internal/digestmd5"
+	"github.com/locktree/locktree/recipes/zktest/internal/outbox"
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
@@ -35,9 +36,7 @@ type conn struct {
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
 	swallowed bool // something was left unanswered, see Replica.CutOff
-	closed    bool // by the server, or by the client as far as the server knows
-	dead      bool // the socket itself is gone; a partition keeps the two apart
-	died      chan struct{}
+	closed    bool // by the server, or by the client as far as the server knows; out.Dead is whether the socket is gone: a partition keeps the two apart
 
 	in      []inbound // read, not yet executed
 	arrived int       // how many of in have reached the server
@@ -47,10 +46,7 @@ type conn struct {
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 
-	out     []outbound
-	outSize int
-	cutOut  bool // partitioned: nothing leaves
-	wake    chan struct{}
+	out *outbox.Box // what leaves
 
 	since                 time.Time
 	packetsIn, packetsOut int // for the four-letter words, as is what follows
@@ -72,27 +68,6 @@ type inbound struct {
 	read  bool   // the server's reader had it already: it arrives even if the connection ends
 }
 
-// outbound is a frame on its way out. The last one of a connection closes it.
-type outbound struct {
-	frame []byte
-	due   time.Time
-	last  bool
-	gate  chan struct{} // sent only after this is closed; nil for at once
-}
-
-// gated reports whether HoldReply still holds the frame back.
-func (o *outbound) gated() bool {
-	if o.gate == nil {
-		return false
-	}
-	select {
-	case <-o.gate:
-		return false
-	default:
-		return true
-	}
-}
-
 // Queues beyond these sizes stop the reading of further requests, and a client
 // that lets events pile up to maxQueue is cut.
 const (
@@ -110,8 +85,9 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	s.nextConn++
 	c := &conn{
 		s: s, v: v, nc: secure(nc, s.opts.tls), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
-		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		room: make(chan struct{}, 1),
 	}
+	c.out = outbox.New(&s.mu, c.nc, nc, c.sent, c.dropped)
 	c.partition()
 	return c
 }
@@ -125,15 +101,6 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// kill ends the connection at once and drops what is queued.
-func (c *conn) kill() {
-	if !c.dead {
-		c.dead = true
-		close(c.died)
-		c.raw.Close()
-	}
-}
-
 // close ends the connection on the server's side: what was sent before still leaves,
 // and in a partition the client does not notice.
 func (c *conn) close() {
@@ -141,8 +108,7 @@ func (c *conn) close() {
 		return
 	}
 	c.detach()
-	c.out = append(c.out, outbound{due: time.Now().Add(c.s.opts.latency), last: true})
-	signal(c.wake)
+	c.out.End(time.Now().Add(c.s.opts.latency))
 	signal(c.room)
 }
 
@@ -156,100 +122,33 @@ func (c *conn) detach() {
 }
 
 // reply queues a frame for the client.
-func (c *conn) reply(frame []byte) {
-	if c.closed || c.dead {
+func (c *conn) reply(frame []byte) { c.replyLater(frame, 0, nil) }
+
+// replyLater delays the frame, and what is sent behind it, by d and until gate is closed.
+func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
+	if c.closed || c.out.Dead() {
 		return
 	}
-	c.out = append(c.out, outbound{frame: frame, due: time.Now().Add(c.s.opts.latency)})
-	c.outSize += len(frame)
+	c.out.Send(frame, time.Now().Add(c.s.opts.latency+d), gate)
 	c.packetsOut++
 	c.s.packetsOut++
-	if c.outSize > maxQueue { // events: for replies the reader stops at softQueue
-		c.kill()
-	}
-	signal(c.wake)
-}
-
-// write is the writer goroutine.
-func (c *conn) write() {
-	defer c.s.wg.Done()
-	for {
-		batch, last, wait := c.nextBatch()
-		if len(batch) > 0 {
-			if _, err := c.nc.Write(batch); err != nil {
-				c.drop()
-				return
-			}
-		}
-		switch {
-		case last:
-			c.drop()
-			return
-		case wait < 0:
-			continue
-		case !c.pause(wait):
-			return
-		}
+	if c.out.Size() > maxQueue { // events: for replies the reader stops at softQueue
+		c.out.Kill()
 	}
 }
 
-// drop ends the socket, and forgets the connection if the server has noticed its
-// end. If not, it is forgotten when the reader's eof arrives.
-func (c *conn) drop() {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.kill()
+// sent is called when the writer has taken so many bytes.
+func (c *conn) sent(bytes int) {
+	c.tally(func(n *Counts) { n.BytesOut += int64(bytes) })
+	signal(c.room)
+}
+
+// dropped forgets the connection, whose socket is gone, if the server has noticed its end. If not, it is forgotten when the reader's
+// eof arrives.
+func (c *conn) dropped() {
 	if c.closed {
 		delete(c.s.conns, c)
 	}
-}
-
-// pause waits for a change of the queue, at most d if d is positive. It returns
-// false when the connection is gone.
-func (c *conn) pause(d time.Duration) bool {
-	var timeout <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	select {
-	case <-c.died:
-		return false
-	case <-c.wake:
-	case <-timeout:
-	}
-	return true
-}
-
-// batchSize bounds what the writer has taken and outSize no longer counts.
-const batchSize = 64 << 10
-
-// nextBatch takes the frames that are due. wait is the time until the next one is; 0
-// means to wait until woken, a negative value to look again at once.
-func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	// In order: a frame that is not due, held back or cut off holds up all those behind it.
-	for len(c.out) > 0 && len(batch) < batchSize && !c.cutOut && !last && !c.out[0].gated() {
-		o := c.out[0]
-		if left := time.Until(o.due); left > 0 {
-			if len(batch) > 0 {
-				break
-			}
-			return nil, false, left
-		}
-		batch, last = append(batch, o.frame...), o.last
-		c.out[0] = outbound{}
-		c.out = c.out[1:]
-		c.outSize -= len(o.frame)
-	}
-	c.tally(func(n *Counts) { n.BytesOut += int64(len(batch)) })
-	signal(c.room)
-	if len(batch) > 0 {
-		return batch, last, -1
-	}
-	return nil, last, 0
 }
 
 // deliver queues what was read off the wire. It returns false when the connection is
@@ -275,7 +174,7 @@ func (c *conn) deliver(it inbound) bool {
 	} else {
 		c.pump()
 	}
-	return !c.dead
+	return !c.out.Dead()
 }
 
 func (c *conn) lockedPump() {
@@ -364,14 +263,14 @@ func (c *conn) arrive(it *inbound) {
 func (c *conn) waitRoom() bool {
 	for {
 		c.s.mu.Lock()
-		full, dead := c.inSize > softQueue || c.outSize > softQueue, c.dead
+		full, dead := c.inSize > softQueue || c.out.Size() > softQueue, c.out.Dead()
 		c.s.mu.Unlock()
 		if !full || dead {
 			return !dead
 		}
 		select {
 		case <-c.room:
-		case <-c.died:
+		case <-c.out.Died():
 		}
 	}
 }
@@ -396,5 +295,6 @@ func (c *conn) partition() {
 	if id != 0 {
 		dir |= c.s.partitions[id]
 	}
-	c.cutIn, c.cutOut = dir&ToServer != 0, dir&ToClient != 0
+	c.cutIn = dir&ToServer != 0
+	c.out.Cut(dir&ToClient != 0)
 }

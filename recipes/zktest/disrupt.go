@@ -52,7 +52,6 @@ func (s *Server) Heal(session int64) {
 func (s *Server) repartition() {
 	for _, c := range s.connections() {
 		c.partition()
-		signal(c.wake)
 		c.pump()
 	}
 }

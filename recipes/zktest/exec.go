@@ -44,7 +44,7 @@ func (c *conn) gone() {
 	if !c.closed {
 		c.detach()
 	}
-	c.kill()
+	c.out.Kill()
 	delete(c.s.conns, c)
 }
 

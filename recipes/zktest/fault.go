@@ -186,7 +186,7 @@ func (i *Injection) Release() {
 	i.released = true
 	close(i.gate)
 	for c := range i.s.conns {
-		signal(c.wake)
+		c.out.Wake()
 	}
 	if i.events != nil {
 		for _, send := range i.events.held {
@@ -283,16 +283,17 @@ func (c *conn) finish(it *inbound, frame []byte, end bool) {
 	case faultCutAt:
 		frame, end = frame[:min(it.fault.n, len(frame))], true
 	}
-	if frame != nil && !c.closed && !c.dead {
+	if frame != nil && !c.closed && !c.out.Dead() {
 		c.waveReply(it.req.Op)
-		c.reply(frame)
-		last := &c.out[len(c.out)-1]
+		var later time.Duration
+		var gate chan struct{}
 		switch {
 		case it.fault.kind == faultDelayReply:
-			last.due = last.due.Add(it.fault.d)
+			later = it.fault.d
 		case it.fault.kind == faultHoldReply && !it.inj.released:
-			last.gate = it.inj.gate
+			gate = it.inj.gate
 		}
+		c.replyLater(frame, later, gate)
 	}
 	if end {
 		c.close()

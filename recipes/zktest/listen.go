@@ -156,6 +156,9 @@ func (s *Server) serve(nc net.Conn, v *view) error {
 	s.counts.Connections++
 	s.wg.Add(2)
 	go c.read()
-	go c.write()
+	go func() {
+		defer s.wg.Done()
+		c.out.Run()
+	}()
 	return nil
 }

@@ -184,7 +184,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		synctest.Wait()
 		s.mu.Lock()
 		for c := range s.conns {
-			require.Less(t, c.outSize, softQueue+2<<20, "reading stops while replies pile up")
+			require.Less(t, c.out.Size(), softQueue+2<<20, "reading stops while replies pile up")
 		}
 		s.mu.Unlock()
 		other.create("/b")

@@ -96,7 +96,7 @@ func (s *Server) Close() {
 		l.Close()
 	}
 	for c := range s.conns {
-		c.kill()
+		c.out.Kill()
 	}
 	for _, x := range s.sessions {
 		x.timer.Stop()

@@ -1,0 +1,171 @@
+// Package outbox sends a connection's frames: in order, each when it is due, and none while the connection is cut or a frame before
+// it is held. Whoever queues a frame never waits.
+package outbox
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Box is what one connection has yet to send. Its methods are called with the lock held, except Run.
+type Box struct {
+	lock  sync.Locker
+	conn  net.Conn // to write to
+	raw   net.Conn // to close: closing a TLS connection writes, and nothing here may wait
+	taken func(bytes int)
+	ended func()
+
+	queue []frame
+	size  int
+	cut   bool
+	dead  bool
+	died  chan struct{}
+	wake  chan struct{}
+}
+
+// frame is one frame. The last one of a connection closes it.
+type frame struct {
+	bytes []byte
+	due   time.Time
+	gate  <-chan struct{} // sent only after this is closed; nil for at once
+	last  bool
+}
+
+// gated reports whether the frame is still held.
+func (f *frame) gated() bool {
+	if f.gate == nil {
+		return false
+	}
+	select {
+	case <-f.gate:
+		return false
+	default:
+		return true
+	}
+}
+
+// New makes a box for a connection, and for what is below its TLS. taken is called, with the lock held, whenever the writer has
+// looked for something to send, and ended when it has sent the last frame or cannot send any more.
+func New(lock sync.Locker, conn, raw net.Conn, taken func(bytes int), ended func()) *Box {
+	return &Box{lock: lock, conn: conn, raw: raw, taken: taken, ended: ended, died: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// Send queues a frame, which is held until gate is closed if there is one.
+func (b *Box) Send(bytes []byte, due time.Time, gate <-chan struct{}) {
+	b.queue = append(b.queue, frame{bytes: bytes, due: due, gate: gate})
+	b.size += len(bytes)
+	b.Wake()
+}
+
+// End closes the connection after what has been sent before.
+func (b *Box) End(due time.Time) {
+	b.queue = append(b.queue, frame{due: due, last: true})
+	b.Wake()
+}
+
+// Kill ends the connection at once and drops what is queued.
+func (b *Box) Kill() {
+	if !b.dead {
+		b.dead = true
+		close(b.died)
+		b.raw.Close()
+	}
+}
+
+// Dead reports whether the socket is gone, and Died is closed when it is.
+func (b *Box) Dead() bool            { return b.dead }
+func (b *Box) Died() <-chan struct{} { return b.died }
+
+// Size is the number of bytes that wait.
+func (b *Box) Size() int { return b.size }
+
+// Cut lets nothing leave, or lets it leave again.
+func (b *Box) Cut(on bool) {
+	b.cut = on
+	b.Wake()
+}
+
+// Wake makes the writer look again, as when a gate has been closed.
+func (b *Box) Wake() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run is the writer. It returns when the connection has ended.
+func (b *Box) Run() {
+	for {
+		batch, last, wait := b.next()
+		if len(batch) > 0 {
+			if _, err := b.conn.Write(batch); err != nil {
+				b.end()
+				return
+			}
+		}
+		switch {
+		case last:
+			b.end()
+			return
+		case wait < 0:
+			continue
+		case !b.pause(wait):
+			return
+		}
+	}
+}
+
+func (b *Box) end() {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.Kill()
+	b.ended()
+}
+
+// pause waits for a change of the queue, at most d if d is positive. It returns
+// false when the connection is gone.
+func (b *Box) pause(d time.Duration) bool {
+	var timeout <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-b.died:
+		return false
+	case <-b.wake:
+	case <-timeout:
+	}
+	return true
+}
+
+// batchSize bounds what the writer has taken and size no longer counts.
+const batchSize = 64 << 10
+
+// next takes the frames that are due. wait is the time until the next one is; 0
+// means to wait until woken, a negative value to look again at once.
+func (b *Box) next() (batch []byte, last bool, wait time.Duration) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	// In order: a frame that is not due, held back or cut off holds up all those behind it.
+	for len(b.queue) > 0 && len(batch) < batchSize && !b.cut && !last && !b.queue[0].gated() {
+		f := b.queue[0]
+		if left := time.Until(f.due); left > 0 {
+			if len(batch) > 0 {
+				break
+			}
+			return nil, false, left
+		}
+		batch, last = append(batch, f.bytes...), f.last
+		b.queue[0] = frame{}
+		b.queue = b.queue[1:]
+		b.size -= len(f.bytes)
+	}
+	b.taken(len(batch))
+	if len(batch) > 0 {
+		return batch, last, -1
+	}
+	return nil, last, 0
+}
