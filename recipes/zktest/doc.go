@@ -104,16 +104,16 @@
 //     connection come in order of path, and children are listed in order
 package zktest
 
-// Five packages below know no connection: internal/wire has the frames, internal/store the tree as a state machine, internal/watch
-// who watches what, internal/digestmd5 a login, and internal/words what the four-letter words say.
+// Packages below know no server: internal/wire has the frames, internal/store the tree as a state machine, internal/watch who watches
+// what, internal/outbox what a connection has yet to send, internal/words what the four-letter words say, internal/digestmd5 a login,
+// internal/release in what releases of ZooKeeper differ, and internal/pipe a network without sockets.
 //
 // The files, along a frame's way: listen.go accepts connections, read.go has wire cut the
 // stream into frames and decode them, fault.go decides what goes wrong, conn.go queues
-// requests and replies, exec.go and reads.go ask the store and encode what it says, and
-// session.go and auth.go say who asks. replica.go is another server's view of the tree, and
-// tells who watches it. reap.go and the sessions' timers act by themselves. inspect.go,
-// counts.go, disrupt.go, event.go and readonly.go serve the test; words.go tells internal/words
-// how the server is.
+// requests, exec.go and reads.go ask the store and encode what it says, and session.go and
+// auth.go say who asks. replica.go is another server's view of the tree, and tells who watches
+// it. reap.go and the sessions' timers act by themselves. inspect.go, counts.go, disrupt.go
+// and event.go serve the test; words.go tells internal/words how the server is.
 //
 // One lock guards all of it and is never held across I/O or a sleep: in a bubble a
 // goroutine that waits for a mutex stops time. So whatever may block (a reader, a

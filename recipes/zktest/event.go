@@ -45,7 +45,7 @@ const noZxid = -1
 // sendEvent queues a watch event for the client, or applies a fault to it.
 func (c *conn) sendEvent(typ wire.EventType, path string, zxid int64) {
 	c.tally(func(n *Counts) { n.WatchEvents++ })
-	if !c.s.opts.version.eventsHaveZxids() {
+	if !c.s.opts.version.EventsHaveZxids() {
 		zxid = noZxid
 	}
 	frame := wire.EventFrame(typ, path, zxid)

@@ -94,7 +94,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	if _, known := wire.OpNames[r.Op]; !known {
 		return wire.ReplyFrame(r.Xid, s.zxid, wire.CodeUnimplemented), true
 	}
-	if r.Op == wire.OpCheck && s.opts.version.decodesFirst() {
+	if r.Op == wire.OpCheck && s.opts.version.DecodesFirst() {
 		return wire.ReplyFrame(r.Xid, -1, wire.CodeUnimplemented), true
 	}
 	body := wire.NewEncoder()
@@ -121,7 +121,7 @@ func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	case (write || r.Op == wire.OpSync) && s.readOnly:
 		return wire.CodeNotReadOnly
 	case r.Bad:
-		if write && r.Op != wire.OpReconfig && (r.Op == wire.OpMulti || !s.opts.version.decodesFirst()) {
+		if write && r.Op != wire.OpReconfig && (r.Op == wire.OpMulti || !s.opts.version.DecodesFirst()) {
 			s.zxid++ // the failure is a transaction too
 		}
 		return wire.CodeMarshallingError
@@ -216,7 +216,7 @@ func (s *Server) encodeResult(e *wire.Encoder, op int32, result store.Result) {
 	switch op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
 		lasts := result.Lifetime == store.Container || result.Lifetime == store.Timed
-		if lasts || s.opts.version.create2HasStat() && (op == wire.OpCreate2 || op == wire.OpCreateContainer) {
+		if lasts || s.opts.version.Create2HasStat() && (op == wire.OpCreate2 || op == wire.OpCreateContainer) {
 			e.MultiResult(wire.OpCreate2)
 			e.String(result.Path)
 			e.Stat(result.Stat)

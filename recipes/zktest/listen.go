@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/pipe"
 )
 
 // Addr is the server's TCP address, host:port on the loopback interface. The
@@ -97,52 +99,9 @@ func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, e
 	return v.dialContext(ctx, network, address)
 }
 
-// dialContext returns errors like net's own, so that clients that inspect them
-// behave as over TCP.
 func (v *view) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialled{network, address}, Err: err}
-	}
-	if ctx.Err() != nil {
-		return fail(errDial{ctx.Err()})
-	}
-	// A TCP connection takes a round trip before its first byte.
-	if trip := 2 * v.s.opts.latency; trip > 0 {
-		start := time.Now()
-		select {
-		case <-time.After(trip):
-		case <-ctx.Done():
-		}
-		// The clock decides: in fake time both channels may be ready at once, and a replay must not depend on select's choice.
-		if time.Since(start) < trip {
-			return fail(errDial{ctx.Err()})
-		}
-	}
-	client, server := net.Pipe()
-	if err := v.s.serve(server, v); err != nil {
-		return fail(err)
-	}
-	return client, nil
+	return pipe.Dial(ctx, network, address, 2*v.s.opts.latency, func(nc net.Conn) error { return v.s.serve(nc, v) })
 }
-
-// dialled is the address in a failed dial's error.
-type dialled struct{ network, address string }
-
-func (d dialled) Network() string { return d.network }
-func (d dialled) String() string  { return d.address }
-
-// errDial is the error of a dial that ended with its context, as net reports it.
-type errDial struct{ cause error }
-
-func (e errDial) Error() string {
-	if e.Timeout() {
-		return "i/o timeout"
-	}
-	return "operation was canceled"
-}
-func (e errDial) Unwrap() error   { return e.cause }
-func (e errDial) Timeout() bool   { return e.cause == context.DeadlineExceeded }
-func (e errDial) Temporary() bool { return e.Timeout() }
 
 // serve adopts an established connection.
 func (s *Server) serve(nc net.Conn, v *view) error {

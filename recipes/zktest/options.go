@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/release"
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
@@ -23,7 +24,7 @@ type options struct {
 	words         []string // nil: all
 	saslPassword  func(user string) string
 	saslRequired  bool
-	version       version
+	version       release.Version
 	ensembleName  string
 }
 
@@ -31,14 +32,14 @@ type options struct {
 const defaultMaxFrame = 0xfffff
 
 func defaults() options {
-	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute, version: asBuiltByDebian}
+	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute, version: release.AsBuiltByDebian}
 }
 
 // rules are what of the options decides over the tree.
 func (o options) rules() store.Rules {
 	return store.Rules{
 		TTLNodes: o.extendedTypes, EnforceQuota: o.enforceQuota, X509: o.x509, SASL: o.saslPassword != nil,
-		ExistsNeedsRead: o.version.existsNeedsRead(), MultiDecodesModes: o.version.decodesFirst(),
+		ExistsNeedsRead: o.version.ExistsNeedsRead(), MultiDecodesModes: o.version.DecodesFirst(),
 	}
 }
 
@@ -95,3 +96,19 @@ func WithSASL(password func(user string) string) Option {
 // SASL (sessionRequireClientSASLAuth, or enforce.auth.schemes=sasl). Others get
 // SessionClosedRequireSaslAuth (-124) and lose their connection.
 func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }
+
+// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1", as far as it differs from 3.8.0 in
+// what clients see: from 3.9.0 on, events carry the id of the transaction that fired them (ZOOKEEPER-4655), a create2 in a
+// transaction is answered with a Stat (ZOOKEEPER-4026), a write that cannot be decoded is no transaction, and a transaction with
+// an unknown mode of creation cannot, and a check outside of one is not implemented; from 3.9.2 and 3.8.4 on, exists needs READ
+// on a node that exists (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
+//
+// Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
+// 3.9.0, stay as in 3.8.0: docs/versions.md.
+func WithVersion(v string) Option {
+	parsed, err := release.Parse(v)
+	if err != nil {
+		panic(err)
+	}
+	return func(o *options) { o.version = parsed }
+}

@@ -6,21 +6,23 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/release"
 )
 
 func TestAServerOf39TellsWhichTransactionFiredAnEvent(t *testing.T) {
 	for v, has := range map[string]bool{"3.8": false, "3.9.0": true, "3.9": true, "3.10.0": true} {
-		parsed, err := parseVersion(v)
+		parsed, err := release.Parse(v)
 		require.NoError(t, err)
-		require.Equal(t, has, parsed.eventsHaveZxids(), v)
+		require.Equal(t, has, parsed.EventsHaveZxids(), v)
 	}
 	for v, needs := range map[string]bool{"3.8.0": false, "3.8.3": false, "3.8.4": true, "3.8": true, "3.9.1": false, "3.9.2": true, "3.9": true} {
-		parsed, err := parseVersion(v)
+		parsed, err := release.Parse(v)
 		require.NoError(t, err)
-		require.Equal(t, needs, parsed.existsNeedsRead(), v)
+		require.Equal(t, needs, parsed.ExistsNeedsRead(), v)
 	}
 	for _, wrong := range []string{"", "3", "3.9.1.2", "x.9"} {
-		_, err := parseVersion(wrong)
+		_, err := release.Parse(wrong)
 		require.Error(t, err, wrong)
 	}
 	require.Contains(t, New(WithVersion("3.9")).fourLetter("srvr"), "Zookeeper version: 3.9.5-zktest")
