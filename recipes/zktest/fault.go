@@ -307,12 +307,12 @@ type Code int32
 
 // The codes that tests inject or ask for.
 const (
-	CodeSystemError   = Code(wire.CodeSystemError)
-	CodeNoNode        = Code(wire.CodeNoNode)
-	CodeNoAuth        = Code(wire.CodeNoAuth)
-	CodeNodeExists    = Code(wire.CodeNodeExists)
-	CodeQuotaExceeded = Code(wire.CodeQuotaExceeded)
-	CodeThrottled     = Code(wire.CodeThrottled)
+	CodeSystemError   Code = Code(wire.CodeSystemError)
+	CodeNoNode        Code = Code(wire.CodeNoNode)
+	CodeNoAuth        Code = Code(wire.CodeNoAuth)
+	CodeNodeExists    Code = Code(wire.CodeNodeExists)
+	CodeQuotaExceeded Code = Code(wire.CodeQuotaExceeded)
+	CodeThrottled     Code = Code(wire.CodeThrottled)
 )
 
 // String returns ZooKeeper's name for the code, or its number.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,25 +37,6 @@ func seedFrames() [][]byte {
 	}
 	e.MultiEnd()
 	return append(seeds, e.Frame()[4:])
-}
-
-// FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor
-// allocates out of proportion to its length.
-func FuzzDecodeRequest(f *testing.F) {
-	for _, s := range seedFrames() {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r, err := wire.DecodeRequest(frame)
-		_, _ = wire.DecodeConnect(frame)
-		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(frame)+1<<20))
-		if err == nil {
-			r.Paths()
-		}
-	})
 }
 
 // FuzzConnection: whatever follows a handshake, the server answers the next

@@ -78,11 +78,6 @@ func IsWrite(op int32) bool {
 	return false
 }
 
-// IsCreate reports whether an operation makes a node.
-func IsCreate(op int32) bool {
-	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
-}
-
 // Code is an error code of the protocol (KeeperException.Code).
 type Code int32
 

@@ -1,0 +1,103 @@
+package wire_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/zktest/internal/wire"
+)
+
+// TestTheClientsCodecAndTheServersAgree: they share no line, so that a mistake in one of them shows.
+func TestTheClientsCodecAndTheServersAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		path, version := "/"+rapid.StringMatching(`[a-zé€]{0,9}`).Draw(t, "path"), rapid.Int32().Draw(t, "version")
+		data := rapid.SampledFrom([][]byte{nil, {}, []byte("x"), []byte("\x00\xff")}).Draw(t, "data")
+		var sent jute.Encoder
+		sent.Int32(7)
+		sent.Int32(jute.OpMulti)
+		sent.Int32(jute.OpSetData)
+		sent.Bool(false)
+		sent.Int32(-1)
+		sent.Str(path)
+		sent.Buffer(data)
+		sent.Int32(version)
+		sent.Int32(-1)
+		sent.Bool(true)
+		sent.Int32(-1)
+		r, err := wire.DecodeRequest(sent.B)
+		require.NoError(t, err)
+		require.False(t, r.Bad)
+		require.Equal(t, []wire.Request{{Op: wire.OpSetData, Path: path, Data: data, Version: version}}, r.Ops)
+
+		zxid := rapid.Int64().Draw(t, "zxid")
+		e := wire.NewReply(7, zxid, wire.CodeBadVersion)
+		e.Buffer(data)
+		e.String(path)
+		e.Stat(wire.Stat{Czxid: zxid, Version: version, Pzxid: 5})
+		d := jute.Decoder{B: e.Frame()[4:]}
+		require.Equal(t, []any{int32(7), zxid, int32(jute.CodeBadVersion)}, []any{d.Int32(), d.Int64(), d.Int32()})
+		require.Equal(t, data, d.Buffer())
+		require.Equal(t, path, string(d.Take(int(d.Int32()))))
+		require.Equal(t, zxid, d.Int64())
+		d.Take(3 * 8)
+		require.Equal(t, version, d.Int32())
+		d.Take(4 + 4 + 8 + 4 + 4)
+		require.Equal(t, int64(5), d.Int64())
+		require.Empty(t, d.B)
+		require.False(t, d.Bad)
+	})
+}
+
+// TestNumbersAreTheSame compares the constants that both packages declare under one name.
+func TestNumbersAreTheSame(t *testing.T) {
+	theirs, ours := numbers(t, "../../../internal/jute"), numbers(t, ".")
+	same := 0
+	for name, value := range ours {
+		if of, ok := theirs[name]; ok {
+			same++
+			require.Equal(t, of, value, name)
+		}
+	}
+	require.Greater(t, same, 50)
+}
+
+// numbers are the constants of a package whose value is a literal.
+func numbers(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			v, ok := n.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				return true
+			}
+			sign := ""
+			x := v.Values[0]
+			if u, ok := x.(*ast.UnaryExpr); ok {
+				sign, x = u.Op.String(), u.X
+			}
+			if lit, ok := x.(*ast.BasicLit); ok {
+				out[v.Names[0].Name] = sign + lit.Value
+			}
+			return true
+		})
+	}
+	return out
+}
