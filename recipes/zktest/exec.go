@@ -216,7 +216,7 @@ func (s *Server) encodeResult(e *wire.Encoder, op int32, result store.Result) {
 	switch op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
 		lasts := result.Lifetime == store.Container || result.Lifetime == store.Timed
-		if lasts || s.opts.version.Create2HasStat() && (op == wire.OpCreate2 || op == wire.OpCreateContainer) {
+		if lasts || (op == wire.OpCreate2 || op == wire.OpCreateContainer) && s.opts.version.Create2HasStat() {
 			e.MultiResult(wire.OpCreate2)
 			e.String(result.Path)
 			e.Stat(result.Stat)

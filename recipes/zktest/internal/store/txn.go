@@ -30,6 +30,7 @@ func (t *Tree) Apply(by Caller, at Stamp, op Op) (Result, []Change) {
 // those that the operations before it would have had. With MarshallingError the server fails on the request as a whole.
 func (t *Tree) Multi(by Caller, at Stamp, ops []Op) (results []Result, code wire.Code, changes []Change) {
 	x := t.begin(by, at)
+	results = make([]Result, 0, len(ops))
 	for _, op := range ops {
 		r := x.part(op)
 		if r.Code != wire.CodeOK {
