@@ -65,8 +65,6 @@ var importRules = []struct {
 		"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein",
 		"github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap", "golang.org/x/"},
 		"a view renders values: it must not be able to load a configuration"},
-	{"cmd/locktree/internal/vet", []string{"docs", "plan", "plan/document", "recipes/internal/jute", "recipes/kind", "github.com/go-zookeeper/zk", "golang.org/x/tools"},
-		"an analyzer knows the library by its name, and what is declared by a function that it is given; of the plan it has the suggestions, of the documentation what a finding means"},
 	{"cmd/locktree/internal/view/serve", []string{"cmd/locktree/internal/view", "plan/document", "plan", "apply", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind",
 		"github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg",
 		"github.com/mitchellh/go-wordwrap", "golang.org/x/", "go.yaml.in/yaml"},

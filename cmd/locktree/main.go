@@ -34,9 +34,6 @@ func (a *app) lasting() {
 }
 
 func main() {
-	if isVetUnit(os.Args[1:]) {
-		vetUnit()
-	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}

@@ -63,7 +63,7 @@ func TestScriptOfGoPrograms(t *testing.T) {
 	server := zktest.Start(t)
 	p := params("../../testdata/script/go", func(*testscript.Env) string { return server.Addr() })
 	setup := p.Setup
-	p.Setup = func(env *testscript.Env) error { return cmp.Or(setup(env), goCommand(env)) }
+	p.Setup = func(env *testscript.Env) error { return setup(env) }
 	testscript.Run(t, p)
 }
 
@@ -132,25 +132,6 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 		},
 		Cmds: allVerbs(),
 	}
-}
-
-// goCommand is what a script needs to run locktree vet on packages of this repository.
-func goCommand(env *testscript.Env) error {
-	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-	if err != nil {
-		return err
-	}
-	repository, err := filepath.Abs("../..")
-	if err != nil {
-		return err
-	}
-	program, err := exec.LookPath("locktree")
-	env.Setenv("LOCKTREE", program)
-	caches := strings.Fields(string(out))
-	env.Setenv("GOCACHE", caches[0])
-	env.Setenv("GOMODCACHE", caches[1])
-	env.Setenv("REPOSITORY", repository)
-	return err
 }
 
 func allVerbs() map[string]func(*testscript.TestScript, bool, []string) {

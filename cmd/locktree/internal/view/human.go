@@ -64,21 +64,6 @@ func (v Validation) text(h *Human) {
 	h.out.printf("%s The configuration is valid%s.\n", h.out.paint(green)("Success!"), but)
 }
 
-func (v Vetted) text(h *Human) {
-	h.Diagnostics(v.Diagnostics, v.Files)
-	if v.Diagnostics.HasErrors() {
-		return
-	}
-	what := "No mistakes were found."
-	if len(v.Diagnostics) > 0 {
-		what = "No mistakes were found, only what is shown above."
-	}
-	if !v.Compared {
-		what += " Paths were not compared with what is declared; -config=DIR does that."
-	}
-	h.out.printf("%s %s\n", h.out.paint(green)("Success!"), what)
-}
-
 // progress says what an action does, and that it is done.
 var progress = map[plan.Action][2]string{
 	plan.Create:  {"Creating...", "Creation complete"},

@@ -53,12 +53,6 @@ type Validation struct {
 	Files       map[string]*hcl.File
 }
 
-// Vetted is what vet found in programs. Compared is whether their paths were compared with a configuration.
-type Vetted struct {
-	Validation
-	Compared bool
-}
-
 // Event is what happens during an apply on an ensemble.
 type Event struct {
 	Ensemble string
