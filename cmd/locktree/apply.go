@@ -51,15 +51,13 @@ func applyCommand(a *app) *cobra.Command {
 	f.registerChanges(c)
 	c.Flags().BoolVar(&f.Destroy, "destroy", false, "remove everything this stack owns, as destroy does")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
-	a.summaryFlag(c)
-	a.annotationsFlag(c)
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }
 
 func (a *app) apply(ctx context.Context, f *applyFlags) error {
-	if (a.json != 0 || a.markdown) && !f.autoApprove {
-		return view.Failf("Plan file or auto-approve required", "With -json and -summary, nobody can be asked for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
+	if a.json != 0 && !f.autoApprove {
+		return view.Failf("Plan file or auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
 	opts, err := f.options()
 	if err != nil {
@@ -102,9 +100,6 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
 	return a.connected(ctx, cfg, false, func(s *stack) error {
-		if a.markdown { // which is read without the file
-			a.show(view.Plan{Plans: file.Plans, NoAdvice: true, NowMs: time.Now().UnixMilli()})
-		}
 		all := make([]*applying, len(file.Plans))
 		for i, p := range file.Plans {
 			client, shown := s.clients[at[i]], a.progress(p.Ensemble)
@@ -135,8 +130,6 @@ func destroyCommand(a *app) *cobra.Command {
 	says(c, "exclude", "remove everything except this `ADDRESS` and the namespaces that it is in; may be repeated")
 	says(c, "allow-mass-destroy", "accepted for compatibility; destroy removes more than 30 % of a namespace without it")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
-	a.summaryFlag(c)
-	a.annotationsFlag(c)
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

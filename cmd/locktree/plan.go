@@ -51,8 +51,6 @@ func planCommand(a *app) *cobra.Command {
 	f.shownFlags.register(c)
 	c.Flags().Bool("input", true, "accepted for compatibility; plan never asks")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
-	a.summaryFlag(c)
-	a.annotationsFlag(c)
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

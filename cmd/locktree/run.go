@@ -25,7 +25,6 @@ type app struct {
 	terminal
 	dir  string   // -chdir: what every relative path is relative to
 	json jsonKind // the verb's -json, 0 without
-	reviewFlags
 
 	showing sync.Mutex // an interrupt is shown concurrently
 	v       view.Output
@@ -116,10 +115,6 @@ func (a *app) rootCommand() *cobra.Command {
 			return exitWith(exitError)
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if a.json != 0 && a.markdown {
-				a.markdown = false
-				return usage(c, "Two forms of output", "-json and Markdown exclude each other. Give one of them; -annotations goes with both.")
-			}
 			a.view() // before anything runs concurrently
 			var err error
 			c.Flags().Visit(func(f *pflag.Flag) {
@@ -252,13 +247,8 @@ func (a *app) view() view.Output {
 		a.v = view.NewStream(a.stderr, version(), time.Now)
 	case a.json == documentJSON:
 		a.v = view.NewDocuments(a.stdout, stderr, version())
-	case a.markdown:
-		a.v = view.NewMarkdown(a.stream(a.stdout), stderr)
 	default:
 		a.v = view.NewHuman(a.stream(a.stdout), stderr)
-	}
-	if a.annotations {
-		a.v = view.Annotate(a.v, stderr, a.env.get("GITHUB_WORKSPACE"))
 	}
 	return a.v
 }

@@ -34,7 +34,6 @@ func showCommand(a *app) *cobra.Command {
 	}
 	flags.register(c)
 	shown.register(c)
-	c.Flags().BoolVar(&a.markdown, "markdown", false, "print the locks as a page of documentation, or the summary of a saved plan, in Markdown")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
 }
@@ -53,7 +52,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 	if err == nil {
 		err = outputsKnown(trees)
 	}
-	if a.json != 0 || a.markdown {
+	if a.json != 0 {
 		return err // the document has the outputs, or is about locks
 	}
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
