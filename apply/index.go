@@ -3,14 +3,11 @@ package apply
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // readIndex reads the stack's record into the tree. If it cannot be understood, that is noted there, so that a plan writes it
@@ -24,9 +21,6 @@ func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 		return err
 	}
 	tree.Index, tree.IndexPin, tree.IndexTrouble = head.index, head.pin, head.trouble
-	if head.children > 0 {
-		return readParts(ctx, s, path, tree)
-	}
 	return nil
 }
 
@@ -35,8 +29,6 @@ type head struct {
 	index   *plan.Index // nil when there is none, or none that can be understood
 	pin     plan.Pin
 	trouble string // why it cannot be understood
-
-	children int32 // in records of former formats
 }
 
 // of reports whether a transaction wrote it.
@@ -50,7 +42,7 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	if err != nil {
 		return head{}, readError(path, err)
 	}
-	h := head{pin: pinOf(path, "", stat), children: stat.NumChildren}
+	h := head{pin: pinOf(path, "", stat)}
 	h.index, err = plan.DecodeIndex(data)
 	var newer *plan.VersionError
 	switch {
@@ -66,31 +58,3 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	return h, nil
 }
 
-// readParts reads the parts in which a record of a former format is kept. If the record is written meanwhile, Read notices and starts
-// over.
-func readParts(ctx context.Context, s *recipes.Session, path string, tree *plan.Tree) error {
-	names, err := childrenOf(ctx, s, path)
-	if err != nil {
-		return err
-	}
-	// Others are not ours: what they are in the way of says so.
-	names = slices.DeleteFunc(names, func(name string) bool { _, err := strconv.Atoi(name); return err != nil })
-	slices.Sort(names)
-	for _, name := range names {
-		data, stat, err := s.Get(ctx, kind.JoinPath(path, name))
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			continue
-		case err != nil:
-			return readError(kind.JoinPath(path, name), err)
-		}
-		tree.Parts = append(tree.Parts, plan.FormerPart{Name: name, Version: stat.Version})
-		if tree.Index != nil {
-			tree.Index.AddPart(data)
-		}
-	}
-	if tree.Index != nil {
-		slices.Sort(tree.Index.Away)
-	}
-	return nil
-}

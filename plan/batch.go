@@ -128,7 +128,7 @@ func (b *batcher) cut(units [][]*Change) (tx *Transaction, taken int, err error)
 		if err != nil {
 			return nil, 0, err
 		}
-		tx.Ops = slices.Concat(tx.Ops, b.p.admit(slices.Concat(b.p.sweep(), lock)))
+		tx.Ops = slices.Concat(tx.Ops, b.p.admit(lock))
 	}
 	head, err := b.head(tx)
 	tx.Ops = append(tx.Ops, head...) // the last, where apply looks for its deletion

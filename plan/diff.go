@@ -149,7 +149,7 @@ func (d *sides) index(desired *Tree) {
 	for _, n := range d.current.Nodes {
 		d.have[n.Path] = n
 	}
-	d.p.prior.Parts, d.p.prior.Named = d.current.Parts, d.intent.Access.administrators()
+	d.p.prior.Named = d.intent.Access.administrators()
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
 		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)

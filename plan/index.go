@@ -166,16 +166,12 @@ func DecodeIndex(data []byte) (*Index, error) {
 		return nil, err
 	case format > IndexFormat:
 		return nil, &VersionError{Got: format, Reads: IndexFormat}
-	case format < 1:
+	case format < IndexFormat:
 		return nil, fmt.Errorf("plan: damaged record: locktree: %d is not a format", format)
 	}
 	x := &Index{}
 	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next), read("known", &x.Lists))
-	if format < IndexFormat {
-		err = cmp.Or(err, x.former(read))
-	} else {
-		err = cmp.Or(err, read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
-	}
+	err = cmp.Or(err, read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
 	if err != nil {
 		return nil, err
 	}
@@ -183,53 +179,6 @@ func DecodeIndex(data []byte) (*Index, error) {
 		x.Extra = doc
 	}
 	return x, nil
-}
-
-// former reads what records of former formats have: the paths of all nodes, and lists without those before them. What they know of
-// access lists is read anew. The parts in which some records are kept go with the next apply.
-func (x *Index) former(read func(key string, to any) error) error {
-	var nodes formerEntries
-	var pending []struct {
-		ACL kind.List `json:"acl"`
-	}
-	if err := cmp.Or(read("res", &nodes), read("pending_acl", &pending), read("shards", new(any)), read("lists", new(any))); err != nil {
-		return err
-	}
-	x.add(nodes)
-	for _, p := range pending {
-		if !slices.ContainsFunc(x.Pending, func(known PendingACL) bool { return slices.Equal(known.To, p.ACL) }) {
-			x.Pending = append(x.Pending, PendingACL{To: p.ACL})
-		}
-	}
-	return nil
-}
-
-// formerEntries are the nodes in a record of a former format, or in a part of one.
-type formerEntries map[string]struct {
-	Path string `json:"path"`
-}
-
-func (x *Index) add(nodes formerEntries) {
-	for _, n := range nodes {
-		x.Away = append(x.Away, n.Path)
-	}
-	slices.Sort(x.Away)
-}
-
-// AddPart adds what a part of a record of a former format names. From what makes no sense there is nothing to add: nodes have marks.
-func (x *Index) AddPart(data []byte) {
-	var part struct {
-		Res formerEntries `json:"res"`
-	}
-	if json.Unmarshal(data, &part) == nil {
-		x.add(part.Res)
-	}
-}
-
-// FormerPart is a child of the record's node, as former formats had them. The next apply deletes it.
-type FormerPart struct {
-	Name    string
-	Version int32 // of its data
 }
 
 // Left reports whether a node is as the last apply left it.

@@ -192,14 +192,6 @@ func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 	return x
 }
 
-// sweep deletes the parts of a record of a former format, or of one that could not be understood.
-func (p *Plan) sweep() (ops []Op) {
-	for _, part := range p.prior.Parts {
-		ops = append(ops, Op{Kind: OpDelete, Path: kind.JoinPath(p.Index.Path, part.Name), Version: part.Version})
-	}
-	return ops
-}
-
 // ACLSteps returns the access lists to set on existing nodes after the transaction,
 // children before parents. The order does not matter for the rights needed, since setting
 // a list needs ADMIN on the node itself. It makes a namespace open or close last, when

@@ -73,7 +73,6 @@ type prior struct {
 	Next     kind.List                  // the one that was to take its place
 	Named    kind.List                  // the administrators that the stack names
 	Leaving  kind.List                  // see sides.leaving
-	Parts    []FormerPart               // of the record, to be deleted
 	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked bool                       // see Plan.Unmarked
 	Away     []string                   // what the record names and cannot be understood, to be kept

@@ -32,8 +32,6 @@ type Tree struct {
 	IndexPin Pin
 	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
 	IndexTrouble string
-	// Parts are the children of the record's node.
-	Parts []FormerPart
 	// Destroys is how often the stack was destroyed before: the data version of its
 	// apply lock, which every destroy raises. Without it, an old plan would fit again
 	// when everything that it found absent is absent again.

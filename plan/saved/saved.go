@@ -183,9 +183,6 @@ func sound(e plan.Ensemble, stack string) error {
 	if at := e.Current.IndexPin.Path; at != "" && at != plan.IndexPath(root, stack) {
 		return fmt.Errorf("the record is said to be at %q", at)
 	}
-	if slices.ContainsFunc(e.Current.Parts, func(part plan.FormerPart) bool { return kind.ValidateName(part.Name) != nil }) {
-		return errors.New("a part of the record has no legal name")
-	}
 	for _, n := range e.Current.Nodes {
 		if err := kind.ValidatePath(n.Path); err != nil {
 			return err
