@@ -78,7 +78,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if closed != nil {
 		return fail(closed)
 	}
-	if err := r.clearPending(ctx, steps); err != nil {
+	if err := r.clearPending(ctx); err != nil {
 		return fail(err)
 	}
 	return nil
@@ -168,8 +168,8 @@ func (r *locked) lockLost(err error) error {
 
 // clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
 // contenders. The record has the version that our transaction left.
-func (r *listing) clearPending(ctx context.Context, set []plan.ACLStep) error {
-	data, err := r.p.Settled(r.noted, set).Encode()
+func (r *listing) clearPending(ctx context.Context) error {
+	data, err := r.p.Settled(r.noted).Encode()
 	if err != nil {
 		return err
 	}

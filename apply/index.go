@@ -52,9 +52,6 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
 	case err != nil:
 		h.trouble = bare(err)
-	default:
-		h.index.Found(stampOf(stat))
 	}
 	return h, nil
 }
-

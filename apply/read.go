@@ -128,12 +128,11 @@ type reader struct {
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
 
 	mu        sync.Mutex
-	samples   map[int64]samples // by czxid
-	illegible []*plan.Node      // see [plan.Tree]
+	illegible []*plan.Node // see [plan.Tree]
 }
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
-	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}, samples: map[int64]samples{}}
+	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
 	r.names = r.named(desired)
 	return r
 }

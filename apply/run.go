@@ -265,9 +265,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if err != nil {
 		return readError(r.p.Index.Path, err)
 	}
-	if r.index = pinOf(r.p.Index.Path, "", stat); stat != nil {
-		tx.Written, tx.Zxid = stampOf(stat), stat.Mzxid
-	}
+	r.index = pinOf(r.p.Index.Path, "", stat)
 	return nil
 }
 

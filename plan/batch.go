@@ -27,9 +27,6 @@ type Transaction struct {
 	Changes []*Change // the changes it makes, without those that change nothing
 	Index   *Index    // the record as it leaves it; nil when it leaves none
 	Last    bool
-	// What yield sets, unless it is the last one: the record's node as it leaves it, and its zxid.
-	Written Stamp
-	Zxid    int64
 	// Divisible means that it can be cut, see [ErrTooLong].
 	Divisible bool
 }
@@ -52,7 +49,7 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, known: Lists{p.prior.Record, named(p.prior.Tallies)}, away: p.away(false)}
+	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, away: p.away(false)}
 	record, err := b.record(p.indexHead(applyID, nil), false)
 	b.budget = MaxTransaction - reserve - payload(record)
 	for units := p.units(); err == nil; {
@@ -99,7 +96,6 @@ type batcher struct {
 	n      int       // transactions so far
 	at     Pin       // of the record, as they leave it
 	steps  []ACLStep // access lists to set on what they create
-	known  Lists     // for the last transaction
 	away   []string  // see [Plan.away]
 }
 
@@ -250,10 +246,8 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 
 func (b *batcher) record(x *Index, last bool) ([]Op, error) {
 	x.Away = b.away
-	if last { // until then an apply may end between an entry and the access list that it notes
-		known := b.known
-		known.At.Version = int64(b.at.Version) + 1
-		x.Lists, x.Away = &known, b.p.away(true)
+	if last {
+		x.Away = b.p.away(true)
 	}
 	op, err := x.op(b.at, b.acl)
 	return []Op{op}, err
@@ -267,9 +261,5 @@ func (b *batcher) committed(tx *Transaction) {
 		b.at.Absent = false
 	} else {
 		b.at.Version++
-	}
-	b.known.At = tx.Written
-	if len(tx.Changes) >= worth {
-		b.known.Of = append(slices.Clip(b.known.Of), Creation{Czxid: tx.Zxid})
 	}
 }

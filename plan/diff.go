@@ -153,10 +153,6 @@ func (d *sides) index(desired *Tree) {
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
 		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)
-		d.p.prior.Tallies = count(d.current.Nodes)
-		if x.Lists != nil {
-			d.p.prior.Record = x.Lists.At
-		}
 	}
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {

@@ -27,8 +27,6 @@ type Index struct {
 	// Away are the paths of nodes that no walk from the root finds, see [Plan.away]. Of a record of a former format, they are
 	// those of all nodes.
 	Away []string
-	// Lists are stored once none is pending; nil in most records.
-	Lists *Lists
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
@@ -104,8 +102,6 @@ func (x *Index) Encode() ([]byte, error) {
 	doc["res"] = struct{}{} // by which programs of former formats know a record, and then see the format
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
-	} else if x.KnowsLists() {
-		doc["known"] = x.Lists
 	}
 	if len(x.Access) > 0 {
 		doc["access"] = x.Access
@@ -170,7 +166,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		return nil, fmt.Errorf("plan: damaged record: locktree: %d is not a format", format)
 	}
 	x := &Index{}
-	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next), read("known", &x.Lists))
+	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
 	err = cmp.Or(err, read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
 	if err != nil {
 		return nil, err

@@ -221,14 +221,11 @@ func granted(list kind.List, to kind.ACL) bool {
 	return sure != nil
 }
 
-// Settled is the record after the plan, once all access lists are set. set has the aversion of each since then.
-func (p *Plan) Settled(x *Index, set []ACLStep) *Index {
+// Settled is the record after the plan, once all access lists are set.
+func (p *Plan) Settled(x *Index) *Index {
 	next := *x
 	next.Pending = nil
 	p.noteSet(&next, false)
-	if x.Lists != nil {
-		next.Lists = x.Lists.afterSteps(p.prior.Tallies, set)
-	}
 	return &next
 }
 

@@ -67,8 +67,6 @@ type Plan struct {
 // prior is what the transactions need of the record that was read.
 type prior struct {
 	Key      string                     // of the sums, "" if the stack has none yet
-	Record   Stamp                      // as it was read
-	Tallies  []tally                    // of what was read, see Lists
 	Noted    kind.List                  // the set of the root, by the record
 	Next     kind.List                  // the one that was to take its place
 	Named    kind.List                  // the administrators that the stack names
