@@ -22,7 +22,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 			continue
 		}
 		as := n.Payload
-		if want := desired.Find(imp.Target); as == nil && want != nil {
+		if want := desired.Find(imp.Path); as == nil && want != nil {
 			as = want.Payload
 		}
 		if as == nil {

@@ -118,10 +118,7 @@ func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 // the lock is as declared, except that it is closed (plan, guard.go).
 func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
-	payload.State, payload.MovedTo, payload.MovedAs = state, "", ""
-	if state == kind.StateDraining && c.Tombstone { // programs of this library wait for the mark, instead of failing
-		payload.MovedTo, payload.MovedAs = c.After.Payload.MovedTo, c.After.Payload.MovedAs
-	}
+	payload.State = state
 	data, err := payload.Encode()
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func inUse(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
 		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage,
-		Taken: c.Importing == c.Path && !c.Tombstone, Others: len(busy) - 1,
+		Taken: c.Importing == c.Path, Others: len(busy) - 1,
 	}
 }
 

@@ -124,7 +124,7 @@ func lookIdle(ctx context.Context, s *recipes.Session, desired *plan.Tree, decla
 	if v.payload, _, _ = decode(data); v.there != theLock && was != nil {
 		v.payload, v.applied = was.payload, was.applied
 	}
-	if v.payload == nil || v.payload.Owner.Stack != desired.Stack || v.payload.State == kind.StateMoved {
+	if v.payload == nil || v.payload.Owner.Stack != desired.Stack {
 		return nil, v.lost("while it was waited for, the node was deleted or became somebody else's")
 	}
 	if v.version = stat.Version; stat.NumChildren == 0 || v.payload.Made != kind.MadeElsewhere {

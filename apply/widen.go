@@ -19,7 +19,7 @@ func (r *locked) widen(ctx context.Context) error {
 	var steps []int
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
-		if c.Action == plan.Update && c.ACL != nil && !c.Tombstone && !c.NeedsIdle() && c.Importing == "" &&
+		if c.Action == plan.Update && c.ACL != nil && !c.NeedsIdle() && c.Importing == "" &&
 			!c.Before.ACL.Equal(c.After.ACL) && r.lacks(c, c.Before.ACL) != 0 {
 			steps = append(steps, i)
 		}

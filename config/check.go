@@ -93,7 +93,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
 		}
 	}
-	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) > 0 {
+	if len(e.moves)+len(e.imports)+len(e.removals) > 0 {
 		have := e.declared()
 		for _, on := range out {
 			on.Tree.Intent = e.intentOf(on, have)

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
@@ -11,8 +9,7 @@ import (
 
 // intention is a moved, import or removed block as it is written.
 type intention struct {
-	from, to         plan.Addr
-	fromPath, toPath string // of a moved block that names paths
+	from, to plan.Addr
 }
 
 // Such a block with the addresses of one instance of its module.
@@ -22,10 +19,6 @@ type (
 		d     *decl
 		place place // of To; without a decl when nothing is there
 		lost  string
-	}
-	pathMoveItem struct {
-		plan.PathMove
-		d *decl
 	}
 	importItem struct {
 		plan.Import
@@ -40,10 +33,9 @@ type (
 
 // intents are what the blocks of all modules intend.
 type intents struct {
-	moves     []*moveItem
-	pathMoves []*pathMoveItem
-	imports   []*importItem
-	removals  []*removalItem
+	moves    []*moveItem
+	imports  []*importItem
+	removals []*removalItem
 	// moduleAddrs are the instances of modules, and the blocks that call them.
 	moduleAddrs []struct{ instance, block plan.Addr }
 }
@@ -62,33 +54,10 @@ func (r *reading) collectMoved(b *block) {
 		d.broken = true // complete reports it
 		return
 	}
-	// A text that starts with a slash is no address, which tells them apart in JSON, where both are texts.
-	fromPath, _ := constantText(from.expr)
-	toPath, _ := constantText(to.expr)
-	isPath := strings.HasPrefix(fromPath, "/")
-	if isPath != strings.HasPrefix(toPath, "/") {
-		r.errorf(b.head, "A path and an address", "from and to must both be addresses of declarations, or both be paths of znodes, which start with a slash. "+
-			"A node whose name changes under the same address needs no moved block.")
-		d.broken = true
-		return
-	}
-	if isPath {
-		d.intent.fromPath, d.intent.toPath = fromPath, toPath
-		d.broken = !r.legalPath(from, fromPath) || !r.legalPath(to, toPath)
-		return
-	}
 	var ok, okTo bool
 	d.intent.from, ok = r.parseAddress(from)
 	d.intent.to, okTo = r.parseAddress(to)
 	d.broken = !ok || !okTo
-}
-
-func (r *reading) legalPath(a *attribute, path string) bool {
-	err := kind.ValidatePath(path)
-	if err != nil {
-		r.errorf(a.expr.Range(), "Illegal path", "%s", plan.Sentence(err.Error()))
-	}
-	return err == nil
 }
 
 func (s scope) evaluateMoved() {
@@ -97,10 +66,6 @@ func (s scope) evaluateMoved() {
 		return
 	}
 	in := d.intent
-	if in.fromPath != "" {
-		s.pathMoves = append(s.pathMoves, &pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: s.where(d.head)}, d})
-		return
-	}
 	if in.from.Type() != in.to.Type() {
 		s.errorf(d.block.arg("to").expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.Type(), in.to.Type())
 		return

@@ -47,7 +47,7 @@ func (e *evaluation) declared() *declared {
 
 // checkIntents is about what only shows when every node is known.
 func (e *evaluation) checkIntents() {
-	if len(e.moves)+len(e.pathMoves)+len(e.imports)+len(e.removals) == 0 {
+	if len(e.moves)+len(e.imports)+len(e.removals) == 0 {
 		return
 	}
 	have := e.declared()
@@ -56,7 +56,6 @@ func (e *evaluation) checkIntents() {
 	if e.checkMoves(have) {
 		e.checkRemovals(have)
 	}
-	e.checkPathMoves(have)
 	e.checkImports(have)
 }
 
@@ -189,28 +188,6 @@ func (e *evaluation) checkRemovals(have *declared) {
 	}
 }
 
-func (e *evaluation) checkPathMoves(have *declared) {
-	single := once{e, map[string]*decl{}, map[string]*decl{}}
-	for _, v := range e.pathMoves {
-		if !single.claim(v.From, v.To, v.d) {
-			continue
-		}
-		known := false
-		for _, paths := range have.paths {
-			if paths[v.To] == nil {
-				continue
-			}
-			known = true
-			if i := paths[v.From]; i != nil {
-				e.errorf(v.d.block.arg("from").expr.Range(), "Still declared", "%s is still the path of %s%s, so it did not move.", v.From, i.addr, e.declaredAt(i))
-			}
-		}
-		if !known && have.sound {
-			e.errorf(v.d.block.arg("to").expr.Range(), "Unknown path", "No declared node has the path %s. Write the whole path, with the ensemble's root.", v.To)
-		}
-	}
-}
-
 func (e *evaluation) checkImports(have *declared) {
 	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
 	for _, v := range e.imports {
@@ -233,7 +210,6 @@ func (e *evaluation) checkImports(have *declared) {
 			continue
 		}
 		addrs[v.To], paths[w] = v, v
-		v.Target = i.path
 		records := kind.JoinPath(i.ensemble.Root, reserved)
 		switch other := have.paths[i.ensemble][v.Path]; {
 		case other != nil && other != i:
@@ -254,11 +230,6 @@ func (e *evaluation) intentOf(on *Ensemble, have *declared) plan.Intent {
 	for _, v := range e.removals {
 		out.Removals = append(out.Removals, v.Removal)
 	}
-	for _, v := range e.pathMoves {
-		if have.paths[on][v.To] != nil {
-			out.PathMoves = append(out.PathMoves, v.PathMove)
-		}
-	}
 	for _, v := range e.imports {
 		if have.nodes[v.To].ensemble == on {
 			out.Imports = append(out.Imports, v.Import)
@@ -266,7 +237,6 @@ func (e *evaluation) intentOf(on *Ensemble, have *declared) plan.Intent {
 	}
 	slices.SortFunc(out.Moves, func(a, b plan.Move) int { return cmp.Compare(a.From, b.From) })
 	slices.SortFunc(out.Removals, func(a, b plan.Removal) int { return cmp.Compare(a.From, b.From) })
-	slices.SortFunc(out.PathMoves, func(a, b plan.PathMove) int { return cmp.Compare(a.From, b.From) })
 	slices.SortFunc(out.Imports, func(a, b plan.Import) int { return cmp.Compare(a.To, b.To) })
 	return out
 }

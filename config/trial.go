@@ -183,15 +183,12 @@ func planValue(plans []*plan.Plan) cty.Value {
 	text := cty.StringVal
 	for _, p := range plans {
 		for c := range p.Each() {
-			if c.Tombstone {
-				continue // what a move leaves behind has the address of what moved
-			}
 			action := c.Action.String()
 			if c.Action == plan.NoOp && c.PreviousAddr != "" {
 				action = "move"
 			}
 			changes[string(c.Addr)] = cty.ObjectVal(map[string]cty.Value{"action": text(action), "path": text(c.Path),
-				"previous_address": text(string(c.PreviousAddr)), "previous_path": text(c.PreviousPath)})
+				"previous_address": text(string(c.PreviousAddr))})
 		}
 		for _, q := range p.Problems {
 			problems = append(problems, cty.ObjectVal(map[string]cty.Value{"address": text(string(q.Addr)), "code": text(string(q.Code)),

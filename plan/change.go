@@ -17,12 +17,6 @@ type Change struct {
 	// PreviousAddr is set when the same node is now declared under another address.
 	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
-	// PreviousPath is set on the creation of a node that continues one at another
-	// path. What happens to that one is a separate change, a Tombstone.
-	PreviousPath string `json:"previous_path,omitempty"`
-	// Tombstone marks the node that a move leaves at the old path: an update makes it
-	// one (After.Payload.MovedTo says where to), a deletion takes it away.
-	Tombstone bool `json:"-"`
 	// Importing is the path of the znode that is taken over, "" when none is. A lock
 	// that is idle is replaced, because it may be a container, which a client cannot see
 	// and which vanishes when unused. One in use is updated in place.
@@ -44,8 +38,6 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
-	// record is what goes along into a node that continues another one: see [Part].
-	record []byte
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, it was
@@ -85,8 +77,6 @@ const (
 	ReasonReplaceByRequest    Reason = "replace_by_request"
 	// Not Terraform's: an imported lock is created again because it may be a container.
 	ReasonReplaceContainer Reason = "replace_because_container"
-	// Not Terraform's: what a move left behind is deleted, because the moved block is gone.
-	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
 
 // stays reports whether the node belongs to the stack afterwards.
@@ -109,8 +99,6 @@ func (c *Change) ReasonText() string {
 		return "as requested"
 	case ReasonReplaceContainer:
 		return "because it may be a container, which vanishes when unused"
-	case ReasonDeleteTombstone:
-		return "because the move is complete"
 	}
 	return ""
 }

@@ -19,10 +19,6 @@ func (d *decisions) changes() {
 		}
 		switch {
 		case want == nil && have == nil, d.refused[path]: // destroying what is not there
-		// Check for a move before ownership: an import to another path turns a node that is not
-		// ours into a tombstone.
-		case want == nil && d.movesTo[path] != nil:
-			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
 			d.remains(d.want[path], have, first)
 		case d.ours(have) && d.want[path] != nil && d.seized(d.want[path], have):
@@ -72,31 +68,7 @@ func (d *decisions) creation(want *Node) Change {
 	after := want.withPayload()
 	after.Payload.Gen = 1
 	c := Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
-	d.continued(&c)
 	return c
-}
-
-// continued completes the change of the node at the new path of a move.
-func (d *decisions) continued(c *Change) {
-	from := d.movesFrom[c.Path]
-	if from == nil {
-		return
-	}
-	c.PreviousPath = from.Path
-	if was := from.owned(); was != c.Addr {
-		c.PreviousAddr = was
-	}
-	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
-		c.Importing = imp.Path
-	}
-	// The lock is a new node, but the same declaration to those who follow it there: what a newer
-	// version wrote is kept, and the generation does not decrease.
-	c.After.Payload.Carry(from.Payload)
-	c.After.Payload.Made = kind.MadeHere
-	if c.record = from.record(); from.Kind() != c.Kind {
-		c.record = nil
-	}
-	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
 // comparison is the change of a node of ours that is also declared.
@@ -118,16 +90,13 @@ func (d *decisions) comparison(want, have *Node) Change {
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
 	case c.rewrites() || c.ACL != nil || c.MissingParts != nil || c.FormerLists != nil:
-		c.Action, c.Break = Update, d.breaks[c.Addr] && tombstone(have)
+		c.Action = Update
 		d.checkShrink(&c)
-		if c.NeedsIdle() && c.Usage.Busy() {
-			d.busy(&c, "moved back to "+c.Path)
-		}
 	default:
 		c.Action = NoOp
 	}
 	c.Drift = c.Action != NoOp && d.drifted(have)
-	stays := c.Action == NoOp && !c.renamed() && d.movesFrom[c.Path] == nil
+	stays := c.Action == NoOp && !c.renamed()
 	// What stays at the node is what is there, to the byte. In most plans nearly all nodes are such, and a copy for each
 	// is a quarter of the plan's memory.
 	if stays && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
@@ -147,7 +116,6 @@ func (d *decisions) comparison(want, have *Node) Change {
 	if stays {
 		c.After.Payload = have.Payload
 	}
-	d.continued(&c)
 	return c
 }
 
@@ -160,7 +128,7 @@ func (d *decisions) remake(c *Change, want *Node, reason Reason) {
 // onlyRenamed reports whether the address is all that differs. Such a change is
 // NoOp and writes the node's marker nevertheless.
 func (c *Change) onlyRenamed() bool {
-	return c.PreviousAddr != "" && c.PreviousPath == "" && c.ACL == nil && c.FormerLists == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
+	return c.PreviousAddr != "" && c.ACL == nil && c.FormerLists == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
 		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
 }
 
@@ -178,8 +146,7 @@ func (c *Change) compare() {
 		}
 	}
 	have, want := c.Before.Payload, c.After.Payload
-	// A tombstone has no former address.
-	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" && have.State != kind.StateMoved {
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
 		c.PreviousAddr = Addr(have.Owner.Addr)
 	}
 	if have.Protect != want.Protect {
@@ -192,8 +159,8 @@ func (c *Change) compare() {
 	if !c.Before.ACL.Equal(c.After.ACL) {
 		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
 	}
-	if c.Before.Live == nil || len(c.ForcesReplace) > 0 || c.Tombstone {
-		return // a replacement creates all parts again, and a tombstone has none
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
+		return // a replacement creates all parts again
 	}
 	for _, part := range c.Before.Live.Parts {
 		switch {
@@ -209,7 +176,7 @@ func (c *Change) compare() {
 
 // rewrites reports whether the node's data changes.
 func (c *Change) rewrites() bool {
-	return c.Tombstone || c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
 }
 
 // drifted reports whether a node of ours differs from what the last apply left. Servers

@@ -25,19 +25,16 @@ type sides struct {
 // pairing is what continues under another address or at another path. See move.go and import.go.
 type pairing struct {
 	*sides
-	byAddr    map[Addr]*Node     // desired; nil for an address that is declared twice
-	movesTo   map[string]*Node   // by the path of a node that moves: its declaration
-	movesFrom map[string]*Node   // by the path of a declaration: the node that moves there
-	imports   map[string]*Import // by the path of a declaration
-	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
+	byAddr  map[Addr]*Node     // desired; nil for an address that is declared twice
+	imports map[string]*Import // by the path of a declaration
+	refused map[string]bool    // declarations whose import is refused: nothing is planned for them
 }
 
 // decisions are the changes of all paths, in p.Changes.
 type decisions struct {
 	*pairing
 	replace *globs
-	breaks  map[Addr]bool   // addresses whose contenders are deleted with them
-	spent   map[string]bool // paths of tombstones that may go
+	breaks  map[Addr]bool // addresses whose contenders are deleted with them
 }
 
 // selection is what is left of the decisions. See scope.go.
@@ -55,13 +52,11 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d := newSides(current, desired, opts).pair().decide().choose()
 	d.lost()
 	d.outputs()
-	d.tidy()
 	d.keepOccupied()
 	d.checkMass()
 	d.draining()
 	d.unseen()
 	d.drift()
-	d.vacated()
 	d.listings()
 	d.crowds()
 	(&frame{sides: d.sides}).plan()
@@ -99,11 +94,16 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	return d
 }
 
-// pair finds moves before imports: what moves already is not imported.
 func (d *sides) pair() *pairing {
-	m := &pairing{sides: d, movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{}}
+	m := &pairing{sides: d, byAddr: map[Addr]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{}}
 	if !d.opts.Destroy {
-		m.plot()
+		for _, n := range d.desired {
+			_, twice := m.byAddr[n.Addr]
+			m.byAddr[n.Addr] = n
+			if twice {
+				m.byAddr[n.Addr] = nil // which one is meant cannot be told
+			}
+		}
 		m.adoptions()
 	}
 	return m
@@ -111,7 +111,7 @@ func (d *sides) pair() *pairing {
 
 // decide chooses the action of each path.
 func (d *pairing) decide() *decisions {
-	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}, spent: map[string]bool{}}
+	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}}
 	for _, a := range d.opts.ForceBreak {
 		x.breaks[Addr(a)] = true
 	}

@@ -106,7 +106,7 @@ func (c *Change) document(ensemble string) document.Change {
 		d.PreviousAddress = string(c.PreviousAddr)
 	}
 	n := &d.Change
-	n.Actions, n.Tombstone, n.Origin = c.Action.Verbs(), c.Tombstone, c.Origin()
+	n.Actions, n.Origin = c.Action.Verbs(), c.Origin()
 	if c.Before != nil && c.Before.Payload != nil {
 		n.Before, n.Live = c.Before.settings(), c.Before.live()
 	}
@@ -122,7 +122,7 @@ func (c *Change) document(ensemble string) document.Change {
 
 // Origin says from which node the change takes what is there.
 func (c *Change) Origin() document.Origin {
-	o := document.Origin{PreviousPath: c.PreviousPath}
+	o := document.Origin{}
 	if c.Importing != "" {
 		o.Importing = &document.Importing{ID: c.Importing}
 	}

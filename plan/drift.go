@@ -77,9 +77,9 @@ func (d *selection) unsealed() {
 		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || c.Hides() {
 			continue
 		}
-		none, readdressed := !c.Before.sealed(key), c.Action == NoOp && c.After.Payload.MovedAs != c.Before.Payload.MovedAs
+		none := !c.Before.sealed(key)
 		asLeft := c.Before.Live != nil && c.Before.Live.AsLeft && c.Before.ACL.Equal(c.After.ACL)
-		if !none && !readdressed && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
+		if !none && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
 			continue
 		}
 		kept := !none && c.Action == NoOp && d.p.Targeted && d.drifted(c.Before)

@@ -255,7 +255,7 @@ func (d *selection) keepOccupied() {
 			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty",
 				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
 			continue
-		case !d.spent[c.Path]: // what a move left needs no word
+		default:
 			d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": "+then+".")
 		}
 		c.leave()
@@ -283,7 +283,7 @@ func (d *selection) occupied(path string, inside []string, mine bool) (what stri
 func (c *Change) leave() {
 	*c = Change{
 		Action: NoOp, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
-		Usage: c.Usage, Tombstone: tombstone(c.Before),
+		Usage: c.Usage,
 	}
 }
 
@@ -328,8 +328,6 @@ func (d *selection) draining() {
 			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
 		case c.Action == Replace:
 			then = "This plan finishes: it is replaced when it is idle."
-		case c.Tombstone && c.Action == Update:
-			then = "This plan finishes: it is moved when it is idle."
 		}
 		d.problem(Warning, ProblemDraining, n, "Lock was left draining",
 			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
@@ -353,7 +351,7 @@ func (d *selection) checkMass() {
 	}
 	total, gone := map[string]int{}, map[string]int{}
 	for c := range d.p.Each() {
-		if c.Before == nil || c.Tombstone && c.Action != Update || c.Importing != "" {
+		if c.Before == nil || c.Importing != "" {
 			continue
 		}
 		for p := c.Path; p != d.p.Root && p != "/"; {

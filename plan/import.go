@@ -19,27 +19,18 @@ func (d *pairing) adoptions() {
 		if want == nil {
 			continue // the address is not declared, which Load reports
 		}
-		if d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
+		if d.ours(d.have[want.Path]) {
 			d.importedAlready(imp, want)
 			continue
 		}
 		have := d.have[imp.Path]
-		if have == nil && d.movesFrom[want.Path] != nil {
-			continue // it is done: the imported node moves on
-		}
 		if d.vanished(imp, want) {
 			continue
 		}
 		d.imports[want.Path] = imp
 		if !d.adoptable(imp, want, have) {
-			d.refused[want.Path] = d.movesFrom[want.Path] == nil // otherwise a move would be half planned
+			d.refused[want.Path] = true
 			continue
-		}
-		// From here on the node counts as declared as wanted, but at its old path.
-		if imp.Path != want.Path && !d.ours(have) {
-			b := unowned(have, want)
-			d.have[imp.Path] = b
-			d.movesTo[imp.Path], d.movesFrom[want.Path] = want, b
 		}
 	}
 }
@@ -48,7 +39,7 @@ func (d *pairing) adoptions() {
 // path: its znode is still there, and is no note of a move. A block is old, and its path may be somebody else's by now.
 func (d *pairing) importedAlready(imp *Import, want *Node) {
 	have := d.have[imp.Path]
-	if !imp.ByCommand || imp.Path == want.Path || have == nil || tombstone(have) {
+	if !imp.ByCommand || imp.Path == want.Path || have == nil {
 		return
 	}
 	who := fmt.Sprintf("To take over %s, import it to another address.", imp.Path)
@@ -99,17 +90,8 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	if have == nil {
 		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or let \"locktree apply\" create it.", want.Addr, imp.Path)
 	}
-	if from := d.movesFrom[want.Path]; from != nil && !d.ours(have) {
-		or := "Remove the import block"
-		if imp.ByCommand {
-			or = "Import it to another address"
-		}
-		return refuse("Import of a lock that is there already", "%s is to be imported from %s, but the stack has it at %s, from where it moves to %s. %s.",
-			want.Addr, imp.Path, from.Path, want.Path, or)
-	}
-	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
-		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two paths is in use already. Choose another name in the declaration, or remove what is there.",
-			want.Addr, imp.Path, want.Path)
+	if imp.Path != want.Path {
+		return refuse("Import to another path", "%s is to be imported from %s, but it is declared at %s. Set name, or declare it where the lock is.", want.Addr, imp.Path, want.Path)
 	}
 	trouble, detail := troubleOf(have)
 	switch {
@@ -119,7 +101,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 			or = ""
 		}
 		return refuse("Import of an ephemeral node", "%s is ephemeral and ends with its session, so it cannot be a lock. Correct the path%s.", imp.Path, or)
-	case trouble == "" && d.ours(have) && !tombstone(have) && d.movesTo[imp.Path] == nil:
+	case trouble == "" && d.ours(have):
 		return refuse("Import of a node that is managed already", "%s is this stack's already, as %s. Declare moved { from = %s, to = %s } instead of the import.",
 			imp.Path, have.owned(), have.owned(), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:

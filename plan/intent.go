@@ -11,10 +11,9 @@ import (
 // former names, what to take over, what to forget or delete, which values to
 // publish. [Diff] uses no other source. The zero value intends nothing.
 type Intent struct {
-	Moves     []Move     // by From
-	PathMoves []PathMove // by From
-	Imports   []Import   // by To
-	Removals  []Removal  // by From
+	Moves    []Move    // by From
+	Imports  []Import  // by To
+	Removals []Removal // by From
 	// Access is who may use the tool's own nodes; nil when it is not declared.
 	Access *Access
 	// Outputs are the values that the record of this ensemble keeps: all of the
@@ -49,19 +48,10 @@ type Move struct {
 	Origin string // "locks.locktree.hcl:12"
 }
 
-// PathMove says that the node at one path, and everything below it, continues at
-// another one: as the node declared at To, or in it. Unlike a [Move] it names a node in
-// the ensemble, whoever declared it.
-type PathMove struct {
-	From, To string // absolute paths
-	Origin   string
-}
-
 // Import says that an existing znode becomes the declared node.
 type Import struct {
 	To     Addr   // the address of a node in the tree, with its key
 	Path   string // the znode's present absolute path
-	Target string // the path of the declared node; equal to Path unless it moves there
 	Origin string
 	// ByCommand: it was asked for by "locktree import", and no block declares it.
 	ByCommand bool

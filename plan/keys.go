@@ -38,7 +38,7 @@ func (d *sides) former(c *Change) (lists []kind.List) {
 
 // keyed plans the list of the nodes of a family's keys. Without a list that is declared, each client gives them its own.
 func (d *sides) keyed(c *Change) {
-	if c.Kind.Key == nil || tombstone(c.Before) || c.Before.Kind() != c.Kind || c.Before.Live == nil || len(c.After.Payload.ChildACL) == 0 {
+	if c.Kind.Key == nil || c.Before.Kind() != c.Kind || c.Before.Live == nil || len(c.After.Payload.ChildACL) == 0 {
 		return
 	}
 	c.FormerLists = d.former(c)

@@ -70,7 +70,7 @@ func (c *Change) deletes() []Op {
 	for _, part := range c.Before.Live.Parts {
 		if !part.Absent {
 			version := part.Version
-			if part.Written && c.Action == Delete && !c.Tombstone {
+			if part.Written && c.Action == Delete {
 				version = -1 // what was written since goes too
 			}
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
@@ -85,7 +85,7 @@ func (c *Change) deletes() []Op {
 // change the data's version. So is one that moves back to where it was: a transaction can give a node another access list only by
 // creating it. A namespace has no queue, and its contents would prevent the deletion.
 func (c *Change) anew() bool {
-	return c.Action == Replace || c.Action == Update && !c.Kind.Container && (c.Tombstone || tombstone(c.Before))
+	return c.Action == Replace
 }
 
 // keptClear is the version of the node of a family that takes the place of one with a lower version.
@@ -101,8 +101,6 @@ func (c *Change) renamed() bool {
 func (p *Plan) writes(c *Change) ([]Op, error) {
 	parts := c.MissingParts
 	switch {
-	case c.Tombstone:
-		parts = nil
 	case c.Action == Create, c.Action == Replace:
 		parts = c.After.Payload.Children()
 	}
@@ -135,13 +133,10 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 
 // recordOf is the data of a part that is created.
 func (c *Change) recordOf(part string) []byte {
-	switch {
-	case part != c.Kind.Record:
+	if part != c.Kind.Record || c.Before.Kind() != c.Kind {
 		return nil
-	case c.record == nil && c.Before.Kind() == c.Kind:
-		return c.Before.record()
 	}
-	return c.record
+	return c.Before.record()
 }
 
 // Admit adds to the list of a node that is created those who leave.
@@ -199,7 +194,7 @@ func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {
-		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Tombstone || c.anew() {
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.anew() {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {

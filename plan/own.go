@@ -50,7 +50,7 @@ func (d *frame) ownLists() {
 	}
 	d.p.prior.Leaving = d.leaving()
 	for c := range d.p.Each() {
-		if c.left() || d.kept(c) {
+		if d.kept(c) {
 			d.relist(c)
 		}
 	}
@@ -119,41 +119,22 @@ func (d *frame) ownChange(c AccessChange) {
 	d.p.Access = append(d.p.Access, c)
 }
 
-// left reports whether a node is what a move leaves at the old path.
-func (c *Change) left() bool { return c.Tombstone && c.After != nil && c.Before.ACL != nil }
-
 // kept reports whether a node stays although nothing declares it any more: a namespace in which something is. Nothing but the
 // ensemble block says who may use it, and an apply reads it.
 func (d *frame) kept(c *Change) bool {
 	return d.want[c.Path] == nil && c.Before != nil && c.Action == NoOp && c.Before.ACL != nil
 }
 
-// relist gives a node that no declaration keeps the access list it should have. Programs that come for a lock that has moved
-// must be able to read where to.
+// relist gives a node that no declaration keeps the access list it should have.
 func (d *frame) relist(c *Change) {
 	list := d.joined(c.Before.ACL)
-	if to := d.want[c.After.Payload.MovedTo]; to != nil {
-		list = d.p.Set.List()
-		for _, a := range to.ACL {
-			a.Perms = kind.PermRead
-			list = append(list, a)
-		}
-		if list = list.Normalize(); !c.Kind.Container {
-			list = remainder(list)
-		}
-	}
-	if c.After.ACL.Equal(list) || c.anew() && list.Masked() {
+	if c.After.ACL.Equal(list) {
 		return
 	}
 	after := *c.After
 	after.ACL = list
 	c.After = &after
-	if c.Action == Update {
-		c.ACL = &ACLDiff{c.Before.ACL, list}
-	}
-	if !c.anew() { // otherwise it is created with that list
-		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, false, c.Before.pin(c.Addr)})
-	}
+	d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, false, c.Before.pin(c.Addr)})
 }
 
 // wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.

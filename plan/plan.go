@@ -134,10 +134,10 @@ func (c Counts) Plus(o Counts) Counts {
 func (p *Plan) Sum() string {
 	h := sha256.New()
 	for c := range p.Each() {
-		if c.Action == NoOp && !c.renamed() && c.PreviousPath == "" {
+		if c.Action == NoOp && !c.renamed() {
 			continue
 		}
-		fmt.Fprintf(h, "%v %q %q %q\n", c.Action, c.Addr, c.Path, c.PreviousPath)
+		fmt.Fprintf(h, "%v %q %q\n", c.Action, c.Addr, c.Path)
 		if c.After != nil && c.After.Payload != nil {
 			data, _ := c.After.written() // what cannot be encoded is a problem of the plan, which is not applied
 			fmt.Fprintf(h, "%q %q\n", data, c.After.ACL.String())
@@ -158,7 +158,7 @@ func (p *Plan) Sum() string {
 func (p *Plan) Summary() Counts {
 	var c Counts
 	for one := range p.Each() {
-		if one.Importing != "" && !one.Tombstone {
+		if one.Importing != "" {
 			c.Import++
 		}
 		switch one.Action {

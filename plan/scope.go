@@ -266,15 +266,9 @@ func spread(set map[string]bool, pairs [][2]string, from, to int) {
 // needs returns the paths of the changes without which c cannot be made.
 func (d *selection) needs(c *Change, byPath map[string]*Change) (out []string) {
 	// What is created or taken over needs a namespace of ours around it.
-	arrives := c.Before == nil || c.Importing != "" && !c.Tombstone
+	arrives := c.Before == nil || c.Importing != ""
 	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Revive || p.Importing != "") {
 		out = append(out, p.Path)
-	}
-	if c.PreviousPath != "" {
-		out = append(out, c.PreviousPath)
-	}
-	if c.Tombstone && c.Action == Update {
-		out = append(out, c.After.Payload.MovedTo)
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func (p *Plan) key() string {
 func (n *Node) written() ([]byte, error) {
 	p := *n.Payload
 	if p.State == kind.StateDraining {
-		p.State, p.MovedTo, p.MovedAs = kind.StateActive, "", ""
+		p.State = kind.StateActive
 	}
 	p.Made, p.Sum = kind.MadeHere, ""
 	data, err := p.Encode()

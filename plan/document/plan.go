@@ -83,14 +83,12 @@ type NodeChange struct {
 	AfterSensitive  any        `json:"after_sensitive"`
 	ReplacePaths    [][]string `json:"replace_paths,omitempty"`
 	Origin
-	Tombstone bool  `json:"tombstone,omitempty"`
-	Live      *Live `json:"live,omitempty"`
+	Live *Live `json:"live,omitempty"`
 }
 
 // Origin is the node from which a change takes what is there.
 type Origin struct {
-	Importing    *Importing `json:"importing,omitempty"`
-	PreviousPath string     `json:"previous_path,omitempty"`
+	Importing *Importing `json:"importing,omitempty"`
 }
 
 // Importing is the path of a node that is taken over.

@@ -189,7 +189,7 @@ func sound(e plan.Ensemble, stack string) error {
 		}
 		// A tombstone may be anywhere, because an import may have moved the lock from there.
 		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, plan.ScaffoldPath(root))
-		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside && n.Payload.State != kind.StateMoved {
+		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside {
 			return fmt.Errorf("%s is not a node of stack %q", n.Path, stack)
 		}
 		if n.Live != nil && slices.ContainsFunc(n.Live.Parts, func(part plan.Part) bool { return kind.ValidateName(part.Name) != nil }) {

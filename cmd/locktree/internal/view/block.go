@@ -38,10 +38,6 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 		return whole("-", c.Before, " -> null"), 0
 	}
 	shown = []attribute{{symbol: " ", name: "path", text: quote(c.Path)}}
-	if c.Tombstone && c.After != nil {
-		return append(shown, attribute{symbol: "~", name: "state", text: quote(string(c.Before.Payload.State)) + ` -> "moved"`},
-			attribute{symbol: "+", name: "moved_to", text: quote(c.After.Payload.MovedTo)}), 0
-	}
 	shown = append(shown, changedParams(c)...)
 	if c.ACL != nil {
 		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})

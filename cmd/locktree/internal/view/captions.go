@@ -22,9 +22,6 @@ func (t planText) captions(c *plan.Change) []string {
 	if moved(c) {
 		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
 	}
-	if c.PreviousPath != "" {
-		lines = append(lines, fmt.Sprintf("# (moved from the path %s)", quote(c.PreviousPath)))
-	}
 	if c.Importing != "" {
 		lines = append(lines, fmt.Sprintf("# (imported from %s)", quote(c.Importing)))
 	}
@@ -53,8 +50,6 @@ func (t planText) loud(text string) string {
 // verb is what happens to the node, in Terraform's words if it has any.
 func verb(c *plan.Change) string {
 	switch {
-	case c.Tombstone && c.Action == plan.Update:
-		return "will leave a mark at its old path that names the new one"
 	case c.Action == plan.Forget:
 		return "will no longer be managed by locktree, but will not be destroyed"
 	case c.Importing != "":
@@ -71,8 +66,8 @@ func verb(c *plan.Change) string {
 // onlyMoves: the block was renamed and nothing else; the owner in the node is
 // rewritten, which is an update of the node but no change of the lock.
 func onlyMoves(c *plan.Change) bool {
-	return c.Action == plan.Update && !c.Tombstone && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
-		c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
+	return c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
+		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0
 }
 
 // gist is what a concise plan says after the address.
@@ -91,9 +86,7 @@ func gistText(c *plan.Change) string {
 	if c.Importing != "" {
 		parts = append(parts, "imported from "+c.Importing)
 	}
-	if c.Tombstone && c.Action == plan.Update {
-		parts = append(parts, "moved to "+c.After.Payload.MovedTo)
-	} else if c.Action == plan.Update || c.Action == plan.Replace {
+	if c.Action == plan.Update || c.Action == plan.Replace {
 		shown, _ := attributes(c)
 		for _, a := range shown[1:] { // the path comes first
 			text := a.name

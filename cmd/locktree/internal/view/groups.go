@@ -36,7 +36,7 @@ type likeness struct {
 
 // plain reports whether a change is a creation of which there is nothing more to say than that.
 func plain(c *plan.Change) bool {
-	return c.Action == plan.Create && c.PreviousAddr == "" && c.PreviousPath == "" && c.Importing == "" && !c.Tombstone && !c.Revive && !c.Drift &&
+	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive && !c.Drift &&
 		!c.Usage.Busy() && c.Relists() == ""
 }
 
