@@ -228,7 +228,7 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	if i := slices.IndexFunc(*imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
 		return beside((*imports)[i], addr, path)
 	}
-	*imports = append(*imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
+	*imports = append(*imports, plan.Import{To: addr, Path: path, Origin: n.Origin, ByCommand: true})
 	return nil
 }
 
