@@ -26,7 +26,6 @@ func validateCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	says(c, "annotations", "write a workflow command of `GITHUB` Actions for each problem that has a line")
 	a.jsonFlag(c, documentJSON, "print the verdict and the diagnostics as one JSON object")
 	return c
 }
