@@ -106,7 +106,7 @@ func wealth(s *site) (before, after *plan.Tree) {
 		declare("/theirs", kind.Mutex), solo)...)
 	after.Intent = plan.Intent{
 		Removals: []plan.Removal{{From: "zone.rwlock"}},
-		Imports:  []plan.Import{{To: "theirs.mutex", Path: s.root + "/theirs", Target: s.root + "/theirs"}},
+		Imports:  []plan.Import{{To: "theirs.mutex", Path: s.root + "/theirs"}},
 	}
 	return before, after
 }

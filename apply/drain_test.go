@@ -292,7 +292,7 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					tree := s.shop()
 					n := s.tree(declare(c.target, kind.Mutex)).Nodes[0]
 					tree.Nodes = slices.Insert(tree.Nodes, 0, n)
-					tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: far, Target: n.Path}}
+					tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: far}}
 					if !c.late {
 						hold()
 					}

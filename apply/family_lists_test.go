@@ -66,7 +66,7 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	s.apply(c, gone)
 
 	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
-	next.Intent.Imports = []plan.Import{{To: next.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
+	next.Intent.Imports = []plan.Import{{To: next.Nodes[1].Addr, Path: s.root + "/shop/orders"}}
 	p := s.plan(c, next)
 	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
 	_, err := executor(c).Run(t.Context(), p)

@@ -462,7 +462,7 @@ func familyImported(t *testing.T, s *site) {
 	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.orders(of("mutex"), set("foreign", "true"))
-	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders", Target: s.root + "/shop/orders"}}
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders"}}
 	p := s.plan(c, tree)
 	require.Equal(t, kind.Keys{Nodes: 2, Looked: 2, Used: 1}, p.Changes[1].Usage.Keys)
 	require.Equal(t, plan.Update, p.Changes[1].Action)

@@ -133,7 +133,7 @@ func TestWhatNoWalkFindsIsInTheRecord(t *testing.T) {
 	}
 	tree := s.shop()
 	tree.Nodes = append(s.tree(declare("/near", kind.Mutex)).Nodes, tree.Nodes...) // sorted
-	tree.Intent.Imports = []plan.Import{{To: "near.mutex", Path: "/legacy/far", Target: s.root + "/near"}}
+	tree.Intent.Imports = []plan.Import{{To: "near.mutex", Path: "/legacy/far"}}
 	s.apply(c, tree)
 	require.Equal(t, []string{"/legacy/far"}, s.index(c).Away)
 	tree.Intent.Imports = nil

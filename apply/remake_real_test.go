@@ -104,7 +104,7 @@ func TestCuratorsContainerIsMadeAnewBetweenTwoOfItsHolders(t *testing.T) {
 			set("permits", 1)(node)
 		}
 		tree := s.tree(node)
-		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: path, Target: path}}
+		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: path}}
 		me := s.provisioner()
 		x := executor(me)
 		for { // the parts of a semaphore that are empty may be reaped behind a plan, and behind a transaction

@@ -69,7 +69,7 @@ func (s *site) busy(t *testing.T, k *kind.Kind, dir, name string) (x *applying, 
 	}
 	tree = s.tree(declare("/solo", k))
 	n = tree.Nodes[0]
-	tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: n.Path, Target: n.Path}}
+	tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: n.Path}}
 	me := s.provisioner()
 	x = executor(me)
 	p := s.plan(me, tree)

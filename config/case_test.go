@@ -144,11 +144,8 @@ func dump(c *config.Config, origins bool) string {
 		for _, v := range e.Tree.Intent.Moves {
 			fmt.Fprintf(&b, "%s moved %s to %s one %v\n", e.Name, v.From, v.To, v.One)
 		}
-		for _, v := range e.Tree.Intent.PathMoves {
-			fmt.Fprintf(&b, "%s moved %s to %s\n", e.Name, v.From, v.To)
-		}
 		for _, v := range e.Tree.Intent.Imports {
-			fmt.Fprintf(&b, "%s import %s as %s at %s\n", e.Name, v.Path, v.To, v.Target)
+			fmt.Fprintf(&b, "%s import %s as %s\n", e.Name, v.Path, v.To)
 		}
 		if a := e.Tree.Intent.Access; a != nil {
 			fmt.Fprintf(&b, "%s admins %v readers %v\n", e.Name, a.Admins, a.Readers)

@@ -49,7 +49,7 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	require.Equal(t, ledger.ACL, deploy.ACL, "the access list came through the module's variable")
 	require.Equal(t, plan.Intent{
 		Moves:    []plan.Move{{From: "namespace.payments.mutex.books", To: "namespace.payments.mutex.ledger", Origin: "payments.locktree.hcl:78"}},
-		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Target: "/platform/locks/payments/catalog", Origin: "payments.locktree.hcl:82"}},
+		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Origin: "payments.locktree.hcl:82"}},
 		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:86"}},
 		Outputs:  c.Outputs,
 	}, e.Tree.Intent)

@@ -9,10 +9,9 @@ import (
 type Digests = digests
 
 var (
-	Healing   = healing
-	Reveal    = reveal
-	Tombstone = tombstone
-	Under     = under
+	Healing = healing
+	Reveal  = reveal
+	Under   = under
 )
 
 // SlowSums is for how many lists the slow part of a sum was computed, of late.

@@ -328,9 +328,6 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		"no stack":           func(q *saved.Question) { q.Stack, q.Ensembles[0].Desired.Stack = "", "" },
 		"no root":            func(q *saved.Question) { q.Ensembles[0].Desired.Root = "" },
 		"a record elsewhere": func(q *saved.Question) { q.Ensembles[0].Current.IndexPin.Path = "/elsewhere" },
-		"a part of the record elsewhere": func(q *saved.Question) {
-			q.Ensembles[0].Current.Parts = []plan.FormerPart{{Name: "../shop"}}
-		},
 		"a node elsewhere":   func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/other/a" },
 		"a node of the tool": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/.locktree/stacks" },
 		"a path that climbs": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/../a" },
