@@ -357,39 +357,6 @@ func text(p *plan.Plan, words string) string {
 	return ""
 }
 
-// What a move left was opened again like a lock of ours: an active one, beside the lock it
-// had pointed to. Two programs could hold what is one lock to them, one at either path.
-func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.tree(declare("/old", kind.Mutex)))
-		tree := s.tree(declare("/new", kind.Mutex, at("old.mutex")))
-		s.apply(c, tree)
-		foreign := s.dial("") // reads no data before it queues
-		n, _ := s.server.Get("/locks/old")
-		_, err := s.session(c).SetACL(t.Context(), "/locks/old", apply.ToZK(kind.WorldAll()), -1)
-		require.NoError(t, err)
-		_, err = s.session(foreign).Create(t.Context(), "/locks/old/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
-		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if e, ok := e.(apply.Draining); ok {
-				require.True(t, e.Open, "it says that nobody new gets in")
-			}
-		}
-		_, err = x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true, Drain: 10 * time.Second}))
-		var used *apply.InUseError
-		require.ErrorAs(t, err, &used)
-		require.Equal(t, "/locks/old", used.Path)
-		now, _ := s.server.Get("/locks/old")
-		require.Equal(t, string(n.Data), string(now.Data))
-		lease, err := s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "/locks/new", lease.Path(), "nothing is granted at the old path")
-	})
-}
-
 // The locks were emptied, and then the apply was interrupted: they stayed shut.
 func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

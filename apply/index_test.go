@@ -35,10 +35,6 @@ var losses = map[string]struct {
 		n, _ := srv.Get(at)
 		require.NoError(t, srv.Set(at, n.Data[:len(n.Data)/2]))
 	}, "Record is damaged"},
-	"with parts of a former format": {func(t *testing.T, srv *zktest.Server, at string) {
-		require.NoError(t, srv.Create(at+"/000007", []byte("y")))
-		require.NoError(t, srv.Set(at, []byte("not a record")))
-	}, "Record is damaged"},
 }
 
 // longNames declares locks whose addresses make large marks.
