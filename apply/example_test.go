@@ -64,15 +64,17 @@ principal "provisioner" {
 }
 `
 
-// server is a ZooKeeper in memory, with a lock that some other program made.
+// server is a ZooKeeper in memory.
 func server() (*zktest.Server, []config.Input) {
 	srv := zktest.New()
-	for _, path := range []string{"/curator", "/curator/catalog"} {
-		if err := srv.Create(path, nil); err != nil {
-			log.Fatal(err)
-		}
-	}
 	return srv, []config.Input{{Var: "servers=" + srv.Addr()}, {Var: "password=correct horse"}}
+}
+
+// another program makes a lock of its own.
+func another(srv *zktest.Server) {
+	if err := srv.Create("/locks/catalog", nil); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // write puts a configuration into dir.
@@ -94,15 +96,15 @@ namespace "payments" {
   mutex "ledger" {
     name = "books"
   }
-  rwlock "catalog" {}
 }
+rwlock "catalog" {}
 moved {
   from = namespace.payments.mutex.books
   to   = namespace.payments.mutex.ledger
 }
 import {
-  to   = namespace.payments.rwlock.catalog
-  path = "/curator/catalog"
+  to   = rwlock.catalog
+  path = "/locks/catalog"
 }
 removed {
   from = mutex.legacy
@@ -129,17 +131,17 @@ func Example() {
 			log.Fatal(err)
 		}
 		fmt.Print(p)
+		if blocks == first {
+			another(srv)
+		}
 	}
 
 	// Output:
 	// + mutex.legacy
 	// + namespace.payments
 	// + namespace.payments.mutex.books
-	// ~ namespace.payments.rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:drwa
+	// -/+ rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:cdrwa
 	// . mutex.legacy
-	// ~ namespace.payments.mutex.books acl=digest:provisioner:cdrwa -> digest:provisioner:drwa
-	// + namespace.payments.rwlock.catalog
-	// + namespace.payments.mutex.ledger (was namespace.payments.mutex.books)
 }
 
 // A new address was destroy and create: what a configuration intends was in two places, and only the command put them together.
@@ -150,6 +152,7 @@ func TestProgramThatFollowsThePackageDocumentationKeepsARenamedLock(t *testing.T
 	write(dir, first)
 	_, err := provision(t.Context(), dir, inputs...)
 	require.NoError(t, err)
+	another(srv)
 	made, _ := srv.Get("/locks/payments/books")
 	write(dir, second)
 	_, err = provision(t.Context(), dir, inputs...)
