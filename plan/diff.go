@@ -119,7 +119,6 @@ func (d *pairing) decide() *decisions {
 	if !d.opts.Destroy {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()
-		d.checkKept()
 	}
 	d.unused("replacement", x.replace) // now that every match has been noted
 	d.forced()
