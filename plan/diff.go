@@ -60,6 +60,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.listings()
 	d.crowds()
 	(&frame{sides: d.sides}).plan()
+	d.uncompared()
 	d.unsealed()
 	d.order()
 	d.pins()
@@ -89,7 +90,6 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	d.index(desired)
 	d.nested()
 	d.stand()
-	d.unmask()
 	d.withoutClaims()
 	return d
 }
