@@ -88,7 +88,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 // The first pass adds rights; the second, with narrow, removes them.
 func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
-		if step.Before, err = r.shown(ctx, step.Path, step.Before, step.Hidden); err != nil {
+		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
 			return nil, false, explainACL(*step, err)
 		}
 	}
@@ -105,8 +105,8 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 }
 
 // shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
-func (r *job) shown(ctx context.Context, path string, planned kind.List, hidden bool) (kind.List, error) {
-	if !hidden && !planned.Masked() {
+func (r *job) shown(ctx context.Context, path string, planned kind.List) (kind.List, error) {
+	if !planned.Masked() {
 		return planned, nil
 	}
 	got, _, err := r.s.GetACL(ctx, path)

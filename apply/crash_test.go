@@ -112,11 +112,6 @@ func (s *site) strike(c *recipes.Client, sc scene, k int, fault zktest.Fault, di
 	require.True(t, p.Applyable(), "%s", p)
 	hit, err := s.runStruck(p, k, fault, dies, sc.begun)
 	cut := hit && dies
-	if hit && s.session(c).ServerKind() == recipes.ServerKeeper {
-		// The session is lost with the answer, and with it the apply lock, which nobody else has before the servers end the session.
-		cut = true
-		time.Sleep(s.config.SessionTimeout + time.Second)
-	}
 	switch {
 	case cut: // nobody is left to be told, or what is told is that
 	case sc.fails:

@@ -40,9 +40,6 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 			return nil, readError("/", err)
 		}
 		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}}
-		if s.ServerKind() == recipes.ServerKeeper {
-			tree.Servers = plan.Keeper
-		}
 		err := readIndex(ctx, s, tree)
 		if err != nil {
 			return nil, err

@@ -133,7 +133,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		return nil, err
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
-	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own, false); err != nil {
+	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own); err != nil {
 		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {

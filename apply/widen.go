@@ -31,7 +31,7 @@ func (r *locked) widen(ctx context.Context) error {
 	for _, i := range steps {
 		c := &r.p.Changes[i]
 		before, live := *c.Before, *c.Before.Live
-		list, err := r.shown(ctx, c.Path, before.ACL, false)
+		list, err := r.shown(ctx, c.Path, before.ACL)
 		if err != nil {
 			continue // as below
 		}

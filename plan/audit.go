@@ -81,7 +81,7 @@ func (d *frame) listAfter(f *Framed) kind.List {
 
 // checkRoot checks a root whose access list this stack does not set.
 func (d *frame) checkRoot(f *Framed) {
-	if d.p.Set == nil || f.Path == "" || f.Closed || d.wantedOf(f, d.shown(f.ACL)) != nil {
+	if d.p.Set == nil || f.Path == "" || f.Closed || d.wantedOf(f) != nil {
 		return
 	}
 	for _, who := range d.p.Set.Admins {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -191,10 +192,16 @@ func (c *Change) rewrites() bool {
 // drifted reports whether a node of ours differs from what the last apply left. Servers
 // mask access lists for readers without ADMIN on the node (FinalRequestProcessor, getACL). A
 // comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
-// node with a masked list does not count as drifted, nor does one without a sum of the stack's key.
+// masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as drifted.
 func (d *sides) drifted(n *Node) bool {
-	if !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft ||
-		n.ACL.Masked() || n.fits(d.p.prior.Key) {
+	if !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft {
+		return false
+	}
+	if n.ACL.Masked() {
+		written, err := n.written()
+		return err != nil || !strings.HasPrefix(n.Payload.Sum, proof(d.p.prior.Key, written))
+	}
+	if n.fits(d.p.prior.Key) {
 		return false
 	}
 	// The sum is that with the new list. The former list is stored nowhere, so a list that is still to be set does not count

@@ -61,6 +61,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.listings()
 	d.crowds()
 	(&frame{sides: d.sides}).plan()
+	d.uncompared()
 	d.unsealed()
 	d.order()
 	d.pins()
@@ -90,7 +91,6 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	d.index(desired)
 	d.nested()
 	d.stand()
-	d.unmask()
 	d.withoutClaims()
 	return d
 }
@@ -121,7 +121,6 @@ func (d *pairing) decide() *decisions {
 	if !d.opts.Destroy {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()
-		d.checkKept()
 	}
 	d.unused("replacement", x.replace) // now that every match has been noted
 	d.forced()

@@ -6,18 +6,13 @@ import (
 
 // What the tests, which are programs like any other, know of the inside.
 
-type Digests = digests
-
 var (
 	Healing = healing
-	Reveal  = reveal
 	Under   = under
 )
 
 // SlowSums is for how many lists the slow part of a sum was computed, of late.
 func SlowSums() int { return len(slowSums.of) }
-
-func (d digests) Add(list kind.List) { d.add(list) }
 
 // NextAccess is the set that the record notes after the plan, and the one that is to take its place.
 func (p *Plan) NextAccess(pending bool) (set, next kind.List) {

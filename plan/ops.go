@@ -39,7 +39,6 @@ type ACLStep struct {
 	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
 	Czxid    int64 // of a declared node that the plan saw; else 0
-	Hidden   bool  // hashes of Before are not as the servers have shown them, see [AccessChange]
 	OfKey    bool  // of a family: it goes with its last user
 }
 
@@ -209,7 +208,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 	}
 	for _, c := range p.Access {
 		if !c.Contenders {
-			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Pin.Path, Before: c.Before, ACL: c.After, Aversion: c.Pin.Aversion, Hidden: c.Hidden})
+			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Pin.Path, Before: c.Before, ACL: c.After, Aversion: c.Pin.Aversion})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })

@@ -21,9 +21,7 @@ type AccessChange struct {
 	ACLDiff
 	// Contenders: it is the list for the contenders of the apply lock, which is in that lock's data.
 	Contenders bool `json:"contenders,omitempty"`
-	// Hidden: the servers have hidden hashes of Before, which are as the record says.
-	Hidden bool `json:"hidden,omitempty"`
-	Pin    Pin  `json:"pin"` // of the node, as it was read
+	Pin        Pin  `json:"pin"` // of the node, as it was read
 }
 
 // EnsembleAddr is the address for what belongs to no declared node.
@@ -65,17 +63,16 @@ func (d *frame) ownLists() {
 			}
 			continue
 		}
-		have := d.shown(f.ACL)
-		want := d.wantedOf(f, have)
+		want := d.wantedOf(f)
 		switch {
-		case want == nil || have.Equal(want):
+		case want == nil || f.ACL.Equal(want):
 		case list.Masked():
 			behind = append(behind, f.Path)
 		default:
-			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{have, want}, false, f.ACL.Masked(), f.Pin})
+			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin}, d.joins(f))
 		}
 		if f.Path == LockPath(d.p.Root, d.p.Stack) && !list.Masked() && !d.current.Contenders.Equal(list) && !(d.p.set.standing == standsTaken && d.current.Contenders.Equal(takers)) {
-			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, false, f.Pin})
+			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin}, false)
 		}
 	}
 	if len(closed) > 0 {
@@ -99,8 +96,8 @@ func (d *frame) ownDrift() {
 	}
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
-		have, ours := d.shown(f.ACL), slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path)
-		if f.Closed || d.p.set.others && !ours || d.wantedOf(f, have) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
+		have, ours := f.ACL, slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path)
+		if f.Closed || d.p.set.others && !ours || d.wantedOf(f) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
 			continue
 		}
 		d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path,
@@ -109,9 +106,10 @@ func (d *frame) ownDrift() {
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// ownChange plans one change. A list whose hashes are hidden from us cannot be written.
-func (d *frame) ownChange(c AccessChange) {
-	if c.After.Masked() {
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can one in which entries of others
+// stay: which of the hidden ones are theirs is not known.
+func (d *frame) ownChange(c AccessChange, joined bool) {
+	if c.After.Masked() || joined && c.Before.Masked() {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
 			fmt.Sprintf("The access list of %s may differ from %s: ZooKeeper hides its password hashes from this connection. Run the plan with the credentials of an administrator.", c.Pin.Path, c.Before))
 		return
@@ -134,14 +132,14 @@ func (d *frame) relist(c *Change) {
 	after := *c.After
 	after.ACL = list
 	c.After = &after
-	d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, false, c.Before.pin(c.Addr)})
+	d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, c.Before.pin(c.Addr)}, true)
 }
 
 // wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
-func (d *frame) wantedOf(f *Framed, have kind.List) kind.List {
+func (d *frame) wantedOf(f *Framed) kind.List {
 	switch {
-	case d.joins(f) && (f.Path != d.p.Root || d.settable(have)):
-		return d.joined(have)
+	case d.joins(f) && (f.Path != d.p.Root || d.settable(f.ACL)):
+		return d.joined(f.ACL)
 	case under(f.Path, d.p.Root), f.Path == d.p.Root && d.made(f):
 		return d.p.Set.List()
 	}
@@ -175,15 +173,21 @@ func (d *sides) settable(list kind.List) bool {
 	return slices.ContainsFunc(append(d.us(), d.p.Set.Admins...), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
 
-// joined is somebody else's list with the set added, and without what an earlier apply added. Whoever has more rights there than
-// that got them from somebody else, and which of two hidden digests is ours nobody can tell.
+// joined is somebody else's list with the set added, and without what an earlier apply added. An entry with more rights there than
+// that came from somebody else. A hidden digest is taken for one of ours of that name, and a second one for somebody else's.
 func (d *frame) joined(have kind.List) kind.List {
-	list := d.p.Set.List()
+	list, ours := d.p.Set.List(), d.p.Set.List().Normalize()
 	known := slices.Concat(list, d.were()).Normalize()
 	for _, a := range have {
-		if masked(a) || !known.Covers(kind.List{a}) {
-			list = append(list, a)
+		if masked(a) {
+			if at := slices.IndexFunc(ours, func(b kind.ACL) bool { return kind.List{b}.Covers(kind.List{a}) }); at >= 0 {
+				ours = slices.Delete(ours, at, at+1)
+				continue
+			}
+		} else if known.Covers(kind.List{a}) {
+			continue
 		}
+		list = append(list, a)
 	}
 	return list.Normalize()
 }

@@ -43,7 +43,6 @@ const (
 	ProblemOpen          ProblemCode = "open_root"       // others may create or delete the stack's nodes; a warning
 	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
-	ProblemScheme        ProblemCode = "scheme"          // the servers would drop a part of an access list
 	ProblemListing       ProblemCode = "too_wide"        // a namespace would be too long to be listed
 	ProblemBudget        ProblemCode = "too_large"       // a change does not fit into a transaction that servers accept
 	ProblemOutputs       ProblemCode = "outputs"         // the outputs are too long to be written by every apply

@@ -44,7 +44,7 @@ func (d *sides) stand() {
 	}
 	set := &d.p.set
 	set.limited = d.opts.Destroy || len(d.opts.Targets)+len(d.opts.Excludes) > 0
-	set.there = d.shown(d.framed(ScaffoldPath(d.p.Root)).ACL)
+	set.there = d.framed(ScaffoldPath(d.p.Root)).ACL
 	set.others = records.Closed || records.Children > 1 || records.Children == 1 && d.p.Index.Absent
 	switch there, noted := set.there, d.p.prior.Noted; {
 	case named == nil && (there == nil || !set.others):
@@ -81,16 +81,6 @@ func AccessOf(list kind.List) *Access {
 	return &Access{Admins: withAdmin(list), Readers: readers}
 }
 
-// shown is a list of one of the tool's nodes with the hashes that the servers hide from us, as the last apply has left them in
-// the data of the apply lock and in the record. That is no proof: another stack may have replaced a password. An apply reads such
-// a list again.
-func (d *sides) shown(list kind.List) kind.List {
-	for _, known := range []kind.List{d.current.Contenders, d.p.prior.Noted, d.p.prior.between()} {
-		list = revealAs(list, known)
-	}
-	return list
-}
-
 // appliers are those who may have to set the lists of this stack's nodes: the administrators of the root, those that the stack
 // names, and those who leave.
 func (d *sides) appliers() kind.List {
@@ -98,8 +88,13 @@ func (d *sides) appliers() kind.List {
 }
 
 // were are those who may be in the lists of the tool's nodes before this plan. The set itself is the last list that loses anybody.
+// Of a set whose hashes are hidden from us, the record says whom the last apply let in.
 func (d *sides) were() kind.List {
-	return slices.Concat(d.p.set.there, d.p.prior.Next, d.shown(d.framed(d.p.Index.Path).ACL)).Normalize()
+	noted := d.p.prior.Noted
+	if !d.p.set.there.Masked() {
+		noted = nil
+	}
+	return slices.Concat(d.p.set.there, noted, d.p.prior.Next, d.framed(d.p.Index.Path).ACL).Normalize()
 }
 
 // leaving are the administrators whom this plan shuts out. Until that is done, whatever it creates admits them too: wherever the

@@ -24,8 +24,6 @@ type Tree struct {
 
 	// The rest is set on current trees only.
 
-	// Servers is what the servers are.
-	Servers ServerKind
 	// Index is the stack's record, nil when there is none yet.
 	Index *Index
 	// IndexPin is the path of the record and the version that was read.

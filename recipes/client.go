@@ -169,8 +169,7 @@ const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then
 // Close closes it on the servers, which removes its nodes at once, and joins every goroutine. An error means that the
-// servers did not confirm: the nodes then vanish when the session expires there. A ClickHouse Keeper confirms by ending the
-// connection, which is not told from a failure at that moment. Close takes up to three seconds when
+// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when
 // the servers do not answer, and up to a session timeout when they are connected and something is held; up to 1.5 s more
 // for an Observer, and for a Logger, that is slow. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {

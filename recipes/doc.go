@@ -41,9 +41,6 @@
 // sent, by this process's clock, and that is final. No two processes hold a valid lease at once if the session timeout is at least
 // four ticks of the servers, and if this process's clock runs at the right rate, within a sixteenth, while it is scheduled.
 //
-// A ClickHouse Keeper ends a session with its connection, and one that is stopped in good order ends sessions before their clients
-// can know. Then two processes may hold leases that they take for valid; tokens and Lease.Multi refuse the first. See docs/keeper.md.
-//
 // # More than one lock
 //
 // [MultiLock] takes locks together and cannot deadlock. Programs that take them one by one, in different orders, can wait for each

@@ -11,8 +11,7 @@ import (
 // Keyed is a family of locks, one for each key: for each order, say, or each user. Only the family is declared. The node of a key
 // is created with its first contender and deleted with its last, in the same transactions, so a lock that is free costs what a
 // declared one costs, and a key that nobody uses leaves nothing behind. What a crash leaves is an empty container node, which
-// ZooKeeper deletes by itself within a minute or so. (A ClickHouse Keeper has no containers: there it stays until the key is used
-// again.)
+// ZooKeeper deletes by itself within a minute or so.
 //
 // A key is any UTF-8 string of up to 512 bytes, the empty one too. [kind.KeyedParams.Path] says which node it has. Keys are compared
 // byte by byte: "é" can be spelled in two ways, which are two keys.

@@ -96,7 +96,7 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35: CU
 		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-rule.Hit()
-		l.srv.SwapSessionID(id) // the reconnect is given another session, as ClickHouse Keeper does
+		l.srv.SwapSessionID(id) // the reconnect is given another session
 		r := <-got
 		if r.err == nil {
 			n, ok := l.srv.Get(r.v.Node())

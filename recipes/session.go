@@ -35,18 +35,6 @@ type Auth struct {
 	Credentials Secret
 }
 
-// ServerKind is what granted a session: ServerZooKeeper or ServerKeeper.
-type ServerKind = session.ServerKind
-
-// What can grant a session. A session of a ClickHouse Keeper is lost with its connection; docs/keeper.md says what follows from that.
-const (
-	ServerZooKeeper = session.ZooKeeper
-	ServerKeeper    = session.Keeper
-)
-
-// ServerKind says what granted the session.
-func (s *Session) ServerKind() ServerKind { return s.ahead.Kind() }
-
 // ID returns the session's id.
 func (s *Session) ID() int64 { return s.ahead.ID() }
 

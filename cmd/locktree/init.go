@@ -79,6 +79,10 @@ func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 		return
 	case err != nil:
 		detail := view.Explain(err)[0]
+		if detail.Detail == "" { // the library's own words
+			fmt.Fprintf(a.stdout, "%s cannot be used. %s\n", name, view.Brief(err))
+			return
+		}
 		fmt.Fprintf(a.stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, view.CleanLines(detail.Detail))
 		return
 	}

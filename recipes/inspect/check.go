@@ -67,9 +67,6 @@ func Check(ctx context.Context, c provider, paths ...string) ([]Condition, error
 }
 
 func checkServer(ctx context.Context, s *session.Session) []Condition {
-	if s.Kind() == session.Keeper {
-		return checkKeeper(ctx, s)
-	}
 	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
 	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
 	if tick == 0 {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 const (
@@ -19,9 +17,6 @@ const (
 
 // Conditions returns the conditions of the ensemble as a whole, which no single server shows.
 func (snap *Snapshot) Conditions() []Condition {
-	if snap.servers == session.Keeper { // nothing is known of limits there, nor whom its answers to the words leave out
-		return []Condition{snap.checkZxid()}
-	}
 	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid()}
 }
 
@@ -95,10 +90,6 @@ func (snap *Snapshot) checkConnections() Condition {
 // follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func (snap *Snapshot) checkZxid() Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
-	if snap.servers == session.Keeper {
-		k.What = "a ClickHouse Keeper counts them in 63 bits, without epochs"
-		return k
-	}
 	ids, sure := snap.layout()
 	if !sure { // what is said is the worse of the two
 		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "

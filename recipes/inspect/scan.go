@@ -35,8 +35,7 @@ type Snapshot struct {
 	Cut          bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Empty        []Empty   // of a Look below a prefix: what programs left of locks that nobody declared
 	Pending      int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
-	servers      session.ServerKind
-	seen         []moment // of a Look
+	seen         []moment  // of a Look
 	Cost         struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
@@ -182,7 +181,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	if !live.ReadOnly() {
 		return nil, errNotReadOnly
 	}
-	snap := &Snapshot{At: time.Now(), servers: live.Kind()}
+	snap := &Snapshot{At: time.Now()}
 	told, err := s.words.hear(ctx, live)
 	if err != nil {
 		return nil, ended(ctx, live, err)

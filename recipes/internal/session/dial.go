@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"time"
@@ -25,11 +24,6 @@ func (s *Session) stayConnected() {
 		if l := s.connect(t, pass); l != nil {
 			began := time.Now()
 			l.serve()
-			if s.Kind() == Keeper {
-				s.lasted = time.Since(began)
-				s.lose(fmt.Errorf("%w (%s)", errUnresumed, s.hosts.report()))
-				return
-			}
 			if time.Since(began) < settled {
 				continue
 			}
@@ -67,6 +61,7 @@ func (s *Session) connect(t Server, pass int) *link {
 		hangUp(conn)
 		s.blame(t, explainSilence(ownFault(ours, err)))
 		s.loginFailed(err)
+		s.metKeeper(t, err)
 		return nil
 	}
 	return l

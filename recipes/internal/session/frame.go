@@ -205,7 +205,7 @@ func (r *reply) multi(c *cursor, want int) error {
 
 // grant is a server's answer to a connect request.
 type grant struct {
-	version  int32 // of the protocol
+	version  int32 // of the protocol; see keeperRejects
 	id       int64
 	timeout  int32 // ms
 	password Secret
@@ -246,6 +246,9 @@ func readGrant(r io.Reader) (grant, error) {
 	g.password = Secret(c.Buffer())
 	if c.Bad {
 		return grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
+	}
+	if g.byKeeper() {
+		return grant{}, errKeeper
 	}
 	return g, nil
 }

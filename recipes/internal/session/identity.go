@@ -81,11 +81,7 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 // name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an
 // ACL will not lock us out.
 func (s *Session) Identities() []Identity {
-	certificate := s.client.tls.last.Load()
-	if s.Kind() == Keeper { // to which a certificate is no identity
-		certificate = nil
-	}
-	return identities(s.client.cfg.SASL, s.client.cfg.Auth, certificate)
+	return identities(s.client.cfg.SASL, s.client.cfg.Auth, s.client.tls.last.Load())
 }
 
 // Whoami describes those identities for people, without the hash of a digest, from which a short password can be guessed.

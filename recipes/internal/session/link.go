@@ -200,7 +200,7 @@ func (l *link) serve() {
 			err = l.reply(frame[4:])
 		}
 		if err != nil {
-			l.fail(l.farewell(err))
+			l.fail(err)
 			l.s.lost(l) // whoever found it dead first may not have come to that
 			return
 		}

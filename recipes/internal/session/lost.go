@@ -11,12 +11,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/jute"
 )
 
-// Gone reports whether the servers have said that a session that is lost does not exist any more. A ClickHouse Keeper never says
-// so: see farewell.
+// Gone reports whether the servers have said that a session that is lost does not exist any more.
 func (s *Session) Gone() bool {
-	if s.Kind() == Keeper {
-		return false
-	}
 	select {
 	case <-s.ended:
 		return true
@@ -30,7 +26,7 @@ func (s *Session) Gone() bool {
 //
 // To close a session is to resume it first, and if the closeSession does not arrive it lives for another timeout. So the two are
 // sent together, the timeout asked for is the shortest there is, and who is told of a failure may try again, but not for long.
-// A login by SASL comes between them. A session of a ClickHouse Keeper cannot be resumed, and so not be closed: do not ask for that.
+// A login by SASL comes between them.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()

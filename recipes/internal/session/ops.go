@@ -79,7 +79,7 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, flags in
 }
 
 // Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
-// its last child has gone. Older servers than 3.5.3, and a ClickHouse Keeper, know none. It is of this package, so programs, which
+// its last child has gone. Older servers than 3.5.3 know none. It is of this package, so programs, which
 // must not hang locks on a node that goes by itself, cannot make one.
 type Container struct {
 	Path string

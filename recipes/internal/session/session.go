@@ -57,7 +57,6 @@ type Session struct {
 	// What stayConnected waits for in the end. Whoever adds holds mu and the session is not lost, or a link's mu and that is not
 	// dead: so all have been added by then.
 	running sync.WaitGroup
-	lasted  time.Duration // of a Keeper's session: its connection, once that has ended and joined is closed
 
 	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
 	keepsWatches atomic.Bool          // a server does not know removeWatches
@@ -65,7 +64,6 @@ type Session struct {
 	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
-	kind     ServerKind
 	password Secret // with the id it is all that is needed to resume the session, or to close it
 	timeout  time.Duration
 	state    State
@@ -240,9 +238,6 @@ func (s *Session) granted(g grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.ID()
 	switch {
-	case g.version == keeperRejects:
-		s.mu.Unlock()
-		return errNoLeader
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
@@ -260,7 +255,7 @@ func (s *Session) granted(g grant, l *link) error {
 	}
 	s.hosts.granted(l.target) // before anybody else can find the link dead
 	s.id.Store(g.id)
-	s.kind, s.password, s.timeout, s.answered = g.kind(), g.password, l.timeout, l.asked
+	s.password, s.timeout, s.answered = g.password, l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
@@ -482,7 +477,7 @@ type dialling struct {
 
 // Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or Config.ConnectTimeout
 // has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed; it fails with ErrAuth when a
-// server refuses an identity. A failed Dial leaves nothing behind, for which it may take up to three seconds longer. With Config.Lazy
+// server refuses an identity, and with errKeeper when one is a ClickHouse Keeper. A failed Dial leaves nothing behind, for which it may take up to three seconds longer. With Config.Lazy
 // it only checks cfg.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
@@ -557,7 +552,7 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	s.lose(ErrUnreachable)
 	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {
-	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble):
+	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, errKeeper):
 		return err
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
@@ -681,7 +676,6 @@ func (c *Client) current() (*Session, *dialling) {
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	<-old.joined // the old connection is gone before the new one is made
-	old.calmDown(c.live)
 	d.err = c.connect(c.live, d.session)
 	c.mu.Lock()
 	if d.err == nil {

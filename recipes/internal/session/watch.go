@@ -69,7 +69,7 @@ func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !w.stop() || s.link == nil || s.kind == Keeper || s.keepsWatches.Load() {
+	if !w.stop() || s.link == nil || s.keepsWatches.Load() {
 		return
 	}
 	o := &op{name: "removeWatches", code: jute.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
@@ -153,7 +153,7 @@ func (s *Session) watched(ctx context.Context, o *op, call func()) (*reply, *Wat
 // (DataTree.setWatches).
 //
 // Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
-// event (CVE-2024-23944). On a ClickHouse Keeper nothing is sent, and it fails: see Keeper.
+// event (CVE-2024-23944).
 func (s *Session) SetWatches(ctx context.Context, since int64, data, children []string, call func()) ([]*Watch, error) {
 	r := &setWatches{since: since, keys: make([]watchKey, 0, len(data)+len(children)), data: len(data)}
 	for _, path := range data {
@@ -166,9 +166,6 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 		return nil, nil
 	}
 	o := &op{name: "setWatches", code: jute.OpSetWatches, path: r.keys[0].path, request: r, read: true}
-	if s.Kind() == Keeper {
-		return nil, s.refuse(o, errOptional, "")
-	}
 	all := make([]*Watch, len(r.keys))
 	for i, k := range r.keys {
 		all[i] = s.attach(k, call)

@@ -14,9 +14,6 @@ import (
 // its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
 // name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
 //
-// A session of a ClickHouse Keeper is lost with its connection, and cannot be closed: see session.Keeper. What it may have created
-// late is searched for until the servers must have expired it.
-//
 // Two things make that safe.
 //   - Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
 //     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
@@ -129,18 +126,6 @@ func (st *Client) clear(s *session.Session, todo []*Session) {
 	exorcise(s, search(s, unnamed))
 }
 
-// deleteLate deletes what is left of the contenders of a lost session that cannot be closed. Its error says that some may still come.
-func (e *Session) deleteLate(s *session.Session) error {
-	ghosts, _ := e.idle()
-	exorcise(s, search(s, ghosts))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.nodes) > 0 {
-		return errLeft
-	}
-	return nil
-}
-
 // search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
 func search(s *session.Session, ghosts []ghost) (there []ghost) {
@@ -194,7 +179,7 @@ func exorcise(s *session.Session, ghosts []ghost) {
 }
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
-// session timeout it is left to them to expire it. A Keeper's cannot be closed: what it created late is deleted until then.
+// session timeout it is left to them to expire it.
 func (st *Client) close(s *session.Session, lost *Session) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
@@ -202,16 +187,9 @@ func (st *Client) close(s *session.Session, lost *Session) {
 	}
 	until := lost.until
 	st.mu.Unlock()
-	again := Patiently
-	if lost.S.Kind() == session.Keeper {
-		again = Retry // what comes late stands in the way of others
-	}
-	_ = again(context.Background(), s, func(error) bool { return true }, func() error {
-		switch {
-		case !time.Now().Before(until):
+	_ = Patiently(context.Background(), s, func(error) bool { return true }, func() error {
+		if !time.Now().Before(until) {
 			return nil
-		case lost.S.Kind() == session.Keeper:
-			return lost.deleteLate(s)
 		}
 		return s.CloseLost(context.Background(), lost.S)
 	})

@@ -109,7 +109,7 @@ func (t *Txn) ops() []any {
 		if i == 0 || n.Of.Path != t.Keys[i-1].Of.Path {
 			ops = append(ops, n.check())
 		}
-		ops = n.creates(ops, t.E.S, n.Made)
+		ops = n.creates(ops, n.Made)
 	}
 	t.ahead = len(ops)
 	for _, k := range t.Born {
@@ -361,13 +361,9 @@ type Parent struct {
 func (n *Parent) path() string { return n.Dirs[0] }
 
 // creates are the operations that make the nodes from the i-th on, as far as they are not believed to exist.
-func (n *Parent) creates(ops []any, s *session.Session, made []bool) []any {
+func (n *Parent) creates(ops []any, made []bool) []any {
 	for i, dir := range n.Dirs[:n.Need] {
-		switch {
-		case made[i]:
-		case s.Kind() == session.Keeper: // it knows no containers
-			ops = append(ops, &zk.CreateRequest{Path: dir, Data: []byte{}, Acl: n.Of.NodeACL})
-		default:
+		if !made[i] {
 			ops = append(ops, &session.Container{Path: dir, ACL: n.Of.NodeACL})
 		}
 	}
@@ -465,7 +461,7 @@ func (t *Txn) anchored(b *session.Batch) {
 			for i := range have {
 				made[i] = true
 			}
-			b.Multi(append(k.Key.creates([]any{k.Key.check()}, t.E.S, made), create)...)
+			b.Multi(append(k.Key.creates([]any{k.Key.check()}, made), create)...)
 		}
 		b.Create(create)
 	}

@@ -149,6 +149,9 @@ func (u Unseen) Unwrap() error { return u.Err }
 // Explain implements [plan.Explainer].
 func (u Unseen) Explain() plan.Explanation {
 	x := explain(u.Err)
+	if x.Detail == "" { // the library's own words, which are long
+		x.Summary, x.Detail = "Cannot use the servers", plan.Sentence(x.Summary)
+	}
 	if u.Only {
 		return x
 	}
