@@ -22,7 +22,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // serveAddress is where the page is served unless something else is asked for.
@@ -48,9 +47,6 @@ func serveCommand(a *app) *cobra.Command {
 			"Values of variables then come from the environment and from *.auto.ltvars in each directory.\n\n" +
 			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
-			"-events writes a line of JSON for each grant, loss, deadlock, exceeded limit, outage and apply that\n" +
-			"a look shows. A grant that is shorter than -interval is not seen; where sequence numbers show that\n" +
-			"there was one, a line says how many were missed.\n\n" +
 			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +
 			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
 		Args: atMost(0),
@@ -79,8 +75,6 @@ func serveCommand(a *app) *cobra.Command {
 	f.IntVar(&s.reads, "reads", readsPerLook, "the most requests per look, except for the first; 0 means no limit")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and run doctor's checks, after this `DURATION`; 0 means never")
 	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing; exit with 0 if the page at -listen answers, otherwise with 1")
-	f.StringVar(&s.events, "events", "", "write what looks show as lines of JSON: to a `FILE`, which is appended to, or to standard output")
-	f.Lookup("events").NoOptDefVal = onStdout
 	f.IntVar(&s.history, "history", 10_000, "how many changes of holders to remember")
 	return c
 }
@@ -91,7 +85,6 @@ type service struct {
 	treeFlags
 	configs                 []string // directories; none: that of -chdir
 	listen, webConfig       string
-	events                  string // a file, or onStdout
 	hosts                   []string
 	interval, driftInterval time.Duration
 	reads, history          int
@@ -171,48 +164,18 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	journal, err := s.journal()
-	if err != nil {
-		return err
-	}
-	page := &serve.Service{Events: journal, Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
+	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
 		Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
 	var first []*serve.Setup
 	for _, one := range stacks {
 		first, page.Read = append(first, one.first), append(page.Read, one.again)
 	}
 	err = page.Run(ctx, l, first, again, func(address string) {
-		now := kind.Stamp{Time: time.Now()}
-		journal.Note(serve.Notice{Event: "serving", Seen: now, Since: now, Text: address, Version: "1.0"})
-		if s.events != onStdout {
-			fmt.Fprintln(s.stdout, address)
-		}
+		fmt.Fprintln(s.stdout, address)
 		s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
 	})
-	journal.End()
 	s.view().Message("Stopped.")
 	return err
-}
-
-// onStdout is -events without a file.
-const onStdout = "-"
-
-// journal is where -events writes, nil without it.
-func (s *service) journal() (*serve.Journal, error) {
-	failed := func(err error) {
-		s.view().Message(fmt.Sprintf("Some events are not written: %v.", err))
-	}
-	switch s.events {
-	case "":
-		return nil, nil
-	case onStdout:
-		return serve.NewJournal(s.stdout, failed), nil
-	}
-	f, err := os.OpenFile(s.path(s.events), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640) // open until the program ends
-	if err != nil {
-		return nil, view.Failf("Cannot write events", "%v. Name a file that this user may write, or leave the name out for standard output.", err)
-	}
-	return serve.NewJournal(f, failed), nil
 }
 
 // soon is the longest time to connect after which the page says why it cannot.

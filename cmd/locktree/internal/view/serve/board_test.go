@@ -521,6 +521,23 @@ func TestTheScriptIsShortAndOurs(t *testing.T) {
 	require.NotRegexp(t, `innerHTML|insertAdjacent|document\.write|eval\(|https?:`, string(script))
 }
 
+func TestAnOutageIsToldOnce(t *testing.T) {
+	now := noon
+	b := NewBoard(Options{Interval: 2 * time.Second, Now: func() time.Time { return now }}, Ensemble{Name: "main"})
+	require.Empty(t, b.Saw("main", scene()))
+	refused, expired := errors.New("connection refused"), errors.New("certificate has expired")
+	now = noon.Add(4 * time.Second)
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "it was well when it was seen last")
+	require.Empty(t, b.Failed("main", refused))
+	require.Empty(t, b.Failed("main", expired), "servers may fail in turn")
+	now = noon.Add(2 * time.Minute)
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "the reason is another one")
+	next := *scene()
+	next.At = noon.Add(3 * time.Minute)
+	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.Saw("main", &next))
+	require.Empty(t, b.Saw("main", &next))
+}
+
 // BenchmarkPages: a hundred thousand locks, five thousand of them in use.
 func BenchmarkPages(b *testing.B) {
 	var locks []*inspect.Report

@@ -2,14 +2,12 @@ package serve
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Event is a change of hands, as two looks in a row show it, or the one behind them: see comparison.end. What began and ended
@@ -76,13 +74,10 @@ func (h *history) newest(yield func(Event) bool) {
 }
 
 // compare notes what differs. Locks stand in the order of paths, and one that has not changed is the same value.
-func (h *history) compare(ensemble string, old, now *inspect.Snapshot, n *noticer) []Notice {
-	c := comparison{h: h, ensemble: ensemble, old: old, now: now, applied: map[string]*applied{}}
+func (h *history) compare(ensemble string, old, now *inspect.Snapshot) {
+	c := comparison{h: h, ensemble: ensemble, old: old, now: now}
 	if old == nil {
-		for _, in := range now.Locks {
-			n.unseen(in)
-		}
-		return nil
+		return
 	}
 	c.settle()
 	for i, j := 0, 0; i < len(old.Locks) || j < len(now.Locks); {
@@ -97,37 +92,17 @@ func (h *history) compare(ensemble string, old, now *inspect.Snapshot, n *notice
 		}
 		if a != b {
 			c.lock(a, b)
-			declarations(a, b, now.Unread, c.applied)
 		}
 		if b == nil {
 			delete(h.counts, lockKey{ensemble, a.Path})
-			maps.DeleteFunc(n.last, func(dir string, _ int32) bool { return kind.Below(dir, a.Path) })
-		} else if a != b {
-			if missed := n.unseen(b); missed > 0 {
-				c.tell(Notice{Event: "missed", Lock: b.Path, Missed: missed})
-			}
 		}
 	}
-	for stack, changes := range c.applied {
-		if *changes != (applied{}) {
-			c.tell(Notice{Event: "applied", Stack: stack, Changes: changes})
-		}
-	}
-	return c.notices
 }
 
 type comparison struct {
 	h        *history
 	ensemble string
 	old, now *inspect.Snapshot
-	applied  map[string]*applied
-	notices  []Notice
-}
-
-// tell adds a notice of what happened between the two looks.
-func (c *comparison) tell(n Notice) {
-	n.Seen, n.Since, n.Ensemble = kind.Stamp{Time: c.now.At}, kind.Stamp{Time: c.old.At}, c.ensemble
-	c.notices = append(c.notices, n)
 }
 
 // lock compares one; either may be nil.
@@ -229,12 +204,6 @@ func (c *comparison) settle() {
 
 func (c *comparison) note(path, what string, x inspect.Contender, from time.Time) {
 	c.h.add(Event{At: c.now.At, Ensemble: c.ensemble, Lock: path, What: what, Who: who(x), Session: x.Session, Token: x.Token, From: from})
-	in := c.now
-	if in.Sessions[x.Session] == nil { // it has ended
-		in = c.old
-	}
-	party := sight(in, x, c.now.At)
-	c.tell(Notice{Event: what, Lock: path, Party: &party})
 }
 
 // who is a contender by name.

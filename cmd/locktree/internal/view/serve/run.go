@@ -39,7 +39,6 @@ type Service struct {
 	DriftInterval time.Duration            // between two comparisons; 0: none
 	Read          []func() (*Setup, error) // reads each configuration again
 	Say           func(string)             // to whoever runs it
-	Events        *Journal                 // of what looks show; nil if nobody wants it
 
 	board *Board
 	door  atomic.Pointer[Door]
@@ -183,17 +182,11 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	})
 }
 
-// tell passes notices on. Outages are for whoever runs it, too.
-func (s *Service) tell(all []Notice) {
-	for _, n := range all {
-		switch n.Event {
-		case "outage":
-			s.Say(fmt.Sprintf("Ensemble %s does not answer since %s: %s", n.Ensemble, n.Since.UTC().Format(time.RFC3339), n.Text))
-		case "recovered":
-			s.Say(fmt.Sprintf("Ensemble %s answers again, after %s.", n.Ensemble, n.Seen.Sub(n.Since.Time).Round(time.Second)))
-		}
+// tell passes on a line about an outage, if there is one.
+func (s *Service) tell(line string) {
+	if line != "" {
+		s.Say(line)
 	}
-	s.Events.Note(all...)
 }
 
 // health is what a -healthcheck on this machine leaves, again and again: it asks in plain text, whatever is served.

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Ensemble is what is known of one ensemble.
@@ -27,7 +27,6 @@ type Ensemble struct {
 	failures int               // looks that failed
 	failed   time.Time         // since when, while Error says why
 	told     time.Time         // when that was told last
-	notices  *noticer          // nil before the first look
 
 	Root, Stack    string     // as declared
 	Compare        bool       // it is compared with a configuration
@@ -80,42 +79,26 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 	}
 }
 
-// Saw publishes a look at an ensemble, and returns what it shows that the one before did not.
-func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
+// Saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
+func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (line string) {
 	b.Change(ensemble, func(e *Ensemble) {
-		if e.notices == nil {
-			e.notices = &noticer{map[string]Notice{}, map[string]int32{}}
-		}
 		if e.Error != "" {
-			out = append(out, Notice{Event: "recovered", Seen: kind.Stamp{Time: snap.At}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble})
+			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
-		before := snap.At
-		if e.Snapshot != nil {
-			before = e.Snapshot.At
-		}
-		out = append(out, b.history.compare(ensemble, e.Snapshot, snap, e.notices)...)
+		b.history.compare(ensemble, e.Snapshot, snap)
 		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
-		out = append(out, e.notices.look(e, before)...)
-		e.sign(out)
 		if e.first.IsZero() {
 			e.first = snap.At
 		}
 	})
-	return out
-}
-
-// sign says of which stack the ensemble is, unless a notice is about the apply of one.
-func (e *Ensemble) sign(all []Notice) {
-	for i := range all {
-		all[i].Stack = cmp.Or(all[i].Stack, e.Stack)
-	}
+	return line
 }
 
 // tellAgain is how soon another reason of the same outage is told.
 const tellAgain = time.Minute
 
-// Failed publishes that a look failed, and returns that as a notice if it is news. What was seen last stays.
-func (b *Board) Failed(ensemble string, err error) (out []Notice) {
+// Failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
+func (b *Board) Failed(ensemble string, err error) (line string) {
 	b.Change(ensemble, func(e *Ensemble) {
 		now, reason := b.opts.Now(), view.Brief(err)
 		if e.Error == "" {
@@ -125,13 +108,12 @@ func (b *Board) Failed(ensemble string, err error) (out []Notice) {
 		}
 		if e.Error == "" || e.Error != reason && now.Sub(e.told) >= tellAgain {
 			e.told = now
-			out = []Notice{{Event: "outage", Seen: kind.Stamp{Time: now}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble, Text: reason}}
+			line = fmt.Sprintf("Ensemble %s does not answer since %s: %s", ensemble, e.failed.UTC().Format(time.RFC3339), reason)
 		}
-		e.sign(out)
 		e.Error = reason
 		e.failures++
 	})
-	return out
+	return line
 }
 
 // Change publishes what set notes, such as what a look at drift and conditions found.
