@@ -3,9 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -98,22 +95,16 @@ func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
 		held.Sessions[session] = &inspect.Session{ID: session, Away: true}
 	}
-	gone := looked()
-	for _, in := range held.Locks {
-		gone.Locks = append(gone.Locks, declared(in.Path, kind.Mutex, nil, nil))
-	}
-	for what, b := range map[string]*Board{"silent holder": board(t, held), "lost": board(t, held, gone, gone)} {
-		problems, both := b.problems(noon), 0
-		require.Len(t, problems, mostListed, what)
-		for _, p := range problems {
-			require.Equal(t, what, p.What)
-			if len(p.Locks) > 1 {
-				both++
-				require.ElementsMatch(t, []string{"/locks/000", fmt.Sprintf("/locks/%03d", mostListed+1)}, p.Locks)
-			}
+	problems, both := board(t, held).problems(noon), 0
+	require.Len(t, problems, mostListed)
+	for _, p := range problems {
+		require.Equal(t, "silent holder", p.What)
+		if len(p.Locks) > 1 {
+			both++
+			require.ElementsMatch(t, []string{"/locks/000", fmt.Sprintf("/locks/%03d", mostListed+1)}, p.Locks)
 		}
-		require.Equal(t, 1, both, what)
 	}
+	require.Equal(t, 1, both)
 }
 
 func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
@@ -147,57 +138,6 @@ func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 		require.Equal(t, want, strings.Count(get(t, b.Handler(), target).Body.String(), mark), target)
 	}
 	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
-}
-
-// What a viewer has looked after counts no longer, in that browser, and nothing is written anywhere else.
-func TestLossesCanBeAcknowledged(t *testing.T) {
-	b := board(t, scene(), scene())
-	next := scene()
-	next.Locks[4].Holders = nil
-	delete(next.Sessions, 3)
-	b.Saw("main", next)
-	h := Guard(b.Handler(), nil, nil)
-	page := func(cookie string) string {
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676/", nil)
-		r.Header.Set("Cookie", cookie)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Body.String()
-	}
-	post := func(path, loss string, header map[string]string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7676"+path, strings.NewReader(url.Values{"loss": {loss}}.Encode()))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		for k, v := range header {
-			r.Header.Set(k, v)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	loss := lossOf("main", 3, "x__lock__0000000001", 1)
-	require.Contains(t, page(""), `name="loss" value="`+loss+`"`)
-	require.Contains(t, page(""), "5 to look at now")
-	for name, header := range map[string]map[string]string{
-		"nobody says where from": {}, "another site": {"Origin": "https://evil.example"}, "no origin": {"Origin": "null"},
-		"another site's form": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
-	} {
-		require.Equal(t, http.StatusForbidden, post(acknowledgePath, loss, header).Code, name)
-	}
-	ours := map[string]string{"Origin": "http://127.0.0.1:7676"}
-	require.Equal(t, http.StatusMethodNotAllowed, post("/", loss, ours).Code)
-	require.Empty(t, post(acknowledgePath, "0123456789abcdef", ours).Result().Cookies(), "nobody knows it")
-	w := post(acknowledgePath, loss, ours)
-	require.Equal(t, http.StatusSeeOther, w.Code)
-	require.Equal(t, "/", w.Header().Get("Location"))
-	c := w.Result().Cookies()[0]
-	require.True(t, c.HttpOnly)
-	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
-	seen := page(c.Name + "=" + c.Value)
-	require.Contains(t, seen, "4 to look at now")
-	require.Contains(t, seen, "acknowledged</span>")
-	require.NotContains(t, seen, `name="loss"`)
-	require.Contains(t, page(""), "5 to look at now", "others see it still")
-	require.Contains(t, page(seenCookie+"=<script>."+strings.Repeat("x", 5000)), "5 to look at now")
 }
 
 func TestTheTimelineOfALock(t *testing.T) {

@@ -122,7 +122,6 @@ func (b *Board) Handler() http.Handler {
 	for _, name := range []string{"app.css", "app.js", "icon.svg"} {
 		mux.HandleFunc("/static/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "static/"+name) })
 	}
-	mux.HandleFunc("POST "+acknowledgePath, b.acknowledge)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if stale := b.ready(); len(stale) > 0 {
@@ -194,8 +193,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 			q.Set(known, v)
 		}
 	}
-	seen := seenBy(r)
-	key := name + "?" + q.Encode() + "#" + strings.Join(seen, ".")
+	key := name + "?" + q.Encode()
 	b.mu.Lock()
 	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
 		clear(b.pages)
@@ -206,7 +204,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 	var err error
 	if !ok {
 		var out bytes.Buffer
-		v := b.view(name, q, seen)
+		v := b.view(name, q)
 		if code = http.StatusOK; v.Gone != "" {
 			code = http.StatusNotFound
 		}
@@ -227,25 +225,21 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // view gathers what a page shows. b.mu is held.
-func (b *Board) view(name string, q url.Values, seen []string) *shown {
+func (b *Board) view(name string, q url.Values) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for i := range v.Problems {
 		p := &v.Problems[i]
-		p.Seen = slices.Contains(seen, p.Loss)
-		switch {
-		case p.Seen:
-		case p.Severity >= Now:
+		if p.Severity >= Now {
 			v.Bad++
-		default:
+		} else {
 			v.Watch++
 		}
 		if p.What == stale || p.What == unreachable {
 			v.Stale = append(v.Stale, *p)
 		}
 	}
-	slices.SortStableFunc(v.Problems, func(a, b Problem) int { return strings.Compare(fmt.Sprint(a.Seen), fmt.Sprint(b.Seen)) })
 	switch name {
 	case "problems":
 		v.Path, v.History = "/", b.history.about("", "", 20)
