@@ -34,7 +34,7 @@ func serveCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"web", "ui", "page", "dashboard", "exporter", "metrics"},
 		Short:      "Serve a page that shows who holds and who waits",
 		Long: "serve shows the locks of the stack on a web page, until it is interrupted: problems first, each\n" +
-			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
+			"lock with its queue, who waits for whom, drift, and what doctor finds. With -prefix\n" +
 			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
 			"-prefix, it reads no configuration. /metrics is for Prometheus, /api/v1/status is what the page\n" +
 			"shows, as \"locktree status -json -prefix\" prints it, and /healthz and /readyz are for health\n" +
@@ -75,7 +75,6 @@ func serveCommand(a *app) *cobra.Command {
 	f.IntVar(&s.reads, "reads", readsPerLook, "the most requests per look, except for the first; 0 means no limit")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and run doctor's checks, after this `DURATION`; 0 means never")
 	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing; exit with 0 if the page at -listen answers, otherwise with 1")
-	f.IntVar(&s.history, "history", 10_000, "how many changes of holders to remember")
 	return c
 }
 
@@ -87,7 +86,7 @@ type service struct {
 	listen, webConfig       string
 	hosts                   []string
 	interval, driftInterval time.Duration
-	reads, history          int
+	reads                   int
 	healthcheck             bool
 
 	input []byte // what standard input had, for a -var-file=-
@@ -95,8 +94,8 @@ type service struct {
 }
 
 func (s *service) check(c *cobra.Command) error {
-	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1 {
-		return usage(c, "Bad flag", "-interval must be at least 100ms, -history at least 1, -reads not negative, and -drift-interval 0 or at least 1s.")
+	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 {
+		return usage(c, "Bad flag", "-interval must be at least 100ms, -reads not negative, and -drift-interval 0 or at least 1s.")
 	}
 	for _, name := range s.hosts {
 		if strings.ContainsAny(name, ":/") {
@@ -164,7 +163,7 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
+	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval},
 		Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
 	var first []*serve.Setup
 	for _, one := range stacks {

@@ -134,56 +134,10 @@ func TestTheCircleIsDrawnOnce(t *testing.T) {
 func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
 	const mark = `<span class="bad">&#9650; `
-	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 6} {
+	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 4} {
 		require.Equal(t, want, strings.Count(get(t, b.Handler(), target).Body.String(), mark), target)
 	}
 	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
-}
-
-func TestTheTimelineOfALock(t *testing.T) {
-	at := func(second int, holders, waiters []inspect.Contender) *inspect.Snapshot {
-		in := bounded("/locks/a", "1m", "", holders, waiters)
-		s := looked(in)
-		s.At, s.Sessions = noon.Add(time.Duration(second)*time.Second), map[int64]*inspect.Session{1: {ID: 1}, 2: {ID: 2, Away: second == 20}}
-		if second > 20 {
-			delete(s.Sessions, 2)
-		}
-		return s
-	}
-	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
-	first := contender("/locks/a", "first", 1) // since 90 seconds before
-	second, third, quitter := contender("/locks/a", "second", 2), contender("/locks/a", "third", 3), contender("/locks/a", "quitter", 4)
-	second.Since, third.Since, quitter.Since = noon, noon.Add(4*time.Second), noon.Add(4*time.Second)
-	granted := third
-	granted.Held = noon.Add(29 * time.Second)
-	b := board(t, at(0, is(first), nil), at(2, is(first), is(second)), at(6, is(first), is(second, third, quitter)), at(10, is(second), is(third)), at(20, is(second), is(third)),
-		at(30, is(granted), nil), at(40, is(granted), nil))
-	line := func() (got []string) {
-		e, in := b.find("main", "/locks/a")
-		for _, s := range b.timeline(e, in).Rows {
-			got = append(got, fmt.Sprintf("%s %s %s %s over=%v %d+%d", s.Who, s.Class(), s.For(), s.End, s.Over, s.X, s.Width))
-		}
-		return got
-	}
-	require.Equal(t, []string{
-		"third held 11s  over=false 725+275",
-		"second lost 20s lost over=false 250+500", // it does not say when it was granted: a look does
-		"third waited 26s granted over=false 100+650",
-		"quitter waited 6s left over=false 100+150",
-		"second waited 10s granted over=false 0+250",
-		"first held 1m40s released over=true 0+250",
-	}, line())
-	page := get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String()
-	require.Contains(t, page, `This page has looked 2s apart since <time datetime="2026-11-22T12:00:00Z">12:00:00 UTC</time>. It has not seen what was shorter than that`)
-	require.Contains(t, page, `<rect class="lost" x="250" y="0" width="500" height="10"/>`)
-
-	for i := range 5 * mostStretches {
-		holders := is(contender("/locks/a", fmt.Sprint("p", i), int64(i+10)))
-		holders[0].Since = noon.Add(time.Duration(50+i) * time.Second)
-		b.Saw("main", at(50+i, holders, nil))
-	}
-	require.Len(t, line(), mostStretches)
-	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "older ones are left out")
 }
 
 func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {

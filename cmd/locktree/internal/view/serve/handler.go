@@ -24,7 +24,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "session": document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
@@ -86,19 +86,16 @@ type shown struct {
 	Name, Title string // which page
 	Version     int
 	Now         time.Time
-	Interval    time.Duration // between looks
 	Program     string
 	Sources     []view.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
 	Bad, Watch  int       // how many of them are wrong now, and how many may become so
-	History     []Event
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
 	Look        string // the command that shows that
-	Timeline    *timeline
 	Waits       []waitLine
 	Circles     [][]party
 	Conditions  []conditionsOf
@@ -226,7 +223,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 
 // view gathers what a page shows. b.mu is held.
 func (b *Board) view(name string, q url.Values) *shown {
-	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
+	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for i := range v.Problems {
@@ -242,7 +239,7 @@ func (b *Board) view(name string, q url.Values) *shown {
 	}
 	switch name {
 	case "problems":
-		v.Path, v.History = "/", b.history.about("", "", 20)
+		v.Path = "/"
 	case "locks":
 		v.Locks = b.locks(q)
 	case "lock":
@@ -279,9 +276,6 @@ func (v *shown) lock(b *Board, ensemble, path string) {
 	}
 	r := e.row(in, maxQueue)
 	v.Lock, v.Title = &r, path
-	if in.Keys == nil && in.Family == "" {
-		v.Timeline = b.timeline(e, in)
-	}
 }
 
 // PageLink is the address of the list with another page, order or choice.

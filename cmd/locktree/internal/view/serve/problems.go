@@ -280,8 +280,7 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
 	case in.Kind.Kept:
-		n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
-		p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
+		p.add(len(in.Waiters) > 0 || p.e.held[in.Path], "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
 	default:
 		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}

@@ -277,6 +277,9 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 	return person{Sight: s, At: view.Since(c)}
 }
 
+// who is a contender by name.
+func who(x inspect.Contender) string { return clip(cmp.Or(x.ID, x.Name)) }
+
 // sight is what was seen of a contender, of which nothing is longer than anybody reads.
 func (e *Ensemble) sight(c inspect.Contender) kind.Sight {
 	c.ID, c.Host = who(c), clip(c.Host)

@@ -3,7 +3,6 @@
 package serve
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,7 +22,7 @@ type Ensemble struct {
 	Snapshot *inspect.Snapshot // the newest; nil before the first
 	Error    string            // why there is none newer, "" when the last look succeeded
 	before   *inspect.Snapshot // the one before
-	first    time.Time         // when it was first seen
+	held     map[string]bool   // locks that should always be held, and were
 	failures int               // looks that failed
 	failed   time.Time         // since when, while Error says why
 	told     time.Time         // when that was told last
@@ -45,7 +44,6 @@ type Ensemble struct {
 type Options struct {
 	Version  string
 	Interval time.Duration // between two looks: what is older than three of them is stale
-	History  int           // events kept; 0 = 10,000
 	Now      func() time.Time
 }
 
@@ -59,7 +57,6 @@ type Board struct {
 	sources   []view.Source
 	ensembles []Ensemble
 	document  []byte // the document of this version; nil before somebody asks
-	history   history
 	version   int
 	pages     map[string][]byte // rendered for this version
 	metrics   []byte            // as they were measured; nil before somebody asks
@@ -69,14 +66,10 @@ type Board struct {
 
 // NewBoard is a board on which nothing is known yet.
 func NewBoard(opts Options, ensembles ...Ensemble) *Board {
-	opts.History = cmp.Or(opts.History, 10_000)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Board{
-		opts: opts, ensembles: ensembles,
-		history: history{limit: opts.History, counts: map[lockKey]counts{}}, pages: map[string][]byte{},
-	}
+	return &Board{opts: opts, ensembles: ensembles, pages: map[string][]byte{}}
 }
 
 // Saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
@@ -85,13 +78,21 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (line string) {
 		if e.Error != "" {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
-		b.history.compare(ensemble, e.Snapshot, snap)
 		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
-		if e.first.IsZero() {
-			e.first = snap.At
-		}
+		e.noteHeld()
 	})
 	return line
+}
+
+// noteHeld notes the locks that should always be held and are. One that was never held is no accident while it has no holder.
+func (e *Ensemble) noteHeld() {
+	held := map[string]bool{}
+	for _, in := range e.Snapshot.Locks {
+		if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) {
+			held[in.Path] = true
+		}
+	}
+	e.held = held
 }
 
 // tellAgain is how soon another reason of the same outage is told.

@@ -9,7 +9,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
-
 )
 
 const (
@@ -46,7 +45,6 @@ func TestThePageShowsAGrantWithoutBeingReloaded(t *testing.T) {
 	page.until(waiters, "billing-3")
 	list.shows("main tbody", "billing-2")
 	list.shows("main tbody", "1 held, 1 waiting")
-	require.Contains(t, page.text("main"), "granted")
 	require.NoError(t, granted.Unlock(t.Context()))
 	page.until(holders, "billing-3")
 }
@@ -114,7 +112,6 @@ func TestPause(t *testing.T) {
 	require.Equal(t, "true", eval[string](b, `document.getElementById("pause").getAttribute("aria-pressed")`))
 	require.Equal(t, "Paused", b.text("#link"))
 	require.NoError(t, lease.Unlock(t.Context()))
-	s.untilServed(of("ledger"), "released")
 	s.program("billing-2").locks("ledger")
 	s.untilServed(of("ledger"), "billing-2") // some looks later
 	require.Equal(t, "billing-1", b.text(holders), "it is paused")
