@@ -179,7 +179,7 @@ func TestByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	b := open(t, s.url)
-	b.show("/")
+	b.show("/locks")
 	seen := func() bool {
 		return eval[bool](b, `(() => { const r = document.activeElement.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth && r.width > 0 })()`)
 	}
