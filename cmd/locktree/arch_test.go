@@ -67,8 +67,9 @@ var importRules = []struct {
 		"a view renders values: it must not be able to load a configuration"},
 	{"cmd/locktree/internal/view/serve", []string{"cmd/locktree/internal/view", "plan/document", "plan", "apply", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind",
 		"github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg",
-		"github.com/mitchellh/go-wordwrap", "golang.org/x/", "go.yaml.in/yaml"},
-		"the page renders values; the hashes and the layout of its web configuration are Prometheus', the bound on connections is that of golang.org/x/net, the rest is the standard library"},
+		"github.com/mitchellh/go-wordwrap", "golang.org/x/", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff",
+		"github.com/mdlayher/", "github.com/munnerz/goautoneg", "github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"},
+		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
 }
 
 // Direct imports that a rule's "may" would let through but the reason does not.

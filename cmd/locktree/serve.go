@@ -39,16 +39,17 @@ func serveCommand(a *app) *cobra.Command {
 			"-prefix, it reads no configuration. /metrics is for Prometheus, /api/v1/status is what the page\n" +
 			"shows, as \"locktree status -json -prefix\" prints it, and /healthz and /readyz are for health\n" +
 			"checks.\n\n" +
-			"The configuration, with its certificates, files of variables and web configuration, is read\n" +
-			"again when a file changes, before each comparison, and on SIGHUP. The page says which one it\n" +
-			"compares with. One that has errors is not used: the page, /metrics and standard error say so.\n\n" +
+			"The configuration, with its certificates and files of variables, is read again when a file changes,\n" +
+			"before each comparison, and on SIGHUP. The page says which one it compares with. One that has\n" +
+			"errors is not used: the page, /metrics and standard error say so.\n\n" +
 			"-config names the directory of a stack, instead of -chdir, and may be repeated: one page shows them\n" +
 			"all, each ensemble as STACK/ENSEMBLE, and what cannot be read or reached hides nothing else.\n" +
 			"Values of variables then come from the environment and from *.auto.ltvars in each directory.\n\n" +
 			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
 			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +
-			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
+			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.\n" +
+			"That file is read for each request: other users and certificates are in force at once.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.healthcheck {
@@ -106,15 +107,15 @@ func (s *service) check(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.door, err = serve.OpenDoor(s.webPath()); err != nil {
+	if s.door, err = serve.OpenDoor(s.file(s.webConfig)); err != nil {
 		return view.Failf("Cannot use the web configuration", "%v.", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		if !s.door.Config.Authenticates() {
+		if !s.door.Authenticates() {
 			return view.Failf("The page would be open to everybody", "Other machines can reach -listen=%s. "+
 				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
-		if !s.door.Config.Encrypts() {
+		if !s.door.Encrypts() {
 			s.view().Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
 		}
 		if ip == nil && host != "" {
@@ -164,7 +165,7 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval},
-		Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
+		Door: s.door, Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
 	var first []*serve.Setup
 	for _, one := range stacks {
 		first, page.Read = append(first, one.first), append(page.Read, one.again)
@@ -181,9 +182,9 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 const soon = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
-func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
+func (s *service) setup(cfg *config.Config) *serve.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
-	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Door: door, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}
