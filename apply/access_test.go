@@ -235,29 +235,6 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
 }
 
-// A namespace stays where it was, with its data changed: its list is set like any other.
-func TestNotesOfNamespacesFollow(t *testing.T) {
-	s := inMemory(t)
-	c := s.as(oldKey, newKey)
-	s.apply(c, s.administered(may([]string{oldKey}, nil)))
-	to := func(a *plan.Access) *plan.Tree {
-		tree := s.tree(declare("/cash", kind.Namespace), declare("/cash/ledger", kind.Mutex))
-		for _, n := range tree.Nodes {
-			n.ACL = append(a.List(), worker)
-		}
-		tree.Intent.Access, tree.Intent.PathMoves = a, []plan.PathMove{{From: s.root + "/pay", To: s.root + "/cash"}}
-		return tree
-	}
-	s.apply(c, to(may([]string{oldKey}, nil)))
-	s.settled(c, to(may([]string{oldKey}, nil)))
-	s.apply(c, to(may([]string{newKey}, nil)))
-	s.settled(c, to(may([]string{newKey}, nil)))
-	require.Equal(t, map[string]string{
-		s.root + "/pay":        "digest:successor:cdrwa, digest:worker:r",
-		s.root + "/pay/ledger": "digest:successor:drwa, digest:worker:r", // nobody contends at a lock that moved away
-	}, s.lists(c, s.root+"/pay", s.root+"/pay/ledger"))
-}
-
 // Many locks, of which most go in the apply that gives the rest other administrators.
 func TestAdministratorsOfManyLocksFollowWhileMostOfThemGo(t *testing.T) {
 	s := inMemory(t)

@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,13 +49,11 @@ var scenes = map[string]struct {
 	"drain that takes too long":             {reopenScene, 5, 0},
 	"contenders broken by force":            {forceScene, 5, 0},
 	"rights granted to ourselves first":     {widenScene, 8, 0},
-	"a record of a former format":           {formerScene, 4, 0},
 	"cut by what the servers read":          {cutScene, 6, 100_000},
-	"namespace moved with its locks":        {moveScene(false), 3, 0},
-	"what moves left behind is taken away":  {moveScene(true), 3, 0},
+	"paths changed of a namespace's locks":  {pathScene, 3, 0},
 	"record written anew":                   {lostScene, 4, 0},
 	"all destroyed, without a record":       {recordlessScene, 3, 0},
-	"imports, some made anew and one moved": {importScene, 5, 0},
+	"imports, some made anew":               {importScene, 5, 0},
 	"keys in use get another access list":   {relistScene, 8, 0},
 	"family replaced that a crash littered": {litteredScene, 6, 0},
 }
@@ -198,10 +195,6 @@ func (s *site) sound(c *recipes.Client, tree *plan.Tree) {
 	for _, n := range live.Nodes {
 		if n.Payload == nil || n.Payload.Owner.Stack != stack {
 			continue // still somebody else's
-		}
-		if n.Payload.State == kind.StateMoved {
-			require.NotNil(s.t, live.Find(n.Payload.MovedTo), "%s says that it moved to where nothing is", n.Path)
-			continue
 		}
 		require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
 		require.Empty(s.t, at[string(n.Addr)], "%s is usable at %s, too", n.Addr, n.Path)
@@ -369,44 +362,6 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 	return scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
 }
 
-// formerScene: the record is rewritten, and its parts go, while much changes.
-func formerScene(t *testing.T, s *site, c *recipes.Client) scene {
-	s.apply(c, s.tree(longNames(0, 110)...))
-	s.formerRecord(c)
-	after := s.tree(longNames(60, 320)...)
-	p := s.plan(c, after)
-	require.Greater(t, len(p.Batches), 1)
-	return scene{tree: after}
-}
-
-// formerRecord writes the record as former formats had it: it names all nodes, in parts.
-func (s *site) formerRecord(c *recipes.Client) {
-	at := plan.IndexPath(s.root, stack)
-	n, _ := s.server.Get(at)
-	var doc map[string]any
-	require.NoError(s.t, json.Unmarshal(n.Data, &doc))
-	var parts []map[string]string
-	entries := map[string]any{}
-	flush := func() {
-		name := fmt.Sprintf("%06d", len(parts)+1)
-		data, err := json.Marshal(map[string]any{"locktree": 2, "res": entries})
-		require.NoError(s.t, err)
-		require.NoError(s.t, s.server.Create(at+"/"+name, data))
-		parts, entries = append(parts, map[string]string{"name": name, "first": "/"}), map[string]any{}
-	}
-	for path := range s.lockDump(c) {
-		if entries[path] = map[string]any{"path": path, "type": "mutex", "gen": 1}; len(entries) == 20 {
-			flush()
-		}
-	}
-	flush()
-	doc["locktree"], doc["shards"] = 2, parts
-	delete(doc, "away")
-	data, err := json.Marshal(doc)
-	require.NoError(s.t, err)
-	require.NoError(s.t, s.server.Set(at, data))
-}
-
 // lostScene: the record is damaged, while much changes.
 func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
@@ -416,31 +371,22 @@ func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
 	return sc
 }
 
-// moveScene: a namespace and everything in it gets another path; and later, when
-// nothing says so any more, what stands at the old paths goes.
-func moveScene(later bool) func(*testing.T, *site, *recipes.Client) scene {
-	return func(t *testing.T, s *site, c *recipes.Client) scene {
-		s.apply(c, s.shop())
-		nodes := s.shopNodes()
-		for _, n := range nodes {
-			n.Path = strings.Replace(n.Path, "/pay", "/billing", 1)
-		}
-		moved := s.tree(nodes...)
-		moved.Intent.PathMoves = []plan.PathMove{{From: s.root + "/pay", To: s.root + "/billing"}}
-		if !later {
-			return scene{tree: moved}
-		}
-		s.apply(c, moved)
-		return scene{tree: s.tree(append(nodes, declare("/new", kind.Mutex))...)}
+// pathScene: a namespace and everything in it gets another path.
+func pathScene(t *testing.T, s *site, c *recipes.Client) scene {
+	s.apply(c, s.shop())
+	nodes := s.shopNodes()
+	for _, n := range nodes {
+		n.Path = strings.Replace(n.Path, "/pay", "/billing", 1)
 	}
+	return scene{tree: s.tree(nodes...)}
 }
 
 // importScene takes over what other programs made: idle locks are made anew,
-// because they may be containers, one in use is taken as it is, one goes elsewhere.
+// because they may be containers, one in use is taken as it is.
 func importScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
 	session := s.session(c)
-	for _, path := range []string{"/idle", "/pool", "/pool/locks", "/pool/leases", "/busy", "/text", "/far"} {
+	for _, path := range []string{"/idle", "/pool", "/pool/locks", "/pool/leases", "/busy", "/text"} {
 		data := ""
 		if path == "/text" {
 			data = "10.0.0.1"
@@ -453,15 +399,11 @@ func importScene(t *testing.T, s *site, c *recipes.Client) scene {
 	at, err := s.session(foreign).Create(t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.tree(declare("/pay", kind.Namespace), declare("/idle", kind.Mutex), declare("/pool", kind.Semaphore, set("permits", 2)),
-		declare("/busy", kind.Mutex), declare("/text", kind.RWLock), declare("/pay/near", kind.Election))
+		declare("/busy", kind.Mutex), declare("/text", kind.RWLock))
 	for to, path := range map[string]string{
-		"idle.mutex": "/idle", "pool.semaphore": "/pool", "busy.mutex": "/busy", "text.rwlock": "/text", "pay.near.election": "/far",
+		"idle.mutex": "/idle", "pool.semaphore": "/pool", "busy.mutex": "/busy", "text.rwlock": "/text",
 	} {
-		target := path
-		if path == "/far" {
-			target = "/pay/near"
-		}
-		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: plan.Addr(to), Path: s.root + path, Target: s.root + target})
+		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: plan.Addr(to), Path: s.root + path})
 	}
 	return scene{tree: tree, options: plan.Options{OverwriteData: true}, again: plan.Options{OverwriteData: true}, stopped: func(bool) {
 		_, there := s.server.Get(at)

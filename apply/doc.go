@@ -12,8 +12,8 @@
 // example is a complete program, and examples/controller one that follows a directory.
 //
 // The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
-// removals, outputs and administrators. A plan made without the Intent would delete what
-// was moved.
+// removals, outputs and administrators. A plan made without the Intent would delete a lock
+// whose address changed, and create it again.
 //
 // # Guarantees
 //

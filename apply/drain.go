@@ -34,8 +34,7 @@ func (r *locked) copyChanges() {
 //
 // Locks that are not [plan.Change.Closable] stay as they are. The data of a foreign node would have to
 // be replaced; it is another program's until the transaction, and could not be restored after a crash
-// (TestDataOfAnImportOutlivesADrainThatFails). A tombstone would become a lock again
-// (TestDrainThatFailsDoesNotBringATombstoneBackToLife).
+// (TestDataOfAnImportOutlivesADrainThatFails).
 func (r *locked) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil

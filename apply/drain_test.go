@@ -137,10 +137,10 @@ func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 	}
 }
 
-// Who waited at the old path of a lock that moves was sent away with ErrDraining, which is no reason to try again. Now waiters leave
-// the queue, so that the apply finds it empty, and have the lock where the apply, or the next one after a crash, leaves it.
-func TestWaitersFollowALockThatIsDrainedInOrderToMove(t *testing.T) {
-	for name, c := range map[string]struct{ crash, back bool }{"moved": {}, "crashed, moved": {crash: true}, "crashed, taken back": {crash: true, back: true}} {
+// A lock that is drained because its path changes sends its waiters away, so that the apply finds the queue empty. Where the apply,
+// or the next one after a crash, leaves the lock, programs have it; and at the other path they learn that it is not there.
+func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
+	for name, c := range map[string]struct{ crash, back bool }{"changed": {}, "crashed, changed": {crash: true}, "crashed, taken back": {crash: true, back: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := inMemory(t)
@@ -150,14 +150,10 @@ func TestWaitersFollowALockThatIsDrainedInOrderToMove(t *testing.T) {
 				s.apply(victim, before)
 				held, err := s.dial("provisioner:secret").Mutex(s.root + "/old").Lock(t.Context())
 				require.NoError(t, err)
-				had := make(chan string, 1)
-				waiter := s.dial("provisioner:secret").Mutex(s.root + "/old")
+				waiter, sent := s.dial("provisioner:secret"), make(chan error, 1)
 				go func() {
-					l, err := waiter.Lock(t.Context())
-					if assert.NoError(t, err) {
-						had <- l.Path()
-					}
-					close(had)
+					_, err := waiter.Mutex(s.root + "/old").Lock(t.Context())
+					sent <- err
 				}()
 				synctest.Wait()
 				x := executor(victim)
@@ -170,13 +166,12 @@ func TestWaitersFollowALockThatIsDrainedInOrderToMove(t *testing.T) {
 					}
 				}
 				_, err = x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
-				at, tree := "/new", after
+				there, gone, tree := "/new", "/old", after
 				if c.crash {
 					require.Error(t, err)
 					time.Sleep(30 * time.Second)
-					require.Empty(t, had, "it has the lock while the apply stands still")
 					if c.back {
-						at, tree = "/old", before
+						there, gone, tree = "/old", "/new", before
 					}
 					for c := range s.plan(next, tree).Each() {
 						require.False(t, c.Drift, "draining is no change by hand")
@@ -185,7 +180,13 @@ func TestWaitersFollowALockThatIsDrainedInOrderToMove(t *testing.T) {
 				} else {
 					require.NoError(t, err)
 				}
-				require.Equal(t, s.root+at, <-had)
+				require.ErrorIs(t, <-sent, recipes.ErrDraining)
+				l, err := waiter.Mutex(s.root + there).TryLock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(t.Context()))
+				_, err = waiter.Mutex(s.root + gone).Lock(t.Context())
+				require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+				require.ErrorContains(t, err, s.root+gone)
 				require.False(t, s.plan(next, tree).HasChanges())
 			})
 		})
@@ -266,13 +267,10 @@ func forceBreak(t *testing.T, s *site) {
 // the drain failed, or the apply died in it, nobody had the data any more.
 func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
-		target string
-		late   bool // the holder comes after the plan
-		die    bool
+		die bool
 	}{
-		"to another path":                 {target: "/near"},
-		"in place, busy only at the end":  {target: "/far", late: true},
-		"to another path, the apply dies": {target: "/near", die: true},
+		"the drain fails": {},
+		"the apply dies":  {die: true},
 	} {
 		for _, data := range []string{"10.0.0.1", ""} {
 			t.Run(name+", data "+data, func(t *testing.T) {
@@ -284,25 +282,19 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, apply.ToZK(kind.WorldAll()))
 					require.NoError(t, err)
 					foreign := s.dial("")
-					var at string
-					hold := func() {
-						at, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+					hold := func() { // after the plan: one that sees the holder imports the node as it is
+						_, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 						require.NoError(t, err)
 					}
 					tree := s.shop()
-					n := s.tree(declare(c.target, kind.Mutex)).Nodes[0]
+					n := s.tree(declare("/far", kind.Mutex)).Nodes[0]
 					tree.Nodes = slices.Insert(tree.Nodes, 0, n)
 					tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: far}}
-					if !c.late {
-						hold()
-					}
 					opts := plan.Options{OverwriteData: true, Drain: 10 * time.Second}
 					p := s.resaved(s.plan(ours, tree, opts))
 					require.True(t, p.Applyable(), "%s", p)
 					require.Equal(t, "", text(p, "lets nobody else in"), "nobody can keep foreign programs out")
-					if c.late {
-						hold()
-					}
+					hold()
 					victim, start := s.provisioner(), time.Now()
 					if c.die {
 						go func() {
@@ -328,19 +320,6 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 						require.InDelta(t, 10, time.Since(start).Seconds(), 2)
 					}
 					require.Equal(t, before, s.dump(ours), "something was written")
-
-					if c.late {
-						return // a new plan takes it as it is
-					}
-					left := make(chan error, 1)
-					go func() {
-						time.Sleep(5 * time.Second)
-						left <- s.session(foreign).Delete(t.Context(), at, -1)
-					}()
-					_, err = executor(ours).Run(t.Context(), s.plan(ours, tree, opts))
-					require.NoError(t, err)
-					require.NoError(t, <-left, "its answer may come after the apply is done")
-					require.False(t, s.plan(ours, tree, opts).HasChanges())
 				})
 			})
 		}
@@ -355,39 +334,6 @@ func text(p *plan.Plan, words string) string {
 		}
 	}
 	return ""
-}
-
-// What a move left was opened again like a lock of ours: an active one, beside the lock it
-// had pointed to. Two programs could hold what is one lock to them, one at either path.
-func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.tree(declare("/old", kind.Mutex)))
-		tree := s.tree(declare("/new", kind.Mutex, at("old.mutex")))
-		s.apply(c, tree)
-		foreign := s.dial("") // reads no data before it queues
-		n, _ := s.server.Get("/locks/old")
-		_, err := s.session(c).SetACL(t.Context(), "/locks/old", apply.ToZK(kind.WorldAll()), -1)
-		require.NoError(t, err)
-		_, err = s.session(foreign).Create(t.Context(), "/locks/old/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
-		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if e, ok := e.(apply.Draining); ok {
-				require.True(t, e.Open, "it says that nobody new gets in")
-			}
-		}
-		_, err = x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true, Drain: 10 * time.Second}))
-		var used *apply.InUseError
-		require.ErrorAs(t, err, &used)
-		require.Equal(t, "/locks/old", used.Path)
-		now, _ := s.server.Get("/locks/old")
-		require.Equal(t, string(n.Data), string(now.Data))
-		lease, err := s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "/locks/new", lease.Path(), "nothing is granted at the old path")
-	})
 }
 
 // The locks were emptied, and then the apply was interrupted: they stayed shut.

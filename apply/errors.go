@@ -143,7 +143,7 @@ func (e *LockedError) Explain() plan.Explanation {
 	}
 }
 
-// InUseError: a lock that would be deleted, replaced or moved has holders or waiters.
+// InUseError: a lock that would be deleted or replaced has holders or waiters.
 type InUseError struct {
 	Addr   plan.Addr
 	Path   string
@@ -174,9 +174,9 @@ func inUse(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 }
 
 func (e *InUseError) Explain() plan.Explanation {
-	verb := map[plan.Action]string{plan.Replace: "replaced", plan.Update: "moved"}[e.Action]
-	if verb == "" {
-		verb = "destroyed"
+	verb := "destroyed"
+	if e.Action == plan.Replace {
+		verb = "replaced"
 	}
 	x := plan.Explanation{
 		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: nothingWritten,

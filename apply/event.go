@@ -33,8 +33,7 @@ type (
 		Addr  plan.Addr
 		Path  string
 		Usage *kind.Usage // as the plan saw it
-		// Open: others may come meanwhile. A lock taken over from other programs, or a
-		// tombstone, cannot be closed to them.
+		// Open: others may come meanwhile. A lock taken over from other programs cannot be closed to them.
 		Open bool
 	}
 	// Breaking: these contenders are deleted with their lock.

@@ -109,7 +109,7 @@ func needed(op plan.Op) (perm, path string) {
 }
 
 // about reports whether a path belongs to this change: its node or one of the parts. The
-// address is not enough: a tombstone may have the same one as its lock.
+// address is not enough: a lock whose path changes has it at both paths.
 func about(c *plan.Change, addr plan.Addr, path string) bool {
 	parent := kind.ParentPath(path)
 	return c.Addr == addr && (path == c.Path || parent == c.Path)

@@ -359,8 +359,8 @@ func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 }
 
-// A family moves as a lock does: when no key is in use, which the transaction proves.
-func TestFamilyMovesWhenNoKeyIsInUse(t *testing.T) {
+// The path of a family changes as a lock's does: when no key is in use, which the transaction proves.
+func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
 	s := inMemory(t)
 	c, w := s.provisioner(), s.dial("worker:w")
 	tree := s.orders(of("mutex"), fanout("16"))
@@ -376,19 +376,16 @@ func TestFamilyMovesWhenNoKeyIsInUse(t *testing.T) {
 	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
 	_, err = executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
-	n, _ := s.server.Get("/locks/shop/orders")
-	require.Empty(t, n.Children)
-	payload, err := kind.Decode(n.Data)
-	require.NoError(t, err)
-	require.Equal(t, s.root+"/shop/purchases", payload.MovedTo)
-	n, _ = s.server.Get("/locks/shop/purchases")
+	_, there := s.server.Get("/locks/shop/orders")
+	require.False(t, there)
+	n, _ := s.server.Get("/locks/shop/purchases")
 	require.Len(t, n.Children, 16)
 	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
-	require.ErrorIs(t, err, zk.ErrNoAuth, "nobody locks a key where the family was")
+	require.ErrorIs(t, err, zk.ErrNoNode, "nobody locks a key where the family was")
 }
 
 // Somebody comes after the apply has looked.
-func TestLockTakenAtTheLastMomentDoesNotMove(t *testing.T) {
+func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.Keyed} {
 		t.Run(k.Name, func(t *testing.T) {
 			s := inMemory(t)
@@ -411,6 +408,7 @@ func TestLockTakenAtTheLastMomentDoesNotMove(t *testing.T) {
 			_, err := x.Run(t.Context(), p)
 			var used *apply.InUseError
 			require.ErrorAs(t, err, &used)
+			require.Equal(t, s.root+"/here", used.Path, "the address has a node to delete and one to create")
 			require.True(t, used.Usage.Busy())
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -107,27 +106,6 @@ func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
 			s.apply(s.as(oldKey), next)
 			require.Empty(t, s.plan(s.as(ciKey), next).Problems)
 		})
-	}
-}
-
-// A note that a move leaves is made anew, with a list that a reader who planned it may not have been shown.
-func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
-	s := inMemory(t)
-	access := may([]string{oldKey}, []string{ciKey})
-	s.apply(s.as(oldKey), s.administered(access))
-	note := s.root + "/pay/ledger"
-	s.setByHand(s.as(oldKey), note, append(access.List(), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermRead})...)
-	next := s.administered(access)
-	next.Nodes[1].Path, next.Nodes[1].Addr = s.root+"/pay/books", "pay.books.mutex"
-	next.Nodes[1].Payload.Owner.Addr = "pay.books.mutex"
-	next.Intent.Moves = []plan.Move{{From: "pay.ledger.mutex", To: "pay.books.mutex"}}
-	p := s.plan(s.as(ciKey), next, plan.Options{Targets: []string{"pay.books.mutex"}})
-	_, err := executor(s.as(oldKey)).Run(t.Context(), p)
-	require.NoError(t, err)
-	n, _ := s.server.Get(note)
-	require.NotEmpty(t, n.ACL)
-	for _, a := range n.ACL {
-		require.False(t, apply.FromZK([]zk.ACL{zk.ACL(a)}).Masked(), "%+v", n.ACL)
 	}
 }
 

@@ -39,8 +39,8 @@ var charterNodes = []struct {
 	{wing, kind.Namespace}, {wing + "/lamp", kind.Mutex},
 }
 
-// wing is a namespace that stays when it is no longer declared: in it is a node that somebody else made, or the note of the
-// lamp, which moves in and out of it.
+// wing is a namespace that stays when it is no longer declared, if another program made a node in it. The lamp's path changes
+// between the wing and the place beside it.
 const wing = "/wing"
 
 func someCharter(t *rapid.T, stack string) *charter {
@@ -79,7 +79,6 @@ func (c *charter) access() *plan.Access { return may(c.admins, c.readers) }
 func (c *charter) tree(s *site) *plan.Tree {
 	tree := &plan.Tree{Ensemble: "main", Root: s.root, Stack: c.stack}
 	tree.Intent.Access = c.access()
-	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/" + c.stack + wing + "/lamp", To: s.root + "/" + c.stack + "/lamp"}}
 	for _, d := range charterNodes {
 		if !c.has[d.path] {
 			continue
@@ -171,12 +170,12 @@ func (l *land) lists(stack string) map[string]kind.List {
 
 // may reports whether somebody has rights, or all that there are, on each of some nodes.
 func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
-	for path, list := range lists {
+	for _, list := range lists {
 		var p kind.Perm
 		for _, w := range who {
 			p |= rights(list, w)
 		}
-		if need&l.everything(path)&^p != 0 {
+		if need&kind.PermAll&^p != 0 {
 			return false
 		}
 	}
@@ -380,18 +379,18 @@ func (l *land) stays(now *charter, left kind.List) {
 		if list == nil || tree.Find(path) != nil {
 			continue
 		}
-		if l.passedOver(path) { // unless it makes the node anew, as the note of a lock that moves
+		if l.passedOver(path) {
 			continue
 		}
 		l.kept++
 		for _, who := range people {
 			switch p := rights(set, who); {
 			case p&kind.PermAdmin != 0:
-				require.Zero(l.r, l.everything(path)&^rights(list, who), "%s: %s", path, who)
+				require.Zero(l.r, kind.PermAll&^rights(list, who), "%s: %s", path, who)
 			case p != 0:
 				require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
 			case rights(left, who)&kind.PermAdmin != 0:
-				require.Zero(l.r, rights(list, who)&^kind.PermRead, "%s: %s", path, who) // of a lock that moved, who may use it reads where to
+				require.Zero(l.r, rights(list, who), "%s: %s", path, who)
 			}
 		}
 	}

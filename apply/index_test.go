@@ -35,10 +35,6 @@ var losses = map[string]struct {
 		n, _ := srv.Get(at)
 		require.NoError(t, srv.Set(at, n.Data[:len(n.Data)/2]))
 	}, "Record is damaged"},
-	"with parts of a former format": {func(t *testing.T, srv *zktest.Server, at string) {
-		require.NoError(t, srv.Create(at+"/000007", []byte("y")))
-		require.NoError(t, srv.Set(at, []byte("not a record")))
-	}, "Record is damaged"},
 }
 
 // longNames declares locks whose addresses make large marks.
@@ -122,24 +118,12 @@ func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheRecord(t *testing.T) {
 	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
 }
 
-// No walk from the root finds what an import leaves where the lock was. The record names it, for as long as it is there. What is in a
-// namespace is found by that, which is not forgotten before.
-func TestWhatNoWalkFindsIsInTheRecord(t *testing.T) {
+// A namespace that is forgotten leads to the nodes in it, so it is forgotten after them.
+func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
-	for _, path := range []string{"/legacy", "/legacy/far"} {
-		_, err := s.session(c).Create(t.Context(), path, nil, 0, apply.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
-	}
 	tree := s.shop()
-	tree.Nodes = append(s.tree(declare("/near", kind.Mutex)).Nodes, tree.Nodes...) // sorted
-	tree.Intent.Imports = []plan.Import{{To: "near.mutex", Path: "/legacy/far"}}
 	s.apply(c, tree)
-	require.Equal(t, []string{"/legacy/far"}, s.index(c).Away)
-	tree.Intent.Imports = nil
-	s.apply(c, tree, plan.Options{Targets: []string{"solo.election"}})
-	require.Equal(t, []string{"/legacy/far"}, s.index(c).Away)
-
 	inner := func(n *plan.Node) bool { return strings.HasPrefix(n.Path, s.root+"/pay") }
 	tree.Nodes = slices.DeleteFunc(tree.Nodes, inner)
 	tree.Intent.Removals = []plan.Removal{{From: "pay.namespace"}}
@@ -149,9 +133,7 @@ func TestWhatNoWalkFindsIsInTheRecord(t *testing.T) {
 	s.apply(c, tree, plan.Options{AllowMassDestroy: true})
 	require.Empty(t, s.index(c).Away)
 	require.Nil(t, s.node(c, "/pay/ledger"))
-	require.NotNil(t, s.node(c, "/pay"), "somebody else's by now")
-	_, there := s.server.Get("/legacy/far")
-	require.False(t, there)
+	require.NotNil(t, s.node(c, "/pay"), "another program's by now")
 }
 
 // It was an error of every command, so that whoever may create nodes in a namespace could stop them all.

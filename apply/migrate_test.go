@@ -1,15 +1,9 @@
 package apply_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -17,62 +11,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
-
-// firstFormat puts a tree there that commit fcdc5a8 has made: a shop whose election has moved, with an output, and an apply that was
-// interrupted before all access lists of a semaphore were set.
-func (s *site) firstFormat(c *recipes.Client) {
-	s.t.Helper()
-	data, err := os.ReadFile("testdata/first_format.jsonl")
-	require.NoError(s.t, err)
-	for in := bufio.NewScanner(bytes.NewReader(data)); in.Scan(); {
-		var n struct {
-			Path, Data string
-			ACL        kind.List
-		}
-		require.NoError(s.t, json.Unmarshal(in.Bytes(), &n))
-		_, err := s.session(c).Create(s.t.Context(), n.Path, []byte(n.Data), 0, apply.ToZK(n.ACL))
-		require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
-	}
-}
-
-// A tree of the first format is read as it is, and the next apply, also one of something else or of nothing, gives each node its sum.
-func TestATreeOfTheFirstFormatIsReadAndRewrittenByTheNextApply(t *testing.T) {
-	for name, opts := range map[string]plan.Options{"of all": {}, "of a part": {Targets: []string{"pay.pool.semaphore"}}} {
-		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.firstFormat(c)
-			tree := s.shop()
-			s.move(tree, "/solo", "/sole")
-			tree.Intent.Outputs = []plan.Output{{Name: "ledger", Value: json.RawMessage(`"/locks/pay/ledger"`)}}
-			tree.Find(s.root + "/pay/ledger").ACL = kind.List{admin}
-			tree.Find(s.root + "/pay/pool").ACL = kind.List{admin}
-			before := s.index(c)
-			require.Empty(t, before.Key)
-
-			p := s.plan(c, tree, opts)
-			require.True(t, p.HasChanges())
-			require.True(t, p.Seals())
-			require.NotEmpty(t, p.Resumes, "the interrupted apply is finished")
-			require.Empty(t, p.Drifted)
-			_, err := executor(c).Run(t.Context(), s.resaved(p))
-			require.NoError(t, err)
-
-			after := s.index(c)
-			require.Len(t, after.Key, plan.KeyLen)
-			require.Empty(t, after.Pending)
-			require.Equal(t, before.Outputs, after.Outputs)
-			for _, n := range s.read(c, tree).Nodes {
-				require.True(t, after.Left(n), n.Path)
-				require.NotContains(t, n.Payload.Sum, after.Key)
-			}
-			s.apply(c, tree)
-			again := s.plan(c, tree)
-			require.False(t, again.HasChanges(), "%s", again)
-			require.Empty(t, again.Drifted)
-		})
-	}
-}
 
 // Those who apply may set the list of a node and not write to it, which its acl says. It keeps its mark, and stops no apply.
 func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {

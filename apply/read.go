@@ -220,8 +220,7 @@ func (r *reader) named(desired *plan.Tree) []string {
 }
 
 // descend visits nodes and the contents of namespaces, level by level. The nodes of a level are read
-// concurrently, so that a tree costs as many round trips as it has levels; twice as many where access lists are known, because it
-// is the answers of the first that say which.
+// concurrently, so that a tree costs as many round trips as it has levels.
 func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
@@ -289,27 +288,26 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 	r.illegible = append(r.illegible, n)
 }
 
-// complete reads the rest of a node: its access list, unless that is known, and its children.
+// complete reads the rest of a node: its access list and its children.
 func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Node, []string, error) {
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
 		return n, nil, nil
 	}
-	if n.ACL == nil {
-		acl, _, err := s.GetACL(ctx, n.Path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, nil, nil
-		case err != nil:
-			return nil, nil, readError(n.Path, err)
-		}
-		r.listed(n, acl)
+	acl, _, err := s.GetACL(ctx, n.Path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, readError(n.Path, err)
 	}
+	n.ACL = r.share.list(fromZK(acl))
+	n.Live.AsLeft = r.tree.Index.Left(n)
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
-	err := r.use(ctx, s, n)
+	err = r.use(ctx, s, n)
 	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
 		n, err = r.unreadable(ctx, n.Path)
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, locks with
-// and without structural children, the note that a move left, and namespaces that are no longer declared and stay
-// because of that note, or of a node that somebody else made in them.
+// and without structural children, and a namespace that is no longer declared and stays because of a node in it
+// that another program made.
 func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
 	tree := s.tree(append(more,
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex),
@@ -32,19 +32,18 @@ func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
 		}
 	}
 	tree.Intent.Access = a
-	tree.Intent.PathMoves = []plan.PathMove{{From: s.root + "/old/invoices", To: s.root + "/bills"}}
 	return tree
 }
 
 // grown is an estate with more in it: an apply that makes an estate into it creates each kind of node that there is.
 func (s *site) grown(a *plan.Access) *plan.Tree {
 	tree := s.estate(a, declare("/more", kind.Namespace), declare("/more/pool", kind.Semaphore, set("permits", 3)), declare("/pay/new", kind.Mutex))
-	s.move(tree, "/solo", "/more/solo")
-	tree.Intent.PathMoves = append(tree.Intent.PathMoves, plan.PathMove{From: s.root + "/solo", To: s.root + "/more/solo"})
+	s.rebase(tree, "/solo", "/more/solo")
 	return tree
 }
 
-func (s *site) move(tree *plan.Tree, from, to string) {
+// rebase gives what is declared at a path another one.
+func (s *site) rebase(tree *plan.Tree, from, to string) {
 	for _, n := range tree.Nodes {
 		if n.Path == s.root+from {
 			n.Path = s.root + to
@@ -57,8 +56,7 @@ func (s *site) move(tree *plan.Tree, from, to string) {
 func (s *site) settle(a *plan.Access, keys ...string) {
 	s.t.Helper()
 	first := s.estate(a, declare("/old", kind.Namespace), declare("/odd", kind.Namespace), declare("/odd/in", kind.Namespace))
-	first.Intent.PathMoves = nil
-	s.move(first, "/bills", "/old/invoices")
+	s.rebase(first, "/bills", "/old/invoices")
 	c := s.as(keys...)
 	s.apply(c, first)
 	_, err := s.session(c).Create(s.t.Context(), s.root+"/odd/in"+foreign, []byte("hi"), 0, zk.WorldACL(zk.PermAll))
@@ -250,7 +248,7 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 			if kind.BaseName(path) == neighbour { // what belongs to another stack
 				continue
 			}
-			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && s.everything(path)&^a.Perms == 0 }) {
+			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && kind.PermAll&^a.Perms == 0 }) {
 				lacks[key] += " " + path
 			}
 		}
@@ -260,15 +258,6 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	}
 	require.Fail(s.t, "nobody alone can do everything", "%v", lacks)
 	return ""
-}
-
-// everything are the rights of an administrator on a node: in the mark that a lock leaves at its old path nobody creates a contender.
-func (s *site) everything(path string) kind.Perm {
-	n, _ := s.server.Get(path)
-	if p, err := kind.Decode(n.Data); err == nil && p.State == kind.StateMoved && !p.Params.Kind().Container {
-		return kind.PermAll &^ kind.PermCreate
-	}
-	return kind.PermAll
 }
 
 // everyList has the lists of all nodes below the root and of it, or of others, but for contenders and somebody else's node:

@@ -355,32 +355,3 @@ func TestAncestorsOfTheRootFollow(t *testing.T) {
 	require.Equal(t, map[string]string{"/a": "digest:mate:c, digest:successor:cdrwa", "/a/b": "digest:successor:cdrwa"}, s.lists(c, "/a", "/a/b"))
 	require.False(t, s.plan(c, next).HasChanges())
 }
-
-// Programs read the note that a move left with the rights they have where the lock is now.
-func TestNotesOfMovesAreReadByThoseWhoMayFollow(t *testing.T) {
-	s := inMemory(t)
-	c := s.as(oldKey, newKey)
-	moved := func(a *plan.Access) *plan.Tree {
-		tree := s.administered(a)
-		tree.Nodes[1].Path, tree.Nodes[1].Addr = s.root+"/pay/books", "pay.books.mutex"
-		tree.Nodes[1].Payload.Owner.Addr = "pay.books.mutex"
-		tree.Intent.Moves = []plan.Move{{From: "pay.ledger.mutex", To: "pay.books.mutex"}}
-		return tree
-	}
-	s.apply(c, s.administered(may([]string{oldKey}, nil)))
-	first, second := moved(may([]string{oldKey}, nil)), moved(may([]string{newKey}, []string{ciKey}))
-	s.apply(c, first)
-	note := s.root + "/pay/ledger"
-	require.Equal(t, "digest:provisioner:drwa, digest:worker:r", s.lists(c, note)[note])
-	s.settled(c, first)
-	lease, err := s.as("worker:w").Mutex(note).Lock(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, s.root+"/pay/books", lease.Path())
-	require.NoError(t, lease.Unlock(t.Context()))
-
-	p := s.plan(c, second)
-	require.True(t, slices.ContainsFunc(p.Access, func(a plan.AccessChange) bool { return a.Pin.Path == note && a.Addr == "pay.ledger.mutex" }), "%v", p.Access)
-	s.apply(c, second)
-	require.Equal(t, "digest:ci:r, digest:successor:drwa, digest:worker:r", s.lists(c, note)[note])
-	s.settled(s.as(newKey), second)
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -49,9 +47,4 @@ func uses(reads *recipes.Reads, path string, n *plan.Node) {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
 		}
 	}
-}
-
-func (r *reader) listed(n *plan.Node, acl []zk.ACL) {
-	n.ACL = r.share.list(fromZK(acl))
-	n.Live.AsLeft = r.tree.Index.Left(n)
 }

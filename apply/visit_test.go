@@ -20,12 +20,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-const (
-	many = 240
-	few  = 25 // lists that a read asks for although it knows all: samples, and those of parts, with which their numbers of children come
-)
+const many = 240
 
-// crowd are enough nodes that the record names the transaction that created them.
+// crowd is many locks in a namespace.
 func (s *site) crowd(change ...func(*plan.Node)) *plan.Tree {
 	nodes := []*plan.Node{declare("/many", kind.Namespace)}
 	for i := range many {
@@ -38,14 +35,13 @@ func (s *site) crowd(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// settled applies the crowd, and something else beside it, so that the record knows the lists of the crowd.
+// settled applies the crowd, and another lock beside it.
 func settled(t *testing.T, s *site) (*recipes.Client, *plan.Tree) {
 	c := s.provisioner()
 	s.apply(c, s.crowd())
 	tree := s.tree(append(s.relative(s.crowd()), declare("/solo", kind.Election))...)
 	s.apply(c, tree)
-	asked := s.agrees(c, tree)
-	require.LessOrEqual(t, asked, few)
+	s.agrees(c, tree)
 	return c, tree
 }
 
@@ -71,13 +67,13 @@ func rotated(tree *plan.Tree) *plan.Tree {
 	return &out
 }
 
-// agrees asserts that a read finds the access lists that there are, and returns how many it asked for.
-func (s *site) agrees(c *recipes.Client, tree *plan.Tree) int {
+// agrees asserts that a read asks for every access list, and finds those that there are.
+func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
 	s.server.ResetCounts()
 	got, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
-	asked := s.server.Counts().ByOp["getACL"]
+	require.GreaterOrEqual(s.t, s.server.Counts().ByOp["getACL"], len(got.Nodes))
 	for _, n := range got.Nodes {
 		if n.Payload == nil { // it is closed to us
 			require.Nil(s.t, n.ACL, n.Path)
@@ -88,7 +84,6 @@ func (s *site) agrees(c *recipes.Client, tree *plan.Tree) int {
 		require.Equal(s.t, apply.FromZK(acl), n.ACL, n.Path)
 		require.Equal(s.t, got.Index.Left(n), n.Live.AsLeft, n.Path)
 	}
-	return asked
 }
 
 var everybody = kind.WorldAll()
@@ -113,26 +108,25 @@ func (s *site) again(path string, acl kind.List) (ops []any) {
 	return ops
 }
 
-// hands are what somebody may do to a tree whose lists are known, and the locks of which the next plan says so.
+// hands are changes of a tree by hand, and the locks that the next plan names for each.
 var hands = map[string]struct {
 	do   func(s *site, one *recipes.Session)
 	want []string
-	all  bool // every list is asked for
 }{
 	"a list is set": {func(s *site, one *recipes.Session) {
 		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(everybody), -1)
 		require.NoError(s.t, err)
-	}, []string{"/many/lock-007"}, false},
+	}, []string{"/many/lock-007"}},
 	"a list is set and set back": {func(s *site, one *recipes.Session) {
 		for _, acl := range []kind.List{everybody, {admin, worker}} {
 			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(acl), -1)
 			require.NoError(s.t, err)
 		}
-	}, nil, false},
+	}, nil},
 	"a node is made anew with another list": {func(s *site, one *recipes.Session) {
 		_, err := one.Multi(s.t.Context(), s.again("/many/lock-007", everybody)...)
 		require.NoError(s.t, err)
-	}, []string{"/many/lock-007"}, false},
+	}, []string{"/many/lock-007"}},
 	"a node is made anew with another's credentials": {func(s *site, one *recipes.Session) {
 		other := s.session(s.dial("other:o"))
 		data := s.at("/many/lock-007").Data
@@ -143,7 +137,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, err)
 		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(kind.List{admin, worker}), -1)
 		require.NoError(s.t, err)
-	}, []string{"/many/lock-007"}, false},
+	}, []string{"/many/lock-007"}},
 	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {
 		var ops []any
 		for i := range many {
@@ -155,7 +149,7 @@ var hands = map[string]struct {
 		}
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
-	}, odd(), true},
+	}, odd()},
 	"and the record with them": {func(s *site, one *recipes.Session) {
 		ops := s.again("/.locktree/stacks/"+stack, everybody)
 		for i := range many {
@@ -163,16 +157,13 @@ var hands = map[string]struct {
 		}
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
-	}, nil, true},
+	}, nil},
 	"the record is put back as it was": {func(s *site, _ *recipes.Session) {
 		require.NoError(s.t, s.server.Set(plan.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
-	}, nil, true},
-	"the names of the transactions are damaged": {func(s *site, _ *recipes.Session) {
-		s.editIndex(func(doc map[string]any) { doc["known"] = "AAAA" })
-	}, nil, true},
+	}, nil},
 	"the record is gone": {func(s *site, _ *recipes.Session) {
 		require.NoError(s.t, s.server.Delete(plan.IndexPath(s.root, stack)))
-	}, nil, true},
+	}, nil},
 	"data is changed": {func(s *site, _ *recipes.Session) {
 		p, err := kind.Decode(s.at("/many/lock-008").Data)
 		require.NoError(s.t, err)
@@ -180,11 +171,11 @@ var hands = map[string]struct {
 		data, err := p.Encode()
 		require.NoError(s.t, err)
 		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
-	}, []string{"/many/lock-008"}, false},
+	}, []string{"/many/lock-008"}},
 	"a node is closed to us": {func(s *site, one *recipes.Session) {
 		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(kind.List{worker}), -1)
 		require.NoError(s.t, err)
-	}, []string{"/many/lock-007"}, false},
+	}, []string{"/many/lock-007"}},
 }
 
 func odd() (paths []string) {
@@ -205,17 +196,17 @@ func (s *site) editIndex(edit func(doc map[string]any)) {
 	require.NoError(s.t, s.server.Set(s.root+at, data))
 }
 
-// A list that is known is not asked for. Nothing that somebody does by hand goes unseen for that.
-func TestNoListIsKnownThatSomebodyChanged(t *testing.T) { someHands(t, settled) }
+// Every plan reads every list, so it sees each change by hand.
+func TestChangesOfListsByHandAreSeen(t *testing.T) { someHands(t, settled) }
 
 // So also when the lists are those that an apply has set since the nodes were created.
-func TestNoListIsKnownThatSomebodyChangedAfterARotation(t *testing.T) {
+func TestChangesOfListsByHandAreSeenAfterARotation(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	someHands(t, func(t *testing.T, s *site) (*recipes.Client, *plan.Tree) {
 		c, tree := settled(t, s)
 		s.apply(c, rotated(tree))
 		s.apply(c, tree)
-		require.LessOrEqual(t, s.agrees(c, tree), few)
+		s.agrees(c, tree)
 		return c, tree
 	})
 }
@@ -226,8 +217,7 @@ func someHands(t *testing.T, settled func(*testing.T, *site) (*recipes.Client, *
 			s := inMemory(t)
 			c, tree := settled(t, s)
 			hand.do(s, s.session(c))
-			asked := s.agrees(c, tree)
-			require.Equal(t, hand.all, asked >= many, "%d lists asked for", asked)
+			s.agrees(c, tree)
 			p := s.plan(c, tree)
 			var changed []string
 			for _, ch := range p.Changes {
@@ -249,30 +239,30 @@ func someHands(t *testing.T, settled func(*testing.T, *site) (*recipes.Client, *
 	}
 }
 
-// Another list is declared. What is known is what the nodes have, not what they should have.
-func TestKnownListsDifferFromWhatIsDeclared(t *testing.T) {
+// Another list is declared. A read finds the lists that the nodes have, not those that they should have.
+func TestListsDifferFromWhatIsDeclared(t *testing.T) {
 	s := inMemory(t)
 	c, tree := settled(t, s)
 	closed := rotated(tree)
-	require.LessOrEqual(t, s.agrees(c, closed), few)
+	s.agrees(c, closed)
 	require.Equal(t, plan.Counts{Change: many + 2}, s.plan(c, closed).Summary())
 	s.apply(c, closed)
-	require.LessOrEqual(t, s.agrees(c, closed), few, "the apply that set them knows them")
+	s.agrees(c, closed)
 	s.converges(c, closed, plan.Options{})
 	s.apply(c, tree)
-	require.LessOrEqual(t, s.agrees(c, tree), few)
+	s.agrees(c, tree)
 }
 
-// The lists that an apply sets last are those of a few nodes: the others are known all the same.
-func TestListsAreKnownBesideThoseThatWereSet(t *testing.T) {
+// An apply sets the list of one node, and a saved plan is applied after it.
+func TestListOfOneNodeIsSet(t *testing.T) {
 	s := inMemory(t)
 	c, tree := settled(t, s)
 	adminOnly(tree.Nodes[20])
 	s.apply(c, tree)
-	require.LessOrEqual(t, s.agrees(c, tree), few)
+	s.agrees(c, tree)
 	_, err := executor(c).Run(t.Context(), s.resaved(s.plan(c, s.crowd())))
 	require.NoError(t, err)
-	require.LessOrEqual(t, s.agrees(c, s.crowd()), few, "also by a saved plan")
+	s.agrees(c, s.crowd())
 	require.NoError(t, s.destroy(c, s.crowd()))
 }
 
@@ -282,7 +272,7 @@ func TestAListSetByHandIsNotTakenForOneThatAnApplySet(t *testing.T) {
 	c, tree := settled(t, s)
 	half(tree, kind.List{admin, worker})
 	s.apply(c, tree)
-	require.LessOrEqual(t, s.agrees(c, tree), many/2+few)
+	s.agrees(c, tree)
 	untouched, set := s.root+"/many/lock-007", s.root+"/many/lock-008"
 	if tree.Find(untouched).ACL.Equal(kind.List{admin}) {
 		untouched, set = set, untouched
@@ -295,24 +285,6 @@ func TestAListSetByHandIsNotTakenForOneThatAnApplySet(t *testing.T) {
 	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
 }
 
-// An older program keeps the names of the transactions, which it does not know. It was cut off before it had set the lists that it
-// had noted.
-func TestAnIndexWrittenByAnOlderProgramKnowsNoLists(t *testing.T) {
-	s := inMemory(t)
-	c, _ := settled(t, s)
-	closed := s.tree(append(s.relative(s.crowd(adminOnly)), declare("/solo", kind.Election))...)
-	twin := inMemory(t)
-	twin.apply(twin.provisioner(), closed)
-	var noted map[string]any
-	require.NoError(t, json.Unmarshal(twin.at("/.locktree/stacks/"+stack).Data, &noted))
-	s.editIndex(func(doc map[string]any) {
-		require.NotEmpty(t, doc["known"])
-		doc["res"] = noted["res"]
-	})
-	require.GreaterOrEqual(t, s.agrees(c, closed), many)
-	require.Equal(t, plan.Counts{Change: many}, s.plan(c, closed).Summary())
-}
-
 // half gives every second node the other list, so that both are lists of one transaction.
 func half(tree *plan.Tree, acl kind.List) {
 	for i, n := range tree.Nodes {
@@ -323,7 +295,7 @@ func half(tree *plan.Tree, acl kind.List) {
 }
 
 // An apply that was cut off has noted lists that it did not set. Another one, which left those nodes out, kept what was noted.
-func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
+func TestListsThatWereNotSetArePlannedAgain(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.crowd()
@@ -331,14 +303,14 @@ func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
 	s.apply(c, tree)
 	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Election)).Nodes...)
 	s.apply(c, tree)
-	require.LessOrEqual(t, s.agrees(c, tree), few)
+	s.agrees(c, tree)
 	half(tree, kind.List{admin})
 	in := s.server.Inject(func(q zktest.Request) bool { return q.Op == "setACL" }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), s.plan(c, tree))
 	var cut *apply.ACLPhaseError
 	require.ErrorAs(t, err, &cut)
 	in.Remove()
-	require.GreaterOrEqual(t, s.agrees(c, tree), many)
+	s.agrees(c, tree)
 	set("description", "new")(tree.Find(s.root + "/solo"))
 	p := s.plan(c, tree, plan.Options{Targets: []string{"solo.election"}})
 	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
@@ -350,7 +322,7 @@ func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
 
 // A tool has restored all nodes in one transaction, half of them with another list, which we may or may not read. The next apply is
 // about something else, and keeps what is noted of these.
-func TestATransactionIsKnownOnlyIfAllOfItIsAsNoted(t *testing.T) {
+func TestListsThatAToolRestoredWronglyAreSeen(t *testing.T) {
 	other := kind.ACL{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}
 	for name, wrong := range map[string]kind.List{"open": everybody, "closed to us": {other}} {
 		t.Run(name, func(t *testing.T) {
@@ -391,13 +363,13 @@ func TestATransactionIsKnownOnlyIfAllOfItIsAsNoted(t *testing.T) {
 }
 
 // An apply of several transactions was cut off between two of them: the first has noted lists that only the end sets.
-func TestListsAreNotKnownBetweenTwoTransactions(t *testing.T) {
+func TestListsBetweenTwoTransactionsArePlannedAgain(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.tree(bulk(2500, 0, "x")...)
 	half(tree, kind.List{admin, worker})
 	s.apply(c, tree)
-	require.Less(t, s.agrees(c, tree), 2000)
+	s.agrees(c, tree)
 	half(tree, kind.List{admin})
 	for _, n := range tree.Nodes {
 		if n.Kind() == kind.Mutex {
@@ -416,7 +388,7 @@ func TestListsAreNotKnownBetweenTwoTransactions(t *testing.T) {
 	var part *apply.PartialError
 	require.ErrorAs(t, err, &part)
 	in.Remove()
-	require.GreaterOrEqual(t, s.agrees(c, tree), 2500)
+	s.agrees(c, tree)
 	lists := 0
 	for _, ch := range s.plan(c, tree).Changes {
 		if ch.ACL != nil {
@@ -444,32 +416,30 @@ func TestListsThatTheServersWriteOtherwiseAreNotTakenAsSent(t *testing.T) {
 	require.Equal(t, plan.Counts{Change: len(tree.Nodes)}, s.plan(c, tree).Summary())
 }
 
-// To a reader who is no administrator the servers show no hashes, so that no hash fits.
-func TestMaskedListsAreAskedFor(t *testing.T) {
+// To a reader who is no administrator the servers show no hashes.
+func TestMaskedListsAreReadAsTheServersShowThem(t *testing.T) {
 	s := inMemory(t)
 	c, tree := settled(t, s)
 	for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack} {
 		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
 		require.NoError(t, err)
 	}
-	require.LessOrEqual(t, s.agrees(c, tree), few)
+	s.agrees(c, tree)
 	reader := s.dial("worker:w")
-	require.GreaterOrEqual(t, s.agrees(reader, tree), many)
+	s.agrees(reader, tree)
 }
 
 // Whatever is done to a tree, by hand and by applies that are cut off anywhere, a read finds the lists that are there.
-func TestKnownListsAreThoseThatAreThere(t *testing.T) {
+func TestListsAreThoseThatAreThere(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
-	known := 0
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { known += wander(t, inMemory(t), rand.New(rand.NewPCG(seed, 1))) })
+			synctest.Test(t, func(t *testing.T) { wander(t, inMemory(t), rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
-	require.Greater(t, known, 5, "of 150 reads")
 }
 
-func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
+func wander(t *testing.T, s *site, r *rand.Rand) {
 	c, tree := settled(t, s)
 	one, index := s.session(c), "/.locktree/stacks/"+stack
 	lists := []kind.List{{admin, worker}, {admin}, {admin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}
@@ -477,7 +447,7 @@ func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 	old := s.at(index).Data
 	for step := range 30 {
 		switch r.IntN(9) {
-		case 8: // all are made anew, and the next apply names their transaction
+		case 8: // all are made anew
 			again := plan.Options{}
 			for _, n := range tree.Nodes {
 				n.ACL = kind.List{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}
@@ -540,9 +510,6 @@ func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
 			time.Sleep(time.Minute)
 		}
 		one = s.session(c)
-		if s.agrees(c, tree) < many {
-			known++
-		}
+		s.agrees(c, tree)
 	}
-	return known
 }

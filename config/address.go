@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -29,6 +30,9 @@ func (r *report) parseAddress(a *attribute) (out plan.Addr, ok bool) {
 				out, steps = out.Instance(key.Key.AsString()), steps[1:]
 			}
 		}
+	}
+	if text, ok := constantText(a.expr); ok && strings.HasPrefix(text, "/") {
+		return r.notAddress(a, "This is a path. A changed path needs no moved block: the next apply replaces the node.")
 	}
 	if len(steps) > 0 || out == "" {
 		return r.notAddress(a, `Each part is a type and a name; a key behind them is a constant string.`)

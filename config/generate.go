@@ -36,9 +36,9 @@ type Generated struct {
 }
 
 // Generate writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
-// principals and access lists. With moved, the nodes are outside of e's root: each lock moves below it.
-func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string, moved bool) Generated {
-	g := &generator{moved: moved, prefix: labelFor(name),
+// principals and access lists.
+func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string) Generated {
+	g := &generator{prefix: labelFor(name),
 		declared: map[string]*plan.Node{}, taken: map[string]bool{}, imported: map[string]bool{}}
 	if len(c.Ensembles) > 1 {
 		g.ensemble = e.Name
@@ -63,7 +63,6 @@ func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string, moved boo
 type generator struct {
 	Generated
 	ensemble string // to be named on blocks at the top, "" where there is one
-	moved    bool
 	prefix   string // of the labels of principals and access lists
 
 	declared map[string]*plan.Node // what the configuration has already, by path
@@ -81,7 +80,7 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 	for _, f := range nodes {
 		d := g.declared[f.Path]
 		switch {
-		case d != nil && !g.moved:
+		case d != nil:
 			g.into(f, d)
 		case f.Skip != "":
 			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
@@ -173,9 +172,7 @@ func (g *generator) block(f *Existing, in, indent string) {
 			set(p.Name, fmt.Sprint(v))
 		}
 	}
-	if !g.moved || !f.Kind.Container {
-		g.importFrom(f.Kind, addr, f.Path)
-	}
+	g.importFrom(f.Kind, addr, f.Path)
 	g.siblings(f.Inside, addr+".", indent+"  ")
 	fmt.Fprintf(&g.blocks, "%s}\n", indent)
 }

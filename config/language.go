@@ -134,10 +134,10 @@ func declarationTypes() []*blockType {
 			},
 		},
 		{
-			name: "moved", doc: "Records that something has a new address or a new path.",
+			name: "moved", doc: "Records that something has a new address.",
 			args: []argument{
-				arg("from", "address or path", "The former address, or the former path as a string.").must(),
-				arg("to", "address or path", "The current address or path.").must(),
+				arg("from", "address", "The former address.").must(),
+				arg("to", "address", "The current address.").must(),
 			},
 		},
 		{

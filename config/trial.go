@@ -173,7 +173,7 @@ func (t *Trial) refers(r resolver, ref hcl.Traversal) bool {
 }
 
 var (
-	changeType  = map[string]cty.Type{"action": cty.String, "path": cty.String, "previous_address": cty.String, "previous_path": cty.String}
+	changeType  = map[string]cty.Type{"action": cty.String, "path": cty.String, "previous_address": cty.String}
 	problemType = map[string]cty.Type{"address": cty.String, "code": cty.String, "severity": cty.String, "summary": cty.String}
 )
 
@@ -182,7 +182,7 @@ func planValue(plans []*plan.Plan) cty.Value {
 	changes, problems, sum := map[string]cty.Value{}, []cty.Value{}, plan.Counts{}
 	text := cty.StringVal
 	for _, p := range plans {
-		for c := range p.Each() {
+		for _, c := range p.Shown() {
 			action := c.Action.String()
 			if c.Action == plan.NoOp && c.PreviousAddr != "" {
 				action = "move"

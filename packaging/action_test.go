@@ -168,18 +168,40 @@ func (r *runner) uses(command string) (outputs map[string]string, said string, e
 	return outputs, said, nil
 }
 
-// A pull request, a merge and a stale plan, by the action: the plan is beside the lines and in the summary, what is applied is what was
+// obeyed is a line of a log that a runner takes for a command: GitHub's, in both spellings, Azure's, TeamCity's, and GitLab's sections.
+var obeyed = regexp.MustCompile(`(?m)^[\s\p{Z}\x{85}]*::|##\[|##vso\[|##teamcity\[|[\x00-\x08\x0b-\x1f\x7f]`)
+
+// hostile is what a stranger may write into a configuration: commands of runners, in values and in the names of files.
+func (r *runner) hostile() {
+	r.write("more.locktree.hcl", `output "lines" {
+  value = "one\n::warning::of a value\n\t ::error::of a value\n\u00a0::add-mask::a\n\u2003::stop-commands::hush\na ##[add-mask]b\n###[error]c\n##vso[task.complete]\nd"
+}
+
+check "section" {
+  assert {
+    condition     = false
+    error_message = "bad\n::set-output name=changes::false\n::stop-commands::zz\nsection_start:1:x\r\u001b[0Khello"
+  }
+}
+`)
+}
+
+// A pull request, a merge and a stale plan, by the action: the plan is in the summary, as a code block, what is applied is what was
 // saved, and a plan that is out of date is refused.
 func TestActionPlansAndApplies(t *testing.T) {
 	r := newRunner(t)
-	r.write("more.locktree.hcl", "output \"lines\" {\n  value = \"one\\n::warning::of a value\\n\"\n}\n")
+	r.hostile()
 	outputs, said, err := r.uses("plan")
 	require.NoError(t, err, said)
 	require.Equal(t, map[string]string{"plan": "./locks.ltplan", "summary": "./locks.md", "changes": "true"}, outputs)
-	require.Contains(t, said, "::notice file=locks.locktree.hcl,")
-	stopped := regexp.MustCompile(`(?s)::stop-commands::(\d+)\n.*\n *::warning::of a value\n.*\n::(\d+)::\n`).FindStringSubmatch(said)
-	require.NotNil(t, stopped, said)
-	require.Equal(t, stopped[1], stopped[2], "what stopped commands lets them again")
+	require.Contains(t, said, "::warning::of a value")
+	require.Contains(t, said, "::set-output name=changes::false")
+	require.NotRegexp(t, obeyed, said)
+	title, block, _ := strings.Cut(r.read(filepath.Join(r.workspace, "locks.md")), "\n\n")
+	require.Equal(t, "**locktree plan**", title)
+	for line := range strings.Lines(block) {
+		require.True(t, strings.HasPrefix(line, "    "), "%q ends the code block", line)
+	}
 	require.Contains(t, r.read(filepath.Join(r.temp, "summary")), "Plan: 2 to add")
 	require.Contains(t, r.read(filepath.Join(r.temp, "path")), "locktree-bin")
 	_, said, err = r.uses("apply")
@@ -199,18 +221,41 @@ func TestActionPlansAndApplies(t *testing.T) {
 	require.Contains(t, said, "stale")
 }
 
-// What is wrong fails the job, and says so beside the line where there is one.
+// A plan that is longer than a comment may be is cut at a line, and the log has the rest.
+func TestActionCutsALongPlan(t *testing.T) {
+	r := newRunner(t)
+	r.write("more.locktree.hcl", "namespace \"many\" {\n  acl = acl.open\n  mutex \"m\" {\n    for_each    = toset([for i in range(900) : format(\"%d\", i)])\n"+
+		"    description = \"One of many mutexes, with a text of some length\"\n  }\n}\n")
+	_, said, err := r.uses("plan")
+	require.NoError(t, err, said)
+	summary := r.read(filepath.Join(r.workspace, "locks.md"))
+	require.Less(t, len(summary), 61_000)
+	require.True(t, strings.HasSuffix(summary, "\n    ... The log of the job has the rest.\n"), summary[len(summary)-200:])
+	require.Contains(t, said, "Plan: 903 to add")
+}
+
+// What is wrong fails the job, and says so where it is.
 func TestActionFails(t *testing.T) {
 	r := newRunner(t)
 	r.edit(`"payments"`, `  "payments"`)
 	_, said, err := r.uses("check")
 	require.Error(t, err)
-	require.Contains(t, said, "locks.locktree.hcl\n::error title=locktree::The files above are not formatted.")
+	require.Contains(t, said, "locks.locktree.hcl\nThe files above are not formatted.")
 	r.edit(`  "payments"`, `"payments"`)
 	r.edit("acl.open", "acl.opne")
 	_, said, err = r.uses("check")
 	require.Error(t, err)
-	require.Contains(t, said, "::error file=locks.locktree.hcl,line=")
+	require.Regexp(t, `on locks.locktree.hcl line \d+`, said)
+	r.write("q\n::set-output name=x::y\nz\x1b[31m\r##[error].locktree.hcl", "locals {\nx=1\n}\n")
+	r.hostile()
+	_, said, err = r.uses("check")
+	require.Error(t, err)
+	require.Contains(t, said, "::set-output name=x::y")
+	require.NotRegexp(t, obeyed, said)
+	_, said, err = r.uses("plan")
+	require.Error(t, err)
+	require.NotRegexp(t, obeyed, said)
+	require.NoError(t, os.Remove(filepath.Join(r.workspace, "q\n::set-output name=x::y\nz\x1b[31m\r##[error].locktree.hcl")))
 	r.edit("acl.opne", "acl.open")
 	_, said, err = r.uses("plan")
 	require.NoError(t, err, said)

@@ -36,8 +36,8 @@ type Transaction struct {
 // [MaxTransaction] is cut between changes, so that after each transaction every lock
 // exists completely or not at all: if an apply ends between two
 // transactions, the next plan finishes its work. What must happen at one moment stays in
-// one transaction: a lock with its structural children, a lock at its new path with the
-// tombstone at its old one.
+// one transaction: a lock with its structural children, the creation of a lock at its new path with
+// the deletion at its old one.
 //
 // If yield returns [ErrTooLong], the transaction is cut again and all that follow are made
 // smaller. A transaction that cannot be cut ends with the error. So yield must return ErrTooLong only for a transaction that was
@@ -103,7 +103,7 @@ type batcher struct {
 //
 // With [ErrTooLong] it ends: each attempt at least halves the budget, and once that is below the smallest unit's size, every transaction
 // has one unit, or only the record. What was sent is halved and not only what was allowed, because it may have been far less.
-func (b *batcher) cut(units []*Change) (tx *Transaction, taken int, err error) {
+func (b *batcher) cut(units [][]*Change) (tx *Transaction, taken int, err error) {
 	tx = &Transaction{ID: numbered(b.id, b.n)}
 	size, checked := 0, map[string]bool{} // paths of namespaces that the transaction checks
 	for ; taken < len(units); taken++ {
@@ -116,7 +116,7 @@ func (b *batcher) cut(units []*Change) (tx *Transaction, taken int, err error) {
 		if size += payload(ops); taken > 0 && size > b.budget {
 			break
 		}
-		tx.Ops, tx.Changes = append(tx.Ops, ops...), append(tx.Changes, unit)
+		tx.Ops, tx.Changes = append(tx.Ops, ops...), append(tx.Changes, unit...)
 	}
 	tx.Last, tx.Divisible = taken == len(units), taken > 1
 	if b.n == 0 { // what belongs to no change goes with the first transaction
@@ -131,19 +131,29 @@ func (b *batcher) cut(units []*Change) (tx *Transaction, taken int, err error) {
 	return tx, taken, err
 }
 
-// units are the changes in the order of execution. A namespace is forgotten after what is in it: until then its mark leads there.
-func (p *Plan) units() (out []*Change) {
-	var forgotten, unsealed []*Change
+// units are what is not divided, in the order of execution. A namespace is forgotten after what is in it: until then its mark leads
+// there.
+func (p *Plan) units() (out [][]*Change) {
+	var made []*Change
+	var forgotten, unsealed [][]*Change
+	linked := false
 	for c := range p.Each() {
 		switch {
 		case c.Action == NoOp && !c.renamed():
 			if c.Unsealed {
-				unsealed = append(unsealed, c)
+				unsealed = append(unsealed, []*Change{c})
 			}
 		case c.Kind.Container && c.Action == Forget:
-			forgotten = append(forgotten, c)
+			forgotten = append(forgotten, []*Change{c})
 		default:
-			out = append(out, c)
+			made, linked = append(made, c), linked || c.NextPath != ""
+		}
+	}
+	if linked {
+		out = together(made)
+	} else {
+		for i := range made {
+			out = append(out, made[i:i+1])
 		}
 	}
 	slices.Reverse(forgotten)
@@ -156,20 +166,30 @@ func (p *Plan) units() (out []*Change) {
 // A node on which the transaction relies without writing it is checked: one whose parts alone change. Every other
 // node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an
 // edit by hand there is a matter for the next plan, and a check for each would make the transaction as long as the tree.
-func (p *Plan) operations(c *Change) (ops []Op, err error) {
-	ops = c.deletes()
-	if c.Action == Update && !c.rewrites() && !c.Unsealed {
-		ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+func (p *Plan) operations(unit []*Change) (ops []Op, err error) {
+	for _, c := range slices.Backward(unit) {
+		ops = append(ops, c.deletes()...)
 	}
-	more, err := p.writes(c)
-	return p.admit(append(ops, more...)), err
+	for _, c := range unit {
+		if c.Action == Update && !c.rewrites() && !c.Unsealed {
+			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+		}
+		more, err := p.writes(c)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
+	}
+	return p.admit(ops), nil
 }
 
 // around returns the checks of the namespaces in which a unit creates nodes, if the transaction does not check them yet.
-func (p *Plan) around(c *Change, checked map[string]bool) (ops []Op) {
-	if parent := p.untouched(c); parent != nil && !checked[parent.Path] {
-		checked[parent.Path] = true
-		ops = append(ops, Op{Kind: OpCheck, Addr: parent.Addr, Path: parent.Path, Version: parent.Before.Live.Version})
+func (p *Plan) around(unit []*Change, checked map[string]bool) (ops []Op) {
+	for _, c := range unit {
+		if parent := p.untouched(c); parent != nil && !checked[parent.Path] {
+			checked[parent.Path] = true
+			ops = append(ops, Op{Kind: OpCheck, Addr: parent.Addr, Path: parent.Path, Version: parent.Before.Live.Version})
+		}
 	}
 	return ops
 }

@@ -17,6 +17,10 @@ type Change struct {
 	// PreviousAddr is set when the same node is now declared under another address.
 	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
+	// PreviousPath is set on the creation of a node that stood at another path: the one that this path is NextPath of. The two are one
+	// replacement, see [Plan.Shown]; of a lock, they are in one transaction.
+	PreviousPath string `json:"previous_path,omitempty"`
+	NextPath     string `json:"-"`
 	// Importing is the path of the znode that is taken over, "" when none is. A lock
 	// that is idle is replaced, because it may be a container, which a client cannot see
 	// and which vanishes when unused. One in use is updated in place.
@@ -34,15 +38,16 @@ type Change struct {
 	ACL      *ACLDiff      `json:"-"` // nil when equal
 	ChildACL *ACLDiff      `json:"-"` // nil when equal
 	Protect  *ProtectDiff  `json:"-"` // nil when equal
-	// Revive is true when the node was draining or moved and becomes active again.
+	// Revive is true when the node was draining and becomes active again.
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
+	// former is the node of the lock at PreviousPath.
+	former *Node
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
-	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, it was
-	// changed by hand to what is declared, or it is a tombstone whose lock has another address since. The mark is written anew, with
-	// what else the plan does.
+	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, or it was
+	// changed by hand to what is declared. The mark is written again, with what else the plan does.
 	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not what the last apply left: somebody
 	// changed it by hand.
@@ -94,6 +99,9 @@ func (c *Change) ReasonText() string {
 			return "because key [" + at.key + "] is not in for_each map"
 		}
 	case ReasonReplaceCannotUpdate:
+		if c.PreviousPath != "" {
+			return "because its path changes from " + c.PreviousPath + " to " + c.Path
+		}
 		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
 	case ReasonReplaceByRequest:
 		return "as requested"

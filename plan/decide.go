@@ -52,7 +52,7 @@ func (d *decisions) deletion(have *Node) Change {
 		Action: Delete, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
 	}
-	if !d.opts.Destroy {
+	if !d.opts.Destroy && d.byAddr[d.intent.Rename(c.Addr)] == nil {
 		c.Reason = ReasonDeleteNoConfig
 		if base := c.Addr.Base(); base != c.Addr && d.bases[base] {
 			c.Reason = ReasonDeleteEachKey
@@ -60,29 +60,35 @@ func (d *decisions) deletion(have *Node) Change {
 	}
 	// A namespace has no contenders, and naming it must not break the locks inside it.
 	c.Break = d.breaks[c.Addr] && !c.Kind.Container
-	d.checkRemoval(&c, d.want[have.Path])
+	want := d.want[have.Path]
+	if to := d.elsewhere(have); to != nil {
+		want, c.NextPath, c.Break = to, to.Path, c.Break || d.breaks[to.Addr] && !c.Kind.Container
+	}
+	d.checkRemoval(&c, want)
 	return c
 }
 
 func (d *decisions) creation(want *Node) Change {
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	c := Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
-	return c
+	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
 }
 
 // comparison is the change of a node of ours that is also declared.
 //
 // The order of the cases matters. A difference that forces a replacement does so whether or not one
 // was requested, and is then the reason. A namespace is not replaced by request,
-// because everything in it would have to be deleted. The case in which only the address differs
-// comes before rewrites, which treats the address like any other difference.
+// because everything in it would have to be deleted. A lock that is declared at another path now leaves this one to the lock that is
+// declared here: the two may not have one queue. The case in which only the address differs comes before rewrites, which treats the
+// address like any other difference.
 func (d *decisions) comparison(want, have *Node) Change {
 	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.compare()
 	d.keyed(&c)
 	switch {
 	case len(c.ForcesReplace) > 0:
+		d.remake(&c, want, ReasonReplaceCannotUpdate)
+	case c.PreviousAddr != "" && !c.Kind.Container && d.elsewhere(have) != nil:
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case d.replace.match(c.Addr) && !c.Kind.Container:
 		d.remake(&c, want, ReasonReplaceByRequest)
@@ -122,6 +128,9 @@ func (d *decisions) comparison(want, have *Node) Change {
 // remake replaces a node, with all of its parts.
 func (d *decisions) remake(c *Change, want *Node, reason Reason) {
 	c.Action, c.Reason, c.Break, c.MissingParts, c.FormerLists = Replace, reason, d.breaks[c.Addr], nil, nil
+	if to := d.elsewhere(c.Before); to != nil {
+		c.NextPath, c.Break = to.Path, c.Break || d.breaks[to.Addr]
+	}
 	d.checkRemoval(c, want)
 }
 
@@ -198,7 +207,7 @@ func (d *sides) drifted(n *Node) bool {
 // awaited are the access lists that an interrupted apply may have had yet to set on a node: it has the list of before, or both.
 func (d *sides) awaited(n *Node) (lists []kind.List) {
 	for _, p := range d.pending {
-		if p.From == nil || n.ACL.Equal(p.From) || n.ACL.Equal(slices.Concat(p.From, p.To).Normalize()) {
+		if n.ACL.Equal(p.From) || n.ACL.Equal(slices.Concat(p.From, p.To).Normalize()) {
 			lists = append(lists, p.To)
 		}
 	}

@@ -57,6 +57,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.draining()
 	d.unseen()
 	d.drift()
+	d.vacated()
 	d.listings()
 	d.crowds()
 	(&frame{sides: d.sides}).plan()
@@ -116,6 +117,7 @@ func (d *pairing) decide() *decisions {
 		x.breaks[Addr(a)] = true
 	}
 	x.changes()
+	x.link()
 	if !d.opts.Destroy {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()

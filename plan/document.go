@@ -25,7 +25,7 @@ func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 		d.Applyable = d.Applyable || p.HasChanges()
 		d.Complete = d.Complete && !p.Targeted
 		p.document(d)
-		for c := range p.Each() {
+		for _, c := range p.Shown() {
 			if c.After != nil {
 				planned = append(planned, c.After.value(p.Ensemble, c.Addr))
 			}
@@ -57,6 +57,8 @@ func (p *Plan) document(d *document.Plan) {
 	at := make(map[string]*Change, len(p.Drifted))
 	for c := range p.Each() {
 		at[c.Path] = c
+	}
+	for _, c := range p.Shown() {
 		d.ResourceChanges = append(d.ResourceChanges, c.document(p.Ensemble))
 	}
 	for _, drifted := range p.Drifted {

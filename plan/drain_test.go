@@ -28,18 +28,19 @@ func drained(t *testing.T) (*model, *plan.Node) {
 // does about it.
 func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 	for name, c := range map[string]struct {
-		declared bool
-		intent   plan.Intent
-		opts     plan.Options
-		action   plan.Action
-		says     string // of the problem; "" when the change itself shows it
+		declared  bool
+		elsewhere bool // declared, at another path
+		intent    plan.Intent
+		opts      plan.Options
+		action    plan.Action
+		says      string // of the problem; "" when the change itself shows it
 	}{
-		"declared":      {declared: true, action: plan.Update},
-		"not declared":  {action: plan.Delete, says: "it is deleted when it is idle"},
-		"replaced":      {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
-		"forgotten":     {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
-		"not planned":   {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
-		"moved by path": {intent: plan.Intent{PathMoves: []plan.PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: plan.Update, says: "it is moved when it is idle"},
+		"declared":     {declared: true, action: plan.Update},
+		"not declared": {action: plan.Delete, says: "it is deleted when it is idle"},
+		"replaced":     {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
+		"forgotten":    {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
+		"not planned":  {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
+		"another path": {elsewhere: true, action: plan.Delete, says: "it is replaced when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, lock := drained(t)
@@ -47,8 +48,8 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			if c.declared {
 				tree = declared(lock)
 			}
-			if len(c.intent.PathMoves) > 0 {
-				tree = declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))
+			if c.elsewhere {
+				tree = declared(declare(testRoot+"/b", kind.Mutex, addr("a.mutex")))
 			}
 			tree.Intent = c.intent
 			c.opts.Identities, c.opts.AllowMassDestroy = us, true

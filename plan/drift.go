@@ -63,8 +63,7 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// unsealed finds the nodes whose sum changes and nothing else that was declared: tombstones of locks that have another address since;
-// those whose access list changes; those of a stack that
+// unsealed finds the nodes whose sum changes and nothing else that was declared: those whose access list changes; those of a stack that
 // has no sums yet, or has another key; those that were changed by hand to what is declared, which a plan of a part leaves noted as
 // they were; and those of which an interrupted apply noted a list that nobody wants any more.
 //

@@ -20,7 +20,7 @@ func ExampleDiff() {
 		return n
 	}
 	live := &plan.Tree{Root: "/", Stack: "shop", Nodes: []*plan.Node{
-		{Path: "/curator", Live: &plan.Live{Czxid: 1, Trouble: plan.TroubleForeign}}, // somebody else's
+		{Path: "/catalog", Live: &plan.Live{Czxid: 1, Trouble: plan.TroubleForeign}}, // somebody else's
 		found(node("mutex.books", "/books", kind.Mutex)),
 		found(node("mutex.legacy", "/legacy", kind.Mutex)),
 		found(node("namespace.jobs", "/jobs", kind.Namespace)),
@@ -35,7 +35,7 @@ func ExampleDiff() {
 	}
 	desired.Intent = plan.Intent{
 		Moves:    []plan.Move{{From: "mutex.books", To: "mutex.ledger"}},
-		Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
+		Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/catalog"}},
 		Removals: []plan.Removal{{From: "mutex.legacy"}},
 	}
 	who := []plan.Identity{{Scheme: "world", ID: "anyone"}}
@@ -50,16 +50,14 @@ func ExampleDiff() {
 	show()
 
 	// Output:
-	// ~ mutex.books /books
-	// + rwlock.catalog /catalog
-	// ~ rwlock.catalog /curator
+	// - mutex.books /books
+	// -/+ rwlock.catalog /catalog
 	//   namespace.jobs /jobs
 	// + mutex.ledger /ledger
 	// . mutex.legacy /legacy
 	// without its Intent:
 	// - mutex.legacy /legacy
 	// - mutex.books /books
-	// + rwlock.catalog /catalog
 	//   namespace.jobs /jobs
 	// + mutex.ledger /ledger
 }

@@ -143,7 +143,7 @@ func (d *decisions) checkRemoval(c *Change, want *Node) {
 		n.Origin = want.Origin
 	}
 	verb := "deleted"
-	if c.Action == Replace {
+	if c.Action == Replace || c.NextPath != "" {
 		verb = "replaced"
 	}
 	if c.Before.Payload.Protect || want != nil && want.Payload.Protect {
@@ -152,6 +152,9 @@ func (d *decisions) checkRemoval(c *Change, want *Node) {
 				"declare it with prevent_destroy = false, apply that, and try again.", n.Addr, verb))
 	}
 	if c.NeedsIdle() && c.Usage.Busy() {
+		if c.NextPath != "" {
+			verb += " by one at " + c.NextPath
+		}
 		d.busy(c, verb)
 	}
 }
@@ -196,8 +199,8 @@ func (d *decisions) checkShrink(c *Change) {
 	}
 }
 
-// contents are what stays in namespaces: nodes that are not ours, and those of ours that are not deleted, which are tombstones,
-// forgotten nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
+// contents are what stays in namespaces: nodes that are not ours, and those of ours that are not deleted, which are forgotten
+// nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
 // declared is an error, see checkParents.
 type contents struct {
 	of   map[string][]string // by the path of each namespace around them
@@ -247,10 +250,10 @@ func (d *selection) keepOccupied() {
 		}
 		_, mine := staying.mine[inside[0]]
 		switch what := d.occupied(c.Path, inside, mine); {
-		case c.Action == Replace:
+		case c.Action == Replace, len(c.tied()) > 0:
 			way := "delete by hand what is in it"
 			if mine {
-				way = "delete the moved or removed block that keeps what is in it and plan the whole configuration"
+				way = "delete the removed block that keeps what is in it and plan the whole configuration"
 			}
 			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty",
 				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
@@ -324,10 +327,10 @@ func (d *selection) draining() {
 		switch {
 		case c.Action == Forget:
 			then = "It is opened again before it is forgotten."
+		case c.Action == Replace, c.NextPath != "":
+			then = "This plan finishes: it is replaced when it is idle."
 		case c.Action == Delete:
 			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
-		case c.Action == Replace:
-			then = "This plan finishes: it is replaced when it is idle."
 		}
 		d.problem(Warning, ProblemDraining, n, "Lock was left draining",
 			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
@@ -343,8 +346,7 @@ const massShare, massLeast = 30, 5
 //
 // Every node counts in each namespace around it. The share alone would stop the deletion of one
 // lock of two, the number alone that of five of ten thousand; together they are octoDNS's idea of an
-// unsafe plan. The deletion of a tombstone does not count, nor does an import: nobody loses a
-// lock by them.
+// unsafe plan. A replacement does not count, nor does an import: the lock is there afterwards.
 func (d *selection) checkMass() {
 	if d.opts.Destroy || d.opts.AllowMassDestroy {
 		return
@@ -357,7 +359,7 @@ func (d *selection) checkMass() {
 		for p := c.Path; p != d.p.Root && p != "/"; {
 			p = kind.ParentPath(p)
 			total[p]++
-			if c.Action == Delete {
+			if c.Action == Delete && c.NextPath == "" {
 				gone[p]++
 			}
 		}

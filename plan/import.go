@@ -6,12 +6,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// adoptions prepares the declared imports: if the znode's path differs from the declared one, it is
-// moved there like a lock of ours.
+// adoptions prepares the declared imports. A znode is taken over at its path, which has to be the declared one.
 //
 // An import that is done already is skipped, so that its block may stay in the configuration for
-// ever, as in Terraform. It is done if there is a node of ours at the declared path, unless that is
-// a tombstone, which makes room for what comes back.
+// ever, as in Terraform. It is done if there is a node of ours at the declared path, or if the node is ours under this address.
 func (d *pairing) adoptions() {
 	for i := range d.intent.Imports {
 		imp := &d.intent.Imports[i]
@@ -24,6 +22,9 @@ func (d *pairing) adoptions() {
 			continue
 		}
 		have := d.have[imp.Path]
+		if d.ours(have) && d.byAddr[d.intent.Rename(have.owned())] == want {
+			continue // it is done, and the path has changed since
+		}
 		if d.vanished(imp, want) {
 			continue
 		}
@@ -36,7 +37,7 @@ func (d *pairing) adoptions() {
 }
 
 // importedAlready reports an import on the command line that cannot be the one that made the node at the declared
-// path: its znode is still there, and is no note of a move. A block is old, and its path may be somebody else's by now.
+// path: its znode is still there. A block is old, and its path may be somebody else's by now.
 func (d *pairing) importedAlready(imp *Import, want *Node) {
 	have := d.have[imp.Path]
 	if !imp.ByCommand || imp.Path == want.Path || have == nil {
@@ -90,9 +91,6 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	if have == nil {
 		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or let \"locktree apply\" create it.", want.Addr, imp.Path)
 	}
-	if imp.Path != want.Path {
-		return refuse("Import to another path", "%s is to be imported from %s, but it is declared at %s. Set name, or declare it where the lock is.", want.Addr, imp.Path, want.Path)
-	}
 	trouble, detail := troubleOf(have)
 	switch {
 	case have.Live != nil && have.Live.Ephemeral:
@@ -107,15 +105,18 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:
 		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as a contender. "+
 			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, plural(have.Live.Children), want.Addr)
-	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
-		return true
-	case trouble == "":
+	case trouble == "" && have.Payload.Owner.Stack != "":
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
 			imp.Path, have.Payload.Owner.Stack, have.owned(), have.owned())
 	case trouble == TroubleUnreadable:
 		return refuse("Node cannot be imported", "This connection cannot read %s. Connect with an identity that has READ there.", imp.Path)
 	case trouble == TroubleNewer:
 		return refuse("Node cannot be imported", "%s is of a newer version: %s.", imp.Path, detail)
+	case imp.Path != want.Path:
+		return refuse("Import to another path", "%s is to be imported from %s, but it is declared at %s. An import takes a lock over where it is: "+
+			"set name, or declare it in the namespace that the lock is in.", want.Addr, imp.Path, want.Path)
+	case trouble == "":
+		return true
 	case have.Live != nil && have.Live.DataLength > 0 && !d.opts.OverwriteData:
 		return refuse("Node holds data", "%s holds %d bytes that another program wrote there, which an import replaces. "+
 			"Make sure that nobody needs them and plan with -overwrite-data, or empty the node by hand.", imp.Path, have.Live.DataLength)

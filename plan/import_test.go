@@ -15,14 +15,14 @@ import (
 func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	for _, byCommand := range []bool{true, false} {
 		tree := base()
-		tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: byCommand}}}
+		tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", ByCommand: byCommand}}}
 		session := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/elsewhere", Live: &plan.Live{Ephemeral: true}}}}, tree, plan.Options{Identities: us})
 		refused(t, session, "error import")
 		require.Equal(t, !byCommand, strings.Contains(session.Problems[0].Detail, "import block"), session.Problems[0].Detail)
 		require.Contains(t, session.Problems[0].Detail, "Correct the path")
 	}
 	tree := base()
-	tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: true}}}
+	tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", ByCommand: true}}}
 	gone := plan.Diff(nil, tree, plan.Options{Identities: us})
 	refused(t, gone, "error import")
 	require.NotContains(t, gone.Problems[0].Detail, "import block")
@@ -36,7 +36,7 @@ func TestImportBlockOfANodeThatIsGoneDoesNotStopThePlan(t *testing.T) {
 		m := applied(t, base())
 		delete(m.nodes, "/locks/solo")
 		tree := base()
-		tree.Intent.Imports = []plan.Import{{To: boss, Path: from, Target: "/locks/solo"}}
+		tree.Intent.Imports = []plan.Import{{To: boss, Path: from}}
 		p := replan(t, m, tree)
 		require.Equal(t, []string{"+ /locks/solo"}, actions(p))
 		require.Contains(t, codes(p), "warning import")
@@ -47,7 +47,7 @@ func TestImportBlockOfANodeThatIsGoneDoesNotStopThePlan(t *testing.T) {
 		}
 	}
 	tree := base()
-	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/pay/ledger/inside", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/pay/ledger/inside"}}
 	m := applied(t, base())
 	delete(m.nodes, "/locks/solo")
 	refused(t, replan(t, m, tree), "error import")
@@ -59,7 +59,7 @@ func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
 	m := applied(t, declared(base().Nodes[:3]...))
 	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
 	tree := base()
-	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/solo", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/solo"}}
 	live := m.read(t, testRoot, testStack)
 	live.Find("/locks/solo").Live.Children = 1
 	p := plan.Diff(live, tree, plan.Options{Identities: us})
@@ -93,7 +93,7 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	m.apply(t, replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}))
 	tree := base()
 	tree.Nodes[3] = declare("/locks/solo", kind.Mutex)
-	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo"}}
 	live := m.read(t, testRoot, testStack)
 	live.Find("/locks/solo").Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "latch-0000000001", ID: "host-a"}}}
 	p := plan.Diff(live, tree, plan.Options{Identities: us, ForceBreak: []string{string(tree.Nodes[3].Addr)}})
@@ -102,9 +102,8 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	require.True(t, p.Changes[3].Break)
 }
 
-// Two locks claimed one address: the stack's own, on its way there from another path, and
-// the one that was to be imported. The first was left as a note of where it went.
-func TestImportToTheAddressOfALockThatMovesIsRefused(t *testing.T) {
+// Two locks claim one address: the stack's own, which gets another path, and the one that is to be imported from a third path.
+func TestImportToTheAddressOfALockWhosePathChangesIsRefused(t *testing.T) {
 	const boss = "namespace.x.election.locks_solo"
 	m := applied(t, base())
 	m.nodes["/locks/far"] = &mnode{data: []byte("10.0.0.1"), acl: kind.WorldAll()}
@@ -115,14 +114,13 @@ func TestImportToTheAddressOfALockThatMovesIsRefused(t *testing.T) {
 		"all": {}, "the address": {Targets: []string{boss}}, "its namespace": {Targets: []string{"namespace.x"}},
 	} {
 		for _, byCommand := range []bool{true, false} {
-			tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: "/locks/far", Target: "/locks/near", ByCommand: byCommand}}}
+			tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: "/locks/far", ByCommand: byCommand}}}
 			o.Identities, o.OverwriteData = us, true
 			p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 			require.False(t, p.Applyable(), what)
 			q := p.Problems[0]
-			require.Equal(t, "Import of a lock that is there already", q.Summary)
-			require.Contains(t, q.Detail, "the stack has it at /locks/solo, from where it moves to /locks/near. ")
-			require.Equal(t, !byCommand, strings.Contains(q.Detail, "import block"), q.Detail)
+			require.Equal(t, "Import to another path", q.Summary)
+			require.Contains(t, q.Detail, "is to be imported from /locks/far, but it is declared at /locks/near. ")
 		}
 	}
 }
@@ -149,7 +147,7 @@ func TestImportByCommandToAnAddressThatIsThereSaysWhoHasThePath(t *testing.T) {
 		{"/gone", "", true},
 	} {
 		tree := base()
-		tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: c.path, Target: "/locks/solo", ByCommand: c.byCommand}}}
+		tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: c.path, ByCommand: c.byCommand}}}
 		p := replan(t, m, tree)
 		if c.says == "" {
 			require.Empty(t, p.Problems, c.path)
@@ -160,24 +158,21 @@ func TestImportByCommandToAnAddressThatIsThereSaysWhoHasThePath(t *testing.T) {
 	}
 }
 
-// The block of an import that was done stays where it is, and what was imported moves on:
+// The block of an import that was done stays where it is, and what was imported gets other paths:
 // nothing has to stand where it once was.
 func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 	m := newModel(testRoot, testStack)
 	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
 	tree := base()
-	tree.Intent.Imports = []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}
 	m.apply(t, replan(t, m, tree))
-	for i, at := range []string{"/locks/solo2", "/locks/solo3"} {
+	for _, at := range []string{"/locks/solo2", "/locks/solo3"} {
 		tree.Nodes[3] = declare(at, kind.Election, addr("namespace.x.election.locks_solo"))
-		tree.Intent.Imports[0].Target = at
 		p := replan(t, m, tree)
 		require.True(t, p.Applyable(), "%s", p)
 		m.apply(t, p)
 		require.NotNil(t, m.nodes[at])
-		if i == 0 {
-			delete(m.nodes, "/locks/solo") // somebody took the note away
-		}
+		require.Nil(t, m.nodes["/locks/solo"])
 	}
 }
 
@@ -189,20 +184,20 @@ func TestImportOfANamespaceWithContentsAsALockIsRefused(t *testing.T) {
 	m.apply(t, replanIntent(t, m, declared(base().Nodes[3]), plan.Intent{Removals: []plan.Removal{{From: pay}, {From: "namespace.x.mutex.locks_pay_ledger"}, {From: "namespace.x.semaphore.locks_pay_pool"}}}))
 	for _, at := range []string{"/locks/pay", "/locks/cash"} {
 		tree := declared(declare(at, kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-		tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay", Target: at}}
+		tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
 		p := replan(t, m, tree)
 		refused(t, p, "error import")
 		require.Contains(t, p.Problems[0].Detail, "/locks/pay is a namespace and holds 2 nodes")
 	}
 	tree := declared(declare("/locks/pay", kind.Namespace, addr("namespace.pay")), base().Nodes[3])
-	tree.Intent.Imports = []plan.Import{{To: "namespace.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	tree.Intent.Imports = []plan.Import{{To: "namespace.pay", Path: "/locks/pay"}}
 	require.True(t, replan(t, m, tree).Applyable(), "as a namespace it is taken over")
 	delete(m.nodes, "/locks/pay/ledger")
 	for _, p := range []string{"/locks/pay/pool/leases", "/locks/pay/pool/locks", "/locks/pay/pool"} {
 		delete(m.nodes, p)
 	}
 	tree = declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
 	settle(t, m, replan(t, m, tree), tree)
 }
 
@@ -259,7 +254,7 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 			live := current.Find("/locks/orders").Live
 			live.KeyLists, live.Usage = c.keys, &kind.Usage{Keys: kind.Keys{Nodes: 3, Looked: 3, Used: 3}, Holders: []kind.Party{{Key: "17"}}}
 			tree := family(c.declared)
-			tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders", Target: "/locks/orders"}}
+			tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders"}}
 			p := plan.Diff(current, tree, plan.Options{Identities: us})
 			require.Empty(t, p.Problems)
 			require.Equal(t, []string{"~ /locks/orders"}, actions(p), "keys in use do not hold it up: no node goes")
@@ -275,14 +270,14 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 		current := m.read(t, testRoot, testStack)
 		current.Find("/locks/orders").Live.Usage = &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}, Holders: []kind.Party{{Key: "17"}}}
 		tree := declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), set("fanout", "16")))
-		tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders", Target: "/locks/orders"}}
+		tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders"}}
 		p := plan.Diff(current, tree, plan.Options{Identities: us})
 		require.Equal(t, []string{"-/+ /locks/orders"}, actions(p))
 		require.Len(t, p.InUse(), 1)
 	})
 	t.Run("another program's node", func(t *testing.T) { // its keys have lists of their own, which are not ours to set
 		tree := family(others)
-		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: "/locks/orders", Target: "/locks/orders"}}
+		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: "/locks/orders"}}
 		p := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/locks/orders", ACL: kind.WorldAll(), Live: &plan.Live{Trouble: plan.TroubleForeign, Children: 1,
 			KeyLists: []plan.KeyLists{{Lists: []kind.List{kind.WorldAll()}, Keys: 1}}, Usage: &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}}}}}}, tree, plan.Options{Identities: us})
 		require.Equal(t, plan.Update, p.Changes[0].Action)

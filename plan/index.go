@@ -10,31 +10,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// IndexFormat is the version of the record that this package writes. Records of the first two repeat the marks of all nodes, and
-// those of the first have no key: the next apply writes them anew. A program that knows only these refuses this one.
+// IndexFormat is the version of the record that this package writes, and the only one that it reads.
 const IndexFormat = 3
 
 // Index is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
 // writes it, together with the nodes. Its size does not depend on the number of locks.
 type Index struct {
 	Apply   string            // id of the apply that wrote it
-	Key     string            // of the sums in the nodes, see [Plan.Keyed]; "" for a record of the first format
+	Key     string            // of the sums in the nodes, see [Plan.Keyed]
 	Pending []PendingACL      // access lists that apply has still to set
 	Outputs map[string]Output // by name, which they do not have themselves
 	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
 	// Next is what it sets.
 	Access, Next kind.List
-	// Away are the paths of nodes that no walk from the root finds, see [Plan.away]. Of a record of a former format, they are
-	// those of all nodes.
+	// Away are the paths of nodes that no walk from the root finds, see [Plan.away].
 	Away []string
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
 
 // PendingACL is a change of access lists that an apply has begun: the part of it that ZooKeeper cannot do in a transaction. It
-// does not say at which nodes. Without From, which former formats do not have, the list before was any.
+// does not say at which nodes.
 type PendingACL struct {
-	From kind.List `json:"from,omitempty"`
+	From kind.List `json:"from"`
 	To   kind.List `json:"to"`
 }
 
@@ -99,7 +97,6 @@ func (x *Index) Encode() ([]byte, error) {
 		doc[k] = v
 	}
 	doc["locktree"], doc["apply"], doc["key"] = IndexFormat, x.Apply, x.Key
-	doc["res"] = struct{}{} // by which programs of former formats know a record, and then see the format
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
 	}
@@ -141,7 +138,7 @@ func (e *VersionError) Error() string {
 func DecodeIndex(data []byte) (*Index, error) {
 	var doc map[string]json.RawMessage
 	// A record always has these fields, another node's payload does not.
-	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil || doc["res"] == nil || doc["apply"] == nil {
+	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil || doc["apply"] == nil {
 		return nil, ErrNotIndex
 	}
 	read := func(key string, to any) error {
@@ -167,7 +164,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}
 	x := &Index{}
 	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
-	err = cmp.Or(err, read("res", &struct{}{}), read("pending_acl", &x.Pending), read("away", &x.Away))
+	err = cmp.Or(err, read("pending_acl", &x.Pending), read("away", &x.Away))
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +188,9 @@ func (d *selection) lost() {
 		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
 	}
 	then := "Apply writes it again, and new sums into the nodes; no lock changes. The outputs are not known until then. " +
-		"What was changed by hand since the last apply, and what imports have left outside of this stack's namespaces, stays unknown."
+		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces."
 	if d.opts.Destroy {
-		then = "It is not known what imports have left outside of this stack's namespaces, so that stays where it is."
+		then = "Nodes of this stack outside of its namespaces are not known, so they stay where they are."
 	}
 	d.p.prior.Lost = true
 	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. %s", d.p.Index.Path, why, then))
@@ -252,8 +249,8 @@ func (d *sides) dark(paths []string) (out []string) {
 }
 
 // away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
-// the stack: what an import leaves where the lock was. The record names them until they are gone, and before the last transaction
-// also those that are yet to go.
+// the stack: somebody has made another node of the namespace around them. The record names them until they are gone, and before the
+// last transaction also those that are yet to go.
 func (p *Plan) away(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
 	walked := map[string]bool{p.Root: true}

@@ -24,8 +24,7 @@ type Intent struct {
 	Elsewhere []*Tree
 }
 
-// Access is who may use the tool's own nodes: the root, .locktree and everything in it, and the
-// tombstones that moves leave behind. No identity is in both lists.
+// Access is who may use the tool's own nodes: the root, .locktree and everything in it. No identity is in both lists.
 type Access struct {
 	Admins  kind.List `json:"admins"`            // may apply: all rights
 	Readers kind.List `json:"readers,omitempty"` // may plan and look: READ
@@ -51,7 +50,7 @@ type Move struct {
 // Import says that an existing znode becomes the declared node.
 type Import struct {
 	To     Addr   // the address of a node in the tree, with its key
-	Path   string // the znode's present absolute path
+	Path   string // the znode's absolute path, which is the declared one
 	Origin string
 	// ByCommand: it was asked for by "locktree import", and no block declares it.
 	ByCommand bool

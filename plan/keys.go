@@ -26,7 +26,7 @@ func (d *sides) former(c *Change) (lists []kind.List) {
 	}
 	want := c.After.Payload.ChildACL
 	for _, p := range d.pending {
-		if p.To.Equal(want) && p.From != nil {
+		if p.To.Equal(want) {
 			lists = append(lists, p.From)
 		}
 	}

@@ -2,9 +2,149 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
+
+// ZooKeeper cannot rename a node, and a contender belongs to the session that created it, so no queue moves to another path. A lock
+// whose path changes is replaced: one transaction deletes the node at the old path and creates one at the new path. The deletion
+// fails while a contender is in the old queue, so the lock is never held at both paths. Programs at the old path find no lock there.
+
+// elsewhere returns the declaration at another path that continues a node, nil if there is none. Somebody may have copied a mark: the
+// node at the declared path is the one that stays.
+func (d *pairing) elsewhere(have *Node) *Node {
+	to := d.byAddr[d.intent.Rename(have.owned())]
+	if to == nil || to.Path == have.Path {
+		return nil
+	}
+	if there := d.have[to.Path]; d.ours(there) && d.intent.Rename(there.owned()) == to.Addr {
+		return nil
+	}
+	return to
+}
+
+// link joins what goes at one path with what comes at another. Of two nodes with one address the first is continued. A declaration that
+// is refused, or that takes over a node which is there, continues none.
+func (d *decisions) link() {
+	if !slices.ContainsFunc(d.p.Changes, func(c Change) bool { return c.NextPath != "" }) {
+		return
+	}
+	at := d.byPath()
+	for c := range d.p.Each() {
+		if c.NextPath == "" {
+			continue
+		}
+		if c.Action == Replace {
+			c.PreviousAddr = "" // that of another lock
+		}
+		to := at[c.NextPath]
+		if to == nil || to.PreviousPath != "" || to.Importing != "" || to.Action != Create && to.Action != Replace {
+			c.NextPath = ""
+			continue
+		}
+		to.PreviousPath, to.former = c.Path, c.Before
+	}
+	for c := range d.p.Each() {
+		if c.PreviousPath == "" {
+			continue
+		}
+		if c.PreviousAddr = c.former.owned(); c.PreviousAddr == c.Addr {
+			c.PreviousAddr = ""
+		}
+	}
+}
+
+// tied are the other ends of paths that change, which are in the same transaction: those of locks. Nobody holds a namespace, so it may be
+// at both paths for a while.
+func (c *Change) tied() (paths []string) {
+	if c.PreviousPath != "" && !c.former.Kind().Container {
+		paths = append(paths, c.PreviousPath)
+	}
+	if c.NextPath != "" && !c.Before.Kind().Container {
+		paths = append(paths, c.NextPath)
+	}
+	return paths
+}
+
+// Shown are the changes as a person reads them, in their order: the two ends of a path that changes are one replacement.
+func (p *Plan) Shown() []*Change {
+	at := map[string]*Change{}
+	for c := range p.Each() {
+		if c.PreviousPath != "" || c.NextPath != "" {
+			at[c.Path] = c
+		}
+	}
+	out := make([]*Change, 0, len(p.Changes))
+	for c := range p.Each() {
+		from, to := at[c.PreviousPath], at[c.NextPath]
+		comes, goes := from != nil && from.NextPath == c.Path, to != nil && to.PreviousPath == c.Path
+		switch {
+		case comes:
+			out = append(out, c.replacing(from))
+			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
+				out = append(out, &Change{Action: Delete, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
+					Reason: ReasonDeleteNoConfig, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
+			}
+		case goes && c.Action == Replace: // its node is shown where it goes
+			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})
+		case !goes:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// replacing is a creation as the replacement of the node that goes.
+func (c *Change) replacing(from *Change) *Change {
+	r := &Change{
+		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,
+		Before: from.Before, After: c.After, Usage: from.Usage, Drift: from.Drift, Break: from.Break,
+	}
+	r.compare()
+	r.ForcesReplace, r.MissingParts = append([]string{"path"}, r.ForcesReplace...), nil
+	return r
+}
+
+// vacated warns of locks that leave paths at which others may create nodes. A program that still uses such a path does not fail.
+func (d *selection) vacated() {
+	var first *Change
+	var around string
+	var after map[string]*Change
+	n := 0
+	for c := range d.p.Each() {
+		if c.NextPath == "" || c.Action != Delete || c.Kind.Container {
+			continue
+		}
+		if after == nil {
+			after = d.byPath()
+		}
+		at, list := d.remaining(c.Path, after)
+		if list != nil && !slices.ContainsFunc(list, d.another) {
+			continue
+		}
+		if n++; first == nil {
+			first, around = c, at
+		}
+	}
+	if n > 0 {
+		d.problem(Warning, ProblemOpen, &Node{Addr: first.Addr, Path: first.Path}, "Others may create a lock at an old path",
+			fmt.Sprintf("Apply deletes %d old path%s of locks that get another one, %s first. Others may create nodes in %s. A program of another library that "+
+				"still uses an old path creates a lock there, and can hold it beside the holder at the new path. Stop such programs, or give them the new path, before you apply.",
+				n, plural(n), first.Path, around))
+	}
+}
+
+// remaining is the node around a path that the plan leaves there, and its access list; that is nil if it is not known.
+func (d *selection) remaining(path string, after map[string]*Change) (string, kind.List) {
+	at := kind.ParentPath(path)
+	for ; at != d.p.Root && at != "/"; at = kind.ParentPath(at) {
+		if c := after[at]; c != nil && c.After != nil {
+			return at, c.After.ACL
+		}
+	}
+	return at, d.framed(at).ACL
+}
 
 // departure is the change of a node of ours that is no longer declared.
 func (d *decisions) departure(have *Node) Change {
@@ -40,8 +180,7 @@ func (d *decisions) release(have *Node) Change {
 }
 
 // NeedsIdle reports whether the change can be made only while nobody holds or waits for the
-// lock: deletion, replacement, and the move to another path. It does not depend on who uses it
-// now, which changes while a plan waits for approval.
+// lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
 func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container {
 		return false
@@ -56,9 +195,7 @@ func (c *Change) Foreign() bool {
 }
 
 // Closable reports whether an apply that drains the lock can keep others out by its state.
-// A [Change.Foreign] node has no state to write. A tombstone's state must not be lost: if it were
-// set to active after a failed drain, there would be a second lock beside the one it names. This
-// library's programs stay out of a tombstone anyway, and others never read it.
+// A [Change.Foreign] node has no state to write.
 func (c *Change) Closable() bool {
 	return c.NeedsIdle() && !c.Foreign()
 }

@@ -70,7 +70,7 @@ func (c *Change) deletes() []Op {
 	for _, part := range c.Before.Live.Parts {
 		if !part.Absent {
 			version := part.Version
-			if part.Written && c.Action == Delete {
+			if part.Written && c.Action == Delete && c.NextPath == "" {
 				version = -1 // what was written since goes too
 			}
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
@@ -79,11 +79,8 @@ func (c *Change) deletes() []Op {
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
-// anew reports whether an existing node is deleted and created again.
-//
-// A lock that moves away is too: the deletion proves that nobody is in its queue. No version proves that, because contenders do not
-// change the data's version. So is one that moves back to where it was: a transaction can give a node another access list only by
-// creating it. A namespace has no queue, and its contents would prevent the deletion.
+// anew reports whether an existing node is deleted and created again. The deletion proves that no contender is in its queue. No
+// version proves that, because contenders do not change the data's version.
 func (c *Change) anew() bool {
 	return c.Action == Replace
 }
@@ -133,10 +130,14 @@ func (p *Plan) writes(c *Change) ([]Op, error) {
 
 // recordOf is the data of a part that is created.
 func (c *Change) recordOf(part string) []byte {
-	if part != c.Kind.Record || c.Before.Kind() != c.Kind {
+	from := c.Before
+	if c.PreviousPath != "" || c.NextPath != "" { // the node at this path is another lock's
+		from = c.former
+	}
+	if part != c.Kind.Record || from.Kind() != c.Kind {
 		return nil
 	}
-	return c.Before.record()
+	return from.record()
 }
 
 // Admit adds to the list of a node that is created those who leave.

@@ -9,7 +9,7 @@ import (
 )
 
 // The tool's own nodes have access lists too: the root and what is above it, .locktree and everything
-// in it, the tombstones that moves leave behind, and namespaces that are no longer declared and cannot be deleted. They follow the
+// in it, and namespaces that are no longer declared and cannot be deleted. They follow the
 // set of the root (set.go), and are planned like those of locks. To lists of nodes that somebody else made, entries are only added.
 
 // takers are whoever takes the apply lock: of a stack that names nobody, its contenders are theirs.
@@ -32,7 +32,7 @@ func EnsembleAddr(ensemble string) Addr { return Addr("ensemble." + ensemble) }
 // frame plans the lists of the tool's own nodes, and checks what others may do there.
 type frame struct{ *sides }
 
-// plan runs when it is known which tombstones stay. audit checks the lists that it plans.
+// plan runs when it is known which namespaces stay. audit checks the lists that it plans.
 func (d *frame) plan() {
 	f := d.framed(ScaffoldPath(d.p.Root))
 	d.p.prior.Unmarked = f.Path != "" && !f.Closed && !f.Data

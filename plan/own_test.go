@@ -227,7 +227,7 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, kind.List{oldAdmin, admin}.Normalize(), next.Access)
 	require.Equal(t, kind.List{admin}, next.Next)
-	settled := p.Settled(next, nil)
+	settled := p.Settled(next)
 	require.Equal(t, kind.List{admin}, settled.Access)
 	require.Nil(t, settled.Next)
 

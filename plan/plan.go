@@ -24,7 +24,8 @@ type Plan struct {
 	Destroy bool // everything of the stack goes, its record included
 
 	// Changes are in the order of execution: deletions first, children before parents;
-	// then all others, parents before children. NoOp is included.
+	// then all others, parents before children. NoOp is included. If a path changes, the deletion at the old one is done with the creation
+	// at the new one.
 	Changes  []Change
 	Problems []Problem // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
@@ -120,8 +121,7 @@ type OutputChange struct {
 
 // Counts are the numbers of the summary line. A replacement counts as one addition and
 // one deletion, as in Terraform; an import counts also as the addition, change or
-// replacement that it causes. A node that moves to another path counts as one addition,
-// and its tombstone as one change.
+// replacement that it causes. A node that gets another path is a replacement.
 type Counts struct{ Add, Change, Destroy, Import, Forget int }
 
 // Plus adds up what two plans do.

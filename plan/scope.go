@@ -191,8 +191,9 @@ func (g *globs) scope(excludes *globs, addrs ...Addr) bool {
 func (d *selection) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for c := range d.p.Each() {
-		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(c.Addr, c.PreviousAddr)
-		out[c.Path] = excludes.match(c.Addr, c.PreviousAddr)
+		names := d.names(c)
+		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(names...)
+		out[c.Path] = excludes.match(names...)
 	}
 	required := d.requirements()
 	spread(in, required, 0, 1)
@@ -206,7 +207,10 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
 				wanted[d.want[at].Addr] = true // its problem is the reason why nothing is planned for it
 			}
-			wanted[c.Addr], d.asked[c.Addr.Block()] = true, true
+			for _, name := range d.names(&c) {
+				wanted[name] = true
+			}
+			d.asked[c.Addr.Block()] = true
 			kept = append(kept, c)
 			continue
 		}
@@ -233,6 +237,20 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
 }
 
+// names are the addresses under which a change may be asked for. What goes has that of the declaration that continues it, too.
+func (d *selection) names(c *Change) []Addr {
+	names := []Addr{c.Addr}
+	if c.PreviousAddr != "" {
+		names = append(names, c.PreviousAddr)
+	}
+	if c.Action == Delete {
+		if to := d.elsewhere(c.Before); to != nil {
+			names = append(names, to.Addr)
+		}
+	}
+	return names
+}
+
 // requirements are pairs of paths: the change of the first cannot be made without that of the second. A namespace is
 // deleted only with its contents.
 func (d *selection) requirements() (out [][2]string) {
@@ -251,7 +269,7 @@ func (d *selection) requirements() (out [][2]string) {
 }
 
 // spread adds the other end of each pair of which one end is in the set, until nothing is added: a namespace may be inside
-// another, and what is deleted with it may be the other end of a move. Each round adds at least one path, or is the last.
+// another, and a lock that is deleted with it may be created at another path. Each round adds at least one path, or is the last.
 func spread(set map[string]bool, pairs [][2]string, from, to int) {
 	for changed := true; changed; {
 		changed = false
@@ -267,10 +285,10 @@ func spread(set map[string]bool, pairs [][2]string, from, to int) {
 func (d *selection) needs(c *Change, byPath map[string]*Change) (out []string) {
 	// What is created or taken over needs a namespace of ours around it.
 	arrives := c.Before == nil || c.Importing != ""
-	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Revive || p.Importing != "") {
+	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Importing != "") {
 		out = append(out, p.Path)
 	}
-	return out
+	return append(out, c.tied()...)
 }
 
 func (d *decisions) byPath() map[string]*Change {

@@ -271,19 +271,18 @@ func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
 		require.True(t, p.Applyable(), "%s", p)
 	}
 	tree := base() // an import that is refused is nothing to stand in either
-	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old", Target: "/locks/pay"}}
+	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old"}}
 	tree.Intent.Imports[0].ByCommand = true
 	p := plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{ledger}})
 	require.Equal(t, []string{"error import", "warning targeted"}, codes(p))
 }
 
-// A namespace that moved away says so at its old path. What is made there anew needs one
-// that does not.
-func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
+// A namespace got another path. What is made at the old one needs a namespace there.
+func TestTargetBringsTheNamespaceThatIsWhereAnotherWas(t *testing.T) {
 	m := applied(t, base())
 	away := declared(declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")), base().Nodes[3])
 	m.apply(t, replan(t, m, away))
-	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/pay").State)
+	require.Nil(t, m.nodes["/locks/pay"])
 	tree := declared(away.Nodes[0], declare("/locks/pay", kind.Namespace, addr("namespace.x.namespace.new")),
 		declare("/locks/pay/books", kind.Mutex), base().Nodes[3])
 	for _, o := range []plan.Options{{Targets: []string{"**.locks_pay_books"}}, {Excludes: []string{"**.namespace.new"}}} {
@@ -293,7 +292,7 @@ func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
 			require.Empty(t, actions(p), "nor is it made without it")
 			continue
 		}
-		require.Equal(t, []string{"~ /locks/pay", "+ /locks/pay/books"}, actions(p))
+		require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/books"}, actions(p))
 		m.apply(t, p)
 		require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
 	}

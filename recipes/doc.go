@@ -46,18 +46,15 @@
 //
 // # More than one lock
 //
-// [MultiLock] takes locks together and cannot deadlock. Programs that take them one by one, in different orders, wait in a circle: what
-// a call's context comes from, its caller holds, so when the youngest wait of a circle has lasted for a second, it ends with
-// [ErrDeadlock], which names everybody. See [WithoutDeadlockDetection]. A program that holds one lock at a time gives each back with
-// [Lease.Release], which waits for no answer, or goes to the next with [Mutex.LockFrom], in one transaction: it never holds both.
-// docs/library.md says more, also of the limits, and how handles follow a lock that the configuration moves to another path.
+// [MultiLock] takes locks together and cannot deadlock. Programs that take them one by one, in different orders, can wait for each
+// other in a circle. A declared order refuses such a call with [ErrLockOrder], and [WithMaxWait] ends it. A program that holds one
+// lock at a time gives each back with [Lease.Release], which waits for no answer. docs/library.md says more, also of the limits.
 //
 // # Options
 //
-// [WithMaxWait] and [WithMaxRelease] bound calls. [WithLocalHandoff] and [WithRetention] save requests when goroutines of one client
-// take a lock again and again; their price is a token that they share. [WithID] names the holder. Config.Observer receives what
-// happens: [LogEvents] logs it, packages prom and otel make metrics and traces of it, and [Observers] is several. [Detach] lets work
-// outlive the lease that it was started under. [Client.Session] is for operations of your own.
+// [WithMaxWait] and [WithMaxRelease] bound calls. [WithID] names the holder. Config.Observer receives what happens: [LogEvents] logs
+// it, packages prom and otel make metrics and traces of it, and [Observers] is several. [Detach] lets work outlive the lease that it
+// was started under. [Client.Session] is for operations of your own.
 //
 // # What is not guaranteed
 //
@@ -68,7 +65,6 @@
 //   - That a lost session's nodes are gone at once. After a crash they stay until the servers expire the session: the next waiter
 //     is granted within the session timeout and two ticks, if a majority of the servers can be reached.
 //   - Two processes, if one was restored from a snapshot of the other's memory and both run: they have the same session.
-//   - Order between clients if one of them uses WithLocalHandoff, and separate tokens for those who share a hand-off or retention.
 //   - Anything, if programs delete nodes that are not theirs. The client notices that after the fact, in the first 100 ms of a lease
 //     only when these are over, and then ends the lease.
 //   - Exclusion across different wire formats: Curator's clients do not see kazoo's contenders.

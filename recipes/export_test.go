@@ -182,7 +182,7 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 type Turns struct{ turns turn.Turns[lock.Place] }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
-	_, ahead := t.turns.Enter(ctx, key, id, try, true, nil)
+	_, ahead := t.turns.Enter(ctx, key, id, try, nil)
 	return ahead
 }
 

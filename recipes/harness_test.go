@@ -176,3 +176,11 @@ func (l *lab) requests() map[string]int {
 	delete(counts, "ping")
 	return counts
 }
+
+// noneLeft waits a little, and requires that nothing of the lock is left, there or here.
+func (l *lab) noneLeft(m *recipes.Mutex) {
+	l.t.Helper()
+	l.settle()
+	require.Empty(l.t, l.children(m.Path()))
+	require.Empty(l.t, m.Client().Leftovers())
+}

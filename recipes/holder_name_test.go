@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // named are the ways of one goroutine, called id, to lock what everyKind declares.
@@ -155,4 +156,62 @@ func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 	require.NotNil(t, h.Held)
 	require.True(t, about.Since.Equal(h.Since))
 	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`, time.Now())), "an id and no mark, whatever it looks like")
+}
+
+// Who was to have the place gives up while it is made, and somebody else gets it.
+func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("c")
+		for path := range named(c, "") {
+			x, err := named(c, "same")[path](t.Context())
+			require.NoError(t, err)
+			l.settle()
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
+			l.settle()
+			w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
+			l.settle()
+			slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
+			go func() { _ = x.Unlock(context.Background()) }()
+			<-slow.Hit()
+			cancel()
+			if g := <-gone; g.err == nil { // it was quicker
+				l.unlock(g.v)
+			}
+			r := <-w
+			slow.Remove()
+			require.NoError(t, r.err)
+			require.Equal(t, "heir", l.says(path), path)
+			l.unlock(r.v)
+			l.nothingLeft()
+		}
+	})
+}
+
+// Other processes were told the name of who had given the lock up.
+func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("c")
+		for path := range named(c, "") {
+			x, err := named(c, "0")[path](t.Context())
+			require.NoError(t, err)
+			for _, id := range []string{"1", "2", "2", "3"} {
+				w := async(func() (*recipes.Lease, error) { return named(c, id)[path](t.Context()) })
+				l.settle()
+				l.srv.ResetCounts()
+				l.unlock(x)
+				x = (<-w).v
+				writes := 0
+				for _, op := range []string{"create", "delete", "setData", "multi"} {
+					writes += l.srv.Counts().ByOp[op]
+				}
+				require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.srv.Counts().ByOp)
+				require.Equal(t, id, l.says(path), path)
+			}
+			l.unlock(x)
+			l.nothingLeft()
+		}
+	})
 }

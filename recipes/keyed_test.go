@@ -305,3 +305,29 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 		l.noKeys("/km", "/ks")
 	})
 }
+
+func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		c := l.client("a")
+		again := c.Keyed("/km", recipes.WithReentrancy())
+		require.NoError(t, again.Do(t.Context(), func(ctx context.Context, outer *recipes.Lease) error {
+			return again.Do(ctx, func(_ context.Context, inner *recipes.Lease) error {
+				require.Equal(t, outer.Token(), inner.Token())
+				return nil
+			}, "3")
+		}, "3"))
+		l.noKeys("/km")
+
+		m := c.Keyed("/krw").RWMutex("4")
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		x, err = m.Downgrade(t.Context(), x)
+		require.NoError(t, err)
+		r, err := l.client("c").Keyed("/krw").RWMutex("4").TryRLock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		l.unlock(r)
+		l.noKeys("/krw")
+	})
+}

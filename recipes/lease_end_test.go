@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -176,5 +177,112 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 				require.Equal(t, !granted, string(g.Data) == "late")
 			})
 		})
+	}
+}
+
+// One that is asked for when it has ended knows why.
+func TestALeasesContextThatIsAskedForLateKnowsTheEnd(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		released, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(released)
+		require.ErrorIs(t, context.Cause(released.Context()), recipes.ErrReleased)
+		lost, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, l.srv.Delete(lost.Node()))
+		l.settle()
+		require.ErrorIs(t, lost.Unlock(t.Context()), recipes.ErrLost)
+		require.ErrorIs(t, context.Cause(lost.Context()), recipes.ErrLost)
+	})
+}
+
+// The release of a lease that had ended while the process was stopped was pending, or done: others may have held the lock by then.
+func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		for how, release := range map[string]func(x *recipes.Lease) error{
+			"Unlock": func(x *recipes.Lease) error { return x.Unlock(t.Context()) },
+			"Release": func(x *recipes.Lease) error {
+				x.Release()
+				return context.Cause(x.Context())
+			},
+		} {
+			var asleep atomic.Int64
+			c := l.asleep(how, l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
+			x, err := c.Mutex(m).Lock(t.Context())
+			require.NoError(t, err)
+			asleep.Add(int64(21 * time.Second))
+			require.ErrorIs(t, release(x), recipes.ErrLost, how)
+			require.NoError(t, c.Close())
+			err = l.awake("do", l.srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			require.NoError(t, err)
+		}
+	})
+}
+
+// A write that was under way when the lock was given to the next goroutine, or whose reply was lost, was applied after its lease
+// had been given back, under another's, while both held the same node.
+func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
+	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
+		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Mutex("/m").Lock
+		},
+		"writer": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").Lock
+		},
+		"election": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) {
+				lead, err := c.Election("/e").Campaign(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return lead, nil
+			}
+		},
+	}
+	faults := map[string]struct {
+		fault zktest.Fault
+		first time.Duration // how long the caller waits for the write
+	}{
+		"given up":     {zktest.Delay(2 * time.Second), 100 * time.Millisecond},
+		"reply lost":   {zktest.DropReply, time.Minute},
+		"request lost": {zktest.CutBefore, time.Minute},
+		"under way":    {zktest.Delay(2 * time.Second), time.Minute},
+	}
+	for name, way := range ways {
+		for how, f := range faults {
+			t.Run(name+", "+how, func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					l.everyKind()
+					require.NoError(t, l.srv.Create("/data", []byte("0")))
+					take := way(l.client("a"))
+					x, err := take(t.Context())
+					require.NoError(t, err)
+					next := l.locker(take)
+					l.srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
+					wrote := async(func() ([]zk.MultiResponse, error) {
+						ctx, cancel := context.WithTimeout(context.Background(), f.first)
+						defer cancel()
+						return x.Multi(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
+					})
+					synctest.Wait()
+					if how != "under way" {
+						require.Error(t, (<-wrote).err)
+						time.Sleep(time.Second) // until there is a connection again
+					}
+					l.unlock(x)
+					r := <-next
+					require.NoError(t, r.err)
+					require.NotEqual(t, x.Node(), r.v.Node(), "handed over while a write may still come")
+					before, _ := l.srv.Get("/data")
+					time.Sleep(10 * time.Second)
+					after, _ := l.srv.Get("/data")
+					require.Equal(t, before.Data, after.Data, "written under the next holder")
+					l.unlock(r.v)
+				})
+			})
+		}
 	}
 }

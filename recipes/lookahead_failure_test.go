@@ -210,3 +210,45 @@ func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 		l.unlock(beats)
 	})
 }
+
+// A server that has refused to set watches has set none: the books said otherwise until the connection ended.
+func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
+	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				second := l.locking(l.client("b").Mutex("/m"))
+				l.srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
+				m := l.client("c").Mutex("/m")
+				w := l.locking(m)
+				l.unlock(x)
+				l.unlock((<-second).v)
+				l.unlock((<-w).v)
+				l.noneLeft(m)
+			})
+		})
+	}
+}
+
+// Who gives up takes its watches with it.
+func TestAWaiterThatLooksAheadLeavesNoWatches(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("c")
+		ctx, cancel := context.WithCancel(t.Context())
+		m := c.Mutex("/m")
+		x, err := l.client("first").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		second := l.locking(l.client("second").Mutex("/m"))
+		w := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
+		l.settle()
+		require.Len(t, c.Newest().Stats().Watches, 4, "the declaration, and three contenders")
+		cancel()
+		require.ErrorIs(t, (<-w).err, context.Canceled)
+		l.settle()
+		require.Len(t, c.Newest().Stats().Watches, 1, "the declaration")
+		l.unlock(x)
+		l.unlock((<-second).v)
+		l.noneLeft(m)
+	})
+}

@@ -426,3 +426,48 @@ func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of 
 		require.Empty(t, l.children("/m"), "the background must go on trying")
 	})
 }
+
+func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		start := time.Now()
+		l.srv.Disconnect(x.SessionID())
+		<-x.Context().Done()
+		require.LessOrEqual(t, time.Since(start), oneWay, "as soon as the client sees the end of the connection")
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+		require.ErrorContains(t, context.Cause(x.Context()), "LoseOnSuspect")
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+		y, err := c.Mutex("/m").Lock(t.Context()) // the next session deletes the node of the lost one
+		require.NoError(t, err)
+		require.NotEqual(t, x.SessionID(), y.SessionID())
+		require.Less(t, time.Since(start), time.Second)
+		l.unlock(y)
+	})
+}
+
+// A session that holds nothing lasts through a doubt. One that is given something to hold in a doubt ends.
+func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		s, err := c.Live(t.Context())
+		require.NoError(t, err)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(x.SessionID())
+		time.Sleep(time.Second)
+		require.Equal(t, session.StateSuspect, s.State())
+		lost := make(chan error, 1)
+		release, err := s.Hold(t.Context(), func(err error) { lost <- err }, "/m")
+		require.NoError(t, err, "the last write was committed a second ago")
+		require.ErrorContains(t, <-lost, "LoseOnSuspect")
+		require.Equal(t, session.StateLost, s.State())
+		release()
+		l.srv.RefuseDials(false)
+		l.nextIsServed("/m")
+	})
+}

@@ -32,8 +32,8 @@ func (m *RWMutex) Reader() Member { return m.read }
 // transaction: they are all older, or all younger, than those of another set in every queue they share.
 //   - A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
 //     free to finish.
-//   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is given up,
-//     because it is not of this set's transaction.
+//   - Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
+//     waits for that, it keeps nobody else waiting; goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {

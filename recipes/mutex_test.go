@@ -315,3 +315,24 @@ func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
 		require.Empty(t, l.children("/m"))
 	})
 }
+
+// A caller that gives up at the moment at which a place is made for it is told so, as ever, and does not keep it.
+func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		for range 50 {
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			ctx, leave := context.WithCancel(t.Context())
+			left := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
+			synctest.Wait()
+			next := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
+			synctest.Wait()
+			leave()
+			l.unlock(x)
+			require.ErrorIs(t, (<-left).err, context.Canceled)
+			l.unlock((<-next).v)
+		}
+		l.noneLeft(m)
+	})
+}

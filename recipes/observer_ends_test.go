@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // tallied is a client with a tally, of which nothing may be left when the client is closed.
@@ -163,5 +164,66 @@ func TestWithoutAnObserverNothingIsAllocatedForOne(t *testing.T) {
 		refused := error(&recipes.HeldError{})
 		require.Zero(t, testing.AllocsPerRun(100, func() { m.Told(t.Context(), refused, x) }))
 		l.unlock(x)
+	})
+}
+
+// The other recipes have no downgrades, no entering again, no tries, no goroutines that follow each other, and no sets.
+func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c, b := l.tallied()
+		rw, m := c.RWMutex("/rw", recipes.WithReentrancy()), c.Mutex("/m")
+		grant := func(x *recipes.Lease, err error) *recipes.Lease {
+			t.Helper()
+			require.NoError(t, err)
+			return x
+		}
+		r1, r2 := grant(rw.RLock(t.Context())), grant(rw.RLock(t.Context()))
+		again := grant(rw.RLock(r1.Context()))
+		b.are(l, "/rw", 2, 0)
+		l.unlock(r1)
+		b.are(l, "/rw", 2, 0)
+		l.unlock(again)
+		b.are(l, "/rw", 1, 0)
+		l.unlock(r2)
+		w := grant(rw.Lock(t.Context()))
+		b.are(l, "/rw", 1, 0)
+		require.False(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
+		r2 = grant(rw.Downgrade(t.Context(), w))
+		b.are(l, "/rw", 1, 0)
+		require.True(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
+
+		x := grant(m.Lock(t.Context()))
+		next := l.locker(m.Lock)
+		b.are(l, "/m", 1, 1)
+		var held *recipes.HeldError
+		require.ErrorAs(t, b.latest(recipes.EventQueued).Cause, &held)
+		require.True(t, held.Local)
+		_, err := m.TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		_, err = m.Lock(x.Context())
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
+		b.are(l, "/m", 1, 1)
+		l.unlock(x)
+		x = (<-next).v
+		b.are(l, "/m", 1, 0)
+
+		set := c.MultiLock(c.Mutex("/m"), rw.Reader(), c.Election("/e"))
+		waiting := l.locker(set.Lock)
+		b.are(l, "/m", 1, 1)
+		b.are(l, "/e", 0, 1)
+		_, err = set.TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.unlock(x)
+		all := (<-waiting).v
+		b.are(l, "/m", 1, 0)
+		b.are(l, "/e", 1, 0)
+		b.are(l, "/rw", 2, 0)
+		e := b.latest(recipes.EventAcquired)
+		require.Equal(t, all.Path(), e.Path)
+		require.Equal(t, []recipes.EventLock{{"/m", kind.Mutex, false, 0}, {"/rw", kind.RWLock, true, 0}, {"/e", kind.Election, false, 0}}, e.Locks)
+		l.unlock(all)
+		l.unlock(r2)
+		b.are(l, "/rw", 0, 0)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // misbehaving is an Observer that does harm at one event.
@@ -68,6 +72,10 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way recipeWay) {
 	synctest.Wait()
 	within(t, time.Second, func() struct{} { <-ended(y); return struct{}{} })
 	require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
+	require.ErrorIs(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }), recipes.ErrLost)
+	inside(func() { y, err = way.take(c)(t.Context()) }) // the next session deletes what the lost one has left
+	require.NoError(t, err)
+	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
 	l.grantedSoon(way, "after the loss")
 }
 
@@ -283,6 +291,48 @@ func TestTheMetricsNameEveryResult(t *testing.T) {
 		require.NoError(t, err)
 		for _, r := range results {
 			require.Regexp(t, fmt.Sprintf(names, r[1]), string(text), page)
+		}
+	}
+}
+
+// A panic in a callback, recovered by the caller of Lock, left the turn and the contender behind: nobody was granted the lock
+// any more, and Close waited for ever. A callback that did not return kept the lock from everybody.
+func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
+	for name, harm := range map[string]func(c *recipes.Client, path string, over <-chan struct{}){
+		"panics":             func(*recipes.Client, string, <-chan struct{}) { panic("a bug in metrics code") },
+		"ends its goroutine": func(*recipes.Client, string, <-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
+		"does not return":    func(_ *recipes.Client, _ string, over <-chan struct{}) { <-over },
+		"calls the client": func(c *recipes.Client, path string, _ <-chan struct{}) {
+			_, _ = inspect.Lock(context.Background(), c, path)
+		},
+	} {
+		for i, event := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventRefused,
+			recipes.EventReleased, recipes.EventLost, recipes.EventHeartbeat,
+			session.EventOpened, session.EventSuspected, recipes.EventSessionLost} {
+			if (i+len(name))%effort.Of(1, 5) != 0 {
+				continue
+			}
+			t.Run(string(event)+" "+name, func(t *testing.T) {
+				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+					over := make(chan struct{})
+					defer close(over)
+					var c *recipes.Client
+					var harmed atomic.Bool
+					dialled := make(chan struct{})
+					observer := misbehaving(event, func() {
+						harmed.Store(true)
+						<-dialled // a session's first events come before Dial returns
+						harm(c, way.path, over)
+					})
+					c = l.client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
+					close(dialled)
+					l.throughEveryEvent(c, way)
+					l.grantedSoon(way, "after all of that")
+					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")
+					l.grantedSoon(way, "after the client has closed")
+					require.True(t, harmed.Load(), "%s was never told", event)
+				})
+			})
 		}
 	}
 }

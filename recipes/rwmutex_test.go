@@ -236,3 +236,94 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 		})
 	}
 }
+
+// sharing declares a read-write lock among locks of every kind, so that nothingLeft can look at all.
+func (l *lab) sharing() string {
+	l.everyKind()
+	return "/rw"
+}
+
+// reading starts n calls of RLock and waits until they are stuck, or have their answers.
+func (l *lab) reading(m *recipes.RWMutex, n int) []<-chan result[*recipes.Lease] {
+	all := make([]<-chan result[*recipes.Lease], n)
+	for i := range all {
+		all[i] = async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
+	}
+	l.settle()
+	return all
+}
+
+func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
+	l.t.Helper()
+	leases := make([]*recipes.Lease, len(all))
+	for i, ch := range all {
+		r := <-ch
+		require.NoError(l.t, r.err)
+		leases[i] = r.v
+	}
+	return leases
+}
+
+// Many tries at once on a lock that is free all succeed; on one that is held none waits for it.
+func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.sharing()
+		m := l.client("readers").RWMutex(p)
+		tries := func() []<-chan result[*recipes.Lease] {
+			all := make([]<-chan result[*recipes.Lease], 10)
+			for i := range all {
+				all[i] = async(func() (*recipes.Lease, error) { return m.TryRLock(context.Background()) })
+			}
+			return all
+		}
+		for _, x := range l.leases(tries()) {
+			l.unlock(x)
+		}
+		l.nothingLeft()
+		x, err := l.client("writer").RWMutex(p).Lock(t.Context())
+		require.NoError(t, err)
+		waiting := l.reading(m, 2)
+		start := time.Now()
+		for _, r := range tries() {
+			var held *recipes.HeldError
+			require.ErrorAs(t, (<-r).err, &held)
+			require.Equal(t, x.Node(), held.Holder.Path)
+		}
+		require.Less(t, time.Since(start), time.Second)
+		l.unlock(x)
+		for _, r := range l.leases(waiting) {
+			l.unlock(r)
+		}
+		l.nothingLeft()
+	})
+}
+
+// Readers that overlap must not keep a writer out: who comes while one is queued gets a place behind it.
+func TestReadersDoNotJoinAheadOfAQueuedWriter(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.sharing()
+		m := l.client("readers").RWMutex(p)
+		first, err := m.RLock(t.Context())
+		require.NoError(t, err)
+		w := l.locker(l.client("writer").RWMutex(p).Lock)
+		late := l.reading(m, 5)
+		for _, r := range late {
+			notYet(t, r, "a writer came before")
+		}
+		_, err = m.TryRLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.settle()
+		require.Len(t, l.children(p), 7, "a reader, a writer, and five readers behind it")
+		l.unlock(first)
+		x := (<-w).v
+		for _, r := range late {
+			notYet(t, r, "the writer holds")
+		}
+		l.unlock(x)
+		for _, r := range l.leases(late) {
+			require.NoError(t, r.Context().Err())
+			l.unlock(r)
+		}
+		l.nothingLeft()
+	})
+}

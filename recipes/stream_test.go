@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,5 +236,155 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 			l.settle()
 		}
 		require.Empty(t, l.children("/rw"))
+	})
+}
+
+// From key to key: a round trip each, and no node is left.
+func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
+	const keys = 50
+	inLab(t, func(t *testing.T, l *lab) {
+		l.families()
+		orders := l.client("a").Keyed("/km")
+		warm, err := orders.Lock(t.Context(), "warm")
+		require.NoError(t, err)
+		l.unlock(warm)
+		require.Equal(t, spent{keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)}, l.cost(func() {
+			for i := range keys {
+				x, err := orders.Lock(t.Context(), strconv.Itoa(i))
+				require.NoError(t, err)
+				x.Release()
+			}
+		}))
+		l.noKeys("/km")
+	})
+}
+
+// The last delete is one way behind the last grant, and the next create is behind it on the connection: whoever waits is served first.
+func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		a := l.client("a").Mutex(l.mutex())
+		x, err := a.Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("b").Mutex("/m"))
+		start := time.Now()
+		x.Release()
+		require.Zero(t, time.Since(start))
+		again := async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) })
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, 2*oneWay, r.at.Sub(start), "the delete, and its event")
+		notYet(t, again, "b holds")
+		l.unlock(r.v)
+		l.unlock((<-again).v)
+		l.noneLeft(a)
+	})
+}
+
+// Without the wait its create may go out on the next connection, and it waits, or is refused, because of its own client's node.
+func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				for range 3 {
+					x, err := m.Lock(t.Context())
+					require.NoError(t, err)
+					if name != "not cut" {
+						defer l.srv.Inject(zktest.Once(at("delete")), fault).Remove()
+					}
+					x.Release()
+					y, err := m.TryLock(t.Context())
+					require.NoError(t, err, "its own old node is in the way")
+					require.Greater(t, y.Token(), x.Token())
+					l.unlock(y)
+				}
+				l.noneLeft(m)
+			})
+		})
+	}
+}
+
+// A goroutine of the client that waits gets a place in the transaction that deletes the one of the lease, as by Unlock.
+func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"not cut": {}, "not sent": zktest.CutBefore, "reply lost": zktest.DropReply, "refused": zktest.Fail(zktest.CodeThrottled)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				w := l.locking(m)
+				rule := l.srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
+				l.srv.ResetCounts()
+				start := time.Now()
+				x.Release()
+				require.Zero(t, time.Since(start))
+				r := <-w
+				require.NoError(t, r.err)
+				if name == "not cut" {
+					require.Equal(t, 2*oneWay, time.Since(start))
+					require.Equal(t, "getChildren2 multi", operations(l.srv.Counts().ByOp))
+				} else {
+					require.Equal(t, 1, rule.Hits())
+				}
+				require.Greater(t, r.v.Token(), x.Token())
+				r.v.Release()
+				l.noneLeft(m)
+			})
+		})
+	}
+}
+
+func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
+		x.Release()
+		w := l.locking(m) // waits for its own delete
+		time.Sleep(10 * time.Second)
+		notYet(t, w, "the node is there")
+		refused.Remove()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.noneLeft(m)
+	})
+}
+
+func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		var none *recipes.Lease
+		none.Release()
+
+		entered := c.Mutex("/m", recipes.WithReentrancy())
+		x, err := entered.Lock(t.Context())
+		require.NoError(t, err)
+		inner, err := entered.Lock(x.Context())
+		require.NoError(t, err)
+		x.Release()
+		require.Error(t, x.Context().Err())
+		require.NoError(t, inner.Verify(t.Context()), "the inner one is still held")
+		inner.Release()
+		l.noneLeft(entered)
+
+		rw := c.RWMutex("/rw")
+		writer, err := rw.Lock(t.Context())
+		require.NoError(t, err)
+		_, err = rw.Downgrade(t.Context(), writer)
+		require.NoError(t, err)
+		writer.Release() // gives the read lease back
+		l.settle()
+		require.Empty(t, l.children("/rw"))
+
+		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
+			x.Release()
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+			return nil
+		}))
+		l.nothingLeft()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,24 +14,56 @@ import (
 
 const module = "github.com/locktree/locktree"
 
+// What the rules below have in common. Each group is what its package links, with the package itself, in the order of the compiler:
+// a lower one never sees a higher one.
+var (
+	sessions = []string{"recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
+	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
+	looks    = with(sessions, "recipes/inspect", "recipes/kind")
+	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
+	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
+	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
+		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
+	planner  = []string{"plan", "plan/document", "recipes/internal/jute", "recipes/kind", "github.com/go-zookeeper/zk"}
+	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
+	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
+	engine   = with(library, with(planner, "apply")...)
+	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
+)
+
+func with(group []string, more ...string) []string { return slices.Concat(group, more) }
+
 // An import rule: what a package may link, directly or not, and why. The
 // rules are the architecture; a change of one is argued in the commit that
 // makes it.
 var importRules = []struct {
-	pkg    string   // "/..." covers the packages below
+	pkg    string
 	may    []string // module-relative packages and external modules; the standard library is always allowed
 	reason string
 }{
 	{"recipes/kind", []string{"recipes/internal/jute"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; which characters no path may have the codec knows"},
-	{"recipes/internal/session", []string{"recipes/internal/jute", "recipes/internal/seam", "github.com/go-zookeeper/zk"},
+	{"recipes/internal/session", sessions,
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
-	{"recipes/inspect", []string{"recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"recipes/internal/znode", nodes,
+		"our nodes are created, found again after a lost reply and deleted for certain, whatever they are for"},
+	{"recipes/internal/turn", []string{"recipes/internal/jute", "recipes/kind"},
+		"the goroutines of one client take turns without ZooKeeper, so their order can be tested without a server"},
+	{"recipes/internal/declare", with(nodes, "recipes/internal/declare"),
+		"a declaration is read before there is a queue: it knows nodes and kinds, and nothing of waiting"},
+	{"recipes/internal/wait", with(looks, "recipes/internal/wait", "recipes/internal/declare", "recipes/internal/znode"),
+		"a waiter decides, waits and proves its grant; it cannot end a lock that is held. Package inspect names its rivals"},
+	{"recipes/internal/held", with(nodes, "recipes/internal/held"),
+		"a granted lock ends by itself: it knows no queue, no declaration and no turn"},
+	{"recipes/internal/lock", with(looks, "recipes/internal/lock", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/znode"),
+		"one acquisition joins the packages below it; handles, options and events of the caller reach it as values and callbacks"},
+	{"recipes/inspect", looks,
 		"what only looks cannot take a lock; the recipes stand above it because who holds a lock, in their errors, is what it reads"},
-	{"recipes", []string{"recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"recipes", library,
 		"a program that imports the library downloads one module more and links no configuration language"},
-	{"recipes/kerberos", []string{"recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk",
-		"github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net"},
+	{"recipes/once", with(library, "recipes/once"),
+		"a job that runs once stands on the exported names of recipes: nothing of the library's core calls it"},
+	{"recipes/kerberos", logins,
 		"Kerberos is one library, without a release since 2023, behind one package: who does not import that neither links nor downloads it"},
 	{"recipes/zktest/internal/wire", nil,
 		"the server's codec shares nothing with the client's: two that were written apart find each other's mistakes"},
@@ -41,34 +74,30 @@ var importRules = []struct {
 	{"recipes/zktest/internal/words", []string{"recipes/zktest/internal/store", "recipes/zktest/internal/wire"},
 		"the words are a text about a status, and cannot change the server"},
 	{"recipes/zktest/internal/digestmd5", nil, "a login is a conversation, and knows no connection"},
-	{"recipes/zktest", []string{"recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release", "recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"},
+	{"recipes/zktest/internal/outbox", nil, "frames are sent in order and when they are due, with the clock and the connection of the caller"},
+	{"recipes/zktest/internal/pipe", nil, "a connection in the process is a net.Conn, and knows no server"},
+	{"recipes/zktest/internal/release", nil, "which release does what is a table"},
+	{"recipes/zktest", server,
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
-	{"recipes/recipetest", []string{"recipes", "recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release", "recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
 	{"plan/document", []string{"recipes/internal/jute", "recipes/kind"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
-	{"plan", []string{"plan/document", "recipes/internal/jute", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"plan", planner,
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
-	{"plan/saved", []string{"plan/document", "plan", "recipes/internal/jute", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"plan/saved", with(planner, "plan/saved"),
 		"a file holds a question, and what answers it is the planner alone"},
-	{"config", []string{"plan/document", "plan", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty",
-		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/google/go-cmp", "github.com/mitchellh/go-wordwrap", "golang.org/x/text",
-		"recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net", "github.com/robfig/cron"},
+	{"config", front,
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
-	{"config/generate", []string{"config", "plan/document", "plan", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty",
-		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/google/go-cmp", "github.com/mitchellh/go-wordwrap", "golang.org/x/text",
-		"recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net", "github.com/robfig/cron"},
+	{"config/generate", with(front, "config/generate"),
 		"code is made of what the configuration says, and of nothing that a server, a plan or the command knows"},
-	{"apply", []string{"plan/document", "plan", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk"},
+	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
-	{"cmd/locktree/internal/view", []string{"plan/document", "plan", "apply", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind", "github.com/go-zookeeper/zk",
-		"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein",
-		"github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap", "golang.org/x/"},
+	{"cmd/locktree/internal/view", views,
 		"a view renders values: it must not be able to load a configuration"},
-	{"cmd/locktree/internal/view/serve", []string{"cmd/locktree/internal/view", "plan/document", "plan", "apply", "recipes", "recipes/inspect", "recipes/internal/session", "recipes/internal/jute", "recipes/internal/seam", "recipes/kind",
-		"github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg",
-		"github.com/mitchellh/go-wordwrap", "golang.org/x/", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff",
-		"github.com/mdlayher/", "github.com/munnerz/goautoneg", "github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"},
+	{"cmd/locktree/internal/view/serve", with(views, "cmd/locktree/internal/view/serve", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
+		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",
+		"github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"),
 		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
 }
 

@@ -372,7 +372,6 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		says    string
 	}{
 		"drained":    {state(`"state":"active"`, `"state":"draining"`), exitConflict, "/t/ledger is being drained"},
-		"moved":      {state(`"state":"active"`, `"state":"moved","to":"/t/elsewhere"`), exitOwn, "lock has moved: /t/ledger is now /t/elsewhere, which does not exist"},
 		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exitOwn, "/t/ledger was replaced by a lock of another kind"},
 		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exitOwn, "Not a declared lock"},
 		"asked to leave": {func(t *testing.T, x *execRun, other *recipes.Client) {

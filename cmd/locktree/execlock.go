@@ -174,8 +174,6 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		return x.notHad(paths, "%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
-	case errors.Is(err, recipes.ErrMoved):
-		return own(view.Failf("Lock moved", "%s. Use its present path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
 		return own(view.Failf("Lock replaced", "%s was replaced by a lock of another kind while this program waited for it. Run exec again to queue again.", path))
 	case errors.Is(err, recipes.ErrTooManyPermits): // also if the number was lowered while this program waited

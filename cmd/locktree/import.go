@@ -170,17 +170,14 @@ const maxSurvey = 100_000
 // generate writes what was found as configuration, into a file that only its owner can read, because it contains digests. Then
 // it loads the configuration with that file, so that errors show now.
 func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
-	moved := !kind.Below(found.Path, e.Root)
-	if moved {
-		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock to the path of its block, and its old node "+
-			"says so. Programs that use this library follow it; Curator, kazoo and others fail at the old path. Stop those before the apply. Give all of them "+
-			"the new path. To keep the paths, choose a root above them.", found.Path, e.Root))
+	if !kind.Below(found.Path, e.Root) {
+		return view.Failf("Outside of the root", "%s is outside of the ensemble's root, %s, and an import leaves each lock at its path. Choose a root above both.", found.Path, e.Root)
 	}
 	tops := []*inspect.Found{whole}
 	if found.Path == e.Root {
 		tops = found.Inside
 	}
-	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"), moved)
+	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"))
 	if made.Locks == 0 {
 		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE imports nodes that nobody uses as locks of that type.", found.Path)
 	}

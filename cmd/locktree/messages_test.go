@@ -64,7 +64,7 @@ func TestEveryMessageIsInAScript(t *testing.T) {
 func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 	global := regexp.MustCompile(`(locktree)( -chdir=\S+| -no-color)+`)
 	var lines []string
-	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar", "script/go/*.txtar") {
+	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar") {
 		for line := range strings.SplitSeq(string(archive.Comment), "\n") {
 			lines = append(lines, global.ReplaceAllString(line, "$1")+" ")
 		}
@@ -100,7 +100,7 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	files, err := filepath.Glob("../../recipes/*.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, room := range []string{"internal/session", "inspect"} {
+	for _, room := range []string{"internal/session", "internal/znode", "internal/turn", "internal/declare", "internal/wait", "internal/held", "internal/lock", "inspect", "once"} {
 		more, err := filepath.Glob("../../recipes/" + room + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, more)
@@ -163,7 +163,7 @@ var condition = regexp.MustCompile(`^(\[[^]]*\] )+`)
 // look at the output, without the marks of a regular expression, and the files they compare it with.
 func scriptedText(t *testing.T) string {
 	var b strings.Builder
-	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar", "script/go/*.txtar", "config/*.txtar") {
+	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar", "config/*.txtar") {
 		for line := range strings.SplitSeq(string(archive.Comment), "\n") {
 			line = condition.ReplaceAllString(line, "")
 			if strings.HasPrefix(line, "stderr ") || strings.HasPrefix(line, "stdout ") {

@@ -97,7 +97,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Excludes, "exclude", nil, "plan everything except this `ADDRESS` and what needs it; may be repeated")
 	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes more than 30 % of a namespace")
 	c.Flags().StringArrayVar(&f.ForceBreak, "force-break", nil, "remove the lock at this exact `ADDRESS` even if it is in use: its holder loses it")
-	c.Flags().DurationVar(&f.drain, "drain", 0, "admit nobody new to locks that are removed, replaced or moved, and wait this long until they are idle; 60s without a value")
+	c.Flags().DurationVar(&f.drain, "drain", 0, "admit nobody new to locks that are removed or replaced, and wait this long until they are idle; 60s without a value")
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 

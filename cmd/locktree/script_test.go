@@ -54,17 +54,6 @@ func TestScriptOnApacheZooKeeper(t *testing.T) {
 	})
 }
 
-// Those that run the go command, and by it this program once for each package that one of the programs imports: that takes a minute of
-// processor time.
-func TestScriptOfGoPrograms(t *testing.T) {
-	effort.Proof(t, effort.Unraced)
-	server := zktest.Start(t)
-	p := params("../../testdata/script/go", func(*testscript.Env) string { return server.Addr() })
-	setup := p.Setup
-	p.Setup = func(env *testscript.Env) error { return setup(env) }
-	testscript.Run(t, p)
-}
-
 type serverKey struct{}
 
 // base stands in every script's directory: where to connect, and an access list

@@ -23,7 +23,7 @@ var exitCodes = []struct {
 	{exitFmtDiff, "fmt -check, generate -check: a file would change"},
 	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
-	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
+	{exitInUse, "apply with -detailed-exitcode: a lock to be removed or replaced is in use"},
 	{exitSlot, "exec -once, once run: somebody else has run the slot, or it is skipped"},
 	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
 	{exitConflict, "exec: the lock was not acquired; -E sets another code and silences the message"},

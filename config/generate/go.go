@@ -18,7 +18,7 @@ import (
 )
 
 // goTypes are the methods of recipes.Client by kind, which are called as their types. Of other kinds a program gets the path.
-var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election", kind.Once: "Once"}
+var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election"}
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
 type group struct {
@@ -269,8 +269,12 @@ func (f *goFile) list() {
 
 func (f *goFile) imports() string {
 	source, out := f.String(), "import (\n"
-	for _, pkg := range []string{"context", "strconv", "strings", "", "github.com/locktree/locktree/recipes", "github.com/locktree/locktree/recipes/kind"} {
-		if pkg == "" || strings.Contains(source, pkg[strings.LastIndexByte(pkg, '/')+1:]+".") {
+	for _, pkg := range []string{"context", "strconv", "strings", "", "github.com/locktree/locktree/recipes", "github.com/locktree/locktree/recipes/kind", "github.com/locktree/locktree/recipes/once"} {
+		used := pkg[strings.LastIndexByte(pkg, '/')+1:] + "."
+		if used == "once." { // which also ends sentences of descriptions
+			used = "*once.Once {"
+		}
+		if pkg == "" || strings.Contains(source, used) {
 			out += strings.ReplaceAll(strconv.Quote(pkg), `""`, "") + "\n"
 		}
 	}

@@ -111,6 +111,10 @@ func (f *goFile) lock(g *group, m *member, name, key, path string) {
 		f.printf("func (n %s) %s(%sopts ...recipes.Option) %s {\nreturn %s{n.client.Keyed(%s, opts...)}\n}\n\n", g.typ, name, key, typ, typ, path)
 		return
 	}
+	if m.Kind == kind.Once {
+		f.printf("func (n %s) %s(%sopts ...recipes.Option) *once.Once {\nreturn once.New(n.client, %s, opts...)\n}\n\n", g.typ, name, key, path)
+		return
+	}
 	if typ == "" {
 		f.printf("func (n %s) %s(%s) string { return %s }\n\n", g.typ, name, params, path)
 		return

@@ -33,7 +33,7 @@ import (
 
 // checker type-checks source text against the library as it was compiled.
 func checker(t testing.TB) func(source string) error {
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "github.com/locktree/locktree/recipes", "strconv", "strings").Output()
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "github.com/locktree/locktree/recipes/once", "strconv", "strings").Output()
 	require.NoError(t, err)
 	compiled := map[string]string{}
 	for line := range strings.Lines(string(out)) {

@@ -81,9 +81,7 @@ namespace "payments" {
     lifecycle { prevent_destroy = true }
   }
 
-  rwlock "catalog" {
-    preference = "writer"
-  }
+  rwlock "catalog" {}
 
   semaphore "pool" {
     for_each = var.pools

@@ -31,9 +31,7 @@ namespace "payments" {
     description = "One compaction of the ledger at a time."
   }
 
-  rwlock "catalog" {
-    preference = "writer"
-  }
+  rwlock "catalog" {}
 
   semaphore "workers" {
     permits = 3

@@ -46,7 +46,6 @@ namespace "recipes" {
 
   rwlock "prices" {
     description = "Readers of the cached prices, and whoever renews them."
-    preference  = "writer" # fresh prices come first
   }
 
   mutex "account" {

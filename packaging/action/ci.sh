@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a pipeline does with locktree, for action.yml, gitlab.yml and any other: ci.sh install | check | plan | apply | drift.
-# It calls the program and hides nothing of what that prints. The variables of "locktree help environment" reach it, and these:
+# It calls the program and shows everything that the program prints. The variables of "locktree help environment" reach it, and these:
 #
 #   LOCKTREE_VERSION     the release to install, as in v0.1.0
 #   LOCKTREE_DIRECTORY   the directory of the configuration; "." by default
@@ -13,12 +13,10 @@ directory=${LOCKTREE_DIRECTORY:-.}
 plan=${LOCKTREE_PLAN:-$directory/locks.ltplan}
 summary=${plan%.ltplan}.md
 bin=${LOCKTREE_BIN:-${RUNNER_TEMP:-${TMPDIR:-/tmp}}/locktree-bin}
-annotations=()
-[ -z "${GITHUB_ACTIONS-}" ] || annotations=(-annotations=github)
 PATH=$bin:$PATH
+export NO_COLOR=1
 
 fail() {
-  [ -z "${GITHUB_ACTIONS-}" ] || echo "::error title=locktree::$*"
   echo "$*" >&2
   exit 1
 }
@@ -26,13 +24,28 @@ lt() { locktree -chdir="$directory" "$@"; }
 output() { [ -z "${GITHUB_OUTPUT-}" ] || echo "$1=$2" >>"$GITHUB_OUTPUT"; }
 absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 
-# show puts the summary where GitHub shows it, and into the log. GitHub obeys lines of a log, and a value may have such a line.
+# harmless makes text safe for a log. Runners obey lines of a log: GitHub those that begin with "::" after white space of any script, or
+# have "##[" anywhere, Azure "##vso[", GitLab a section with its control characters. A name or a message of a stranger may have such a line.
+harmless() {
+  LC_ALL=C tr '\000-\010\013-\037\177' '?' | LC_ALL=C sed -e 's/^[[:blank:]]*[^[:blank:]!-9;-~]/| &/' -e :again -e 's/##/# #/' -e 't again'
+}
+
+# show puts the text of a command into the log, and as a code block into the summary, which GitHub shows. Indented lines are a code
+# block that no text can end. GitHub refuses comments of more than 65,536 characters.
 show() {
-  local token=$RANDOM$RANDOM$RANDOM$RANDOM
+  {
+    printf '**locktree %s**\n\n' "$1"
+    LC_ALL=C awk '{ size += length($0) + 5 } size > 60000 { print "    ... The log of the job has the rest."; exit } { print "    " $0 }' "$text"
+  } >"$summary"
   [ -z "${GITHUB_STEP_SUMMARY-}" ] || cat "$summary" >>"$GITHUB_STEP_SUMMARY"
-  [ -z "${GITHUB_ACTIONS-}" ] || echo "::stop-commands::$token"
-  cat "$summary"
-  [ -z "${GITHUB_ACTIONS-}" ] || echo "::$token::"
+  cat "$text"
+}
+
+# said runs a command, keeps what it prints for show, and sets code to its exit code.
+said() {
+  code=0
+  text=$(mktemp)
+  lt "$@" 2>&1 | harmless >"$text" || code=$?
 }
 
 install_it() {
@@ -65,15 +78,14 @@ install_it() {
 
 # check needs no server and no secret: it is safe for pull requests of strangers.
 check() {
-  lt fmt -check -recursive || fail "The files above are not formatted. Run: locktree fmt -recursive"
-  lt validate "${annotations[@]}"
+  lt fmt -check -recursive 2>&1 | harmless || fail "The files above are not formatted. Run: locktree fmt -recursive"
+  lt validate 2>&1 | harmless
 }
 
 # planned plans, shows the summary, and sets code: 0 without changes, 2 with changes.
 planned() {
-  code=0
-  lt plan -input=false -detailed-exitcode "${annotations[@]}" -summary=markdown -out="$(absolute "$plan")" >"$summary" || code=$?
-  show
+  said plan -input=false -detailed-exitcode -out="$(absolute "$plan")"
+  show plan
   [ "$code" = 0 ] || [ "$code" = 2 ] || exit "$code"
 }
 
@@ -86,9 +98,8 @@ make_plan() {
 
 # apply applies what was reviewed, or nothing: locktree refuses a plan if anything has changed since.
 apply() {
-  local code=0
-  lt apply -input=false "${annotations[@]}" -summary=markdown "$(absolute "$plan")" >"$summary" || code=$?
-  show
+  said apply -input=false "$(absolute "$plan")"
+  show apply
   exit "$code"
 }
 

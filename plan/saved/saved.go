@@ -187,7 +187,6 @@ func sound(e plan.Ensemble, stack string) error {
 		if err := kind.ValidatePath(n.Path); err != nil {
 			return err
 		}
-		// A tombstone may be anywhere, because an import may have moved the lock from there.
 		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, plan.ScaffoldPath(root))
 		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside {
 			return fmt.Errorf("%s is not a node of stack %q", n.Path, stack)

@@ -26,9 +26,6 @@
 // [ID] writes the trace of the caller's context into the contender, behind its name. Everybody who may read the queue sees it
 // there; `locktree status` shows it. A call that has waited for 100 ms and is recorded reads, with one request, the contender that was
 // first when it began to wait, and links to the trace it finds. A call that is refused takes the trace from the error.
-//
-// As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on, and the next call gives up a lock
-// that [recipes.WithRetention] keeps.
 package otel
 
 import (

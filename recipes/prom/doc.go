@@ -18,7 +18,6 @@
 //	locktree_held{lock,kind}                    gauge      leases that are held now
 //	locktree_leader{lock}                       gauge      for an election: 1 while this program leads, else 0
 //	locktree_lost_total{lock,reason}            counter    leases that ended before they were released
-//	locktree_suspected_total{lock}              counter    times that the session of a lease was in doubt
 //	locktree_sessions{state}                    gauge      sessions that are not lost; state is active or suspect
 //	locktree_sessions_lost_total                counter    sessions that were lost, other than by Client.Close
 //	locktree_heartbeat_seconds                  histogram  heartbeats by how long the servers took to commit them

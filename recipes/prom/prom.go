@@ -20,13 +20,13 @@ type Observer struct {
 	label func(path string) string
 	max   int
 
-	acquire, hold              *prometheus.HistogramVec
-	waiting, held, leader      *prometheus.GaugeVec
-	sessions                   *prometheus.GaugeVec
-	contended, lost, suspected *prometheus.CounterVec
-	overflow, ended            *prometheus.CounterVec   // without labels
-	heartbeat                  *prometheus.HistogramVec // without labels
-	vectors                    []prometheus.Collector
+	acquire, hold         *prometheus.HistogramVec
+	waiting, held, leader *prometheus.GaugeVec
+	sessions              *prometheus.GaugeVec
+	contended, lost       *prometheus.CounterVec
+	overflow, ended       *prometheus.CounterVec   // without labels
+	heartbeat             *prometheus.HistogramVec // without labels
+	vectors               []prometheus.Collector
 
 	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
 	labels map[string]bool
@@ -61,7 +61,6 @@ func New(opts ...Option) *Observer {
 			[]float64{.001, .01, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600}, "lock", "kind", "end"),
 		contended: counter("acquire_contended_total", "Calls that had to wait.", "lock"),
 		lost:      counter("lost_total", "Leases that ended before they were released.", "lock", "reason"),
-		suspected: counter("suspected_total", "Times that the session of a lease was in doubt.", "lock"),
 		overflow:  counter("label_overflow_total", "Events counted under lock=\"other\" because there are too many locks."),
 		ended:     counter("sessions_lost_total", "Sessions that were lost, other than by Close."),
 		heartbeat: histogram("heartbeat_seconds", "How long the servers took to commit a heartbeat.",
@@ -72,7 +71,7 @@ func New(opts ...Option) *Observer {
 
 		sessions: gauge("sessions", "Sessions that are not lost.", "state"),
 	}
-	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow, o.ended, o.sessions, o.heartbeat}
+	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.overflow, o.ended, o.sessions, o.heartbeat}
 	o.overflow.WithLabelValues()
 	o.ended.WithLabelValues()
 	for _, state := range []string{active, suspect} {
@@ -204,8 +203,6 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 		o.holds(lock, kindOf, 1)
 	case recipes.EventRefused:
 		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
-	case recipes.EventSuspected:
-		o.suspected.WithLabelValues(lock).Inc()
 	case recipes.EventLost:
 		o.lost.WithLabelValues(lock, reason(e.Cause)).Inc()
 		fallthrough
@@ -239,7 +236,6 @@ func (o *Observer) name(path string) string {
 		o.overflow.WithLabelValues().Inc()
 	}
 	if !known {
-		o.suspected.WithLabelValues(lock)
 		for _, reason := range reasons {
 			o.lost.WithLabelValues(lock, reason)
 		}

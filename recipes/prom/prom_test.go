@@ -27,7 +27,7 @@ func event(what recipes.EventType, path string) recipes.Event {
 // Names, types, units and help as Prometheus wants them, and what a newcomer finds at /metrics.
 func TestMetricsAsTheyAreScraped(t *testing.T) {
 	o := prom.New()
-	for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventSuspected, recipes.EventCleared, recipes.EventLost} {
+	for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventLost} {
 		e := event(what, "/locks/ledger")
 		if what == recipes.EventLost {
 			e.Cause = fmt.Errorf("%w: %w", recipes.ErrLost, recipes.ErrSessionLost)
@@ -58,14 +58,11 @@ locktree_lost_total{lock="/locks/ledger",reason="session"} 1
 # HELP locktree_sessions_lost_total Sessions that were lost, other than by Close.
 # TYPE locktree_sessions_lost_total counter
 locktree_sessions_lost_total 1
-# HELP locktree_suspected_total Times that the session of a lease was in doubt.
-# TYPE locktree_suspected_total counter
-locktree_suspected_total{lock="/locks/ledger"} 1
 # HELP locktree_waiting Calls that wait for a lock.
 # TYPE locktree_waiting gauge
 locktree_waiting{lock="/locks/ledger"} 0
 `), "locktree_acquire_contended_total", "locktree_held", "locktree_label_overflow_total", "locktree_lost_total",
-		"locktree_sessions_lost_total", "locktree_suspected_total", "locktree_waiting"))
+		"locktree_sessions_lost_total", "locktree_waiting"))
 }
 
 // docs/metrics.md has the table of the package's documentation.

@@ -1,6 +1,6 @@
 // Command cache shares a table of prices between eight readers and a program that updates it. The table consists of two
 // values that belong together; no reader may see one old and one new value. Readers read at the same time, and the
-// update excludes them. The lock is declared with preference = "writer", so the update does not wait for later readers.
+// update excludes them. It waits for the readers before it, and not for later ones.
 package main
 
 import (

@@ -85,8 +85,6 @@ func (n Recipes) Turns(opts ...recipes.Option) *recipes.Mutex {
 // Prices is namespace.recipes.rwlock.prices.
 //
 // Readers of the cached prices, and whoever renews them.
-//
-//   - preference: writer
 func (n Recipes) Prices(opts ...recipes.Option) *recipes.RWMutex {
 	return n.client.RWMutex(n.path+"/prices", opts...)
 }
@@ -110,7 +108,7 @@ func Provision(server kind.Provisioner, root string) error {
 		{"/recipes/account-carol", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"carol\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/api", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.semaphore.api"},"protect":false,"spec":{"description":"So many calls of the other side's API at a time; change it and apply while they run.","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},
 		{"/recipes/order", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.keyed.order"},"protect":false,"spec":{"description":"One worker at a time charges an order.","fanout":"","foreign":"false","kind":"mutex","max_waiters":0,"permits":0,"preference":"","wire":"curator"},"state":"active","type":"keyed"}`},
-		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Readers of the cached prices, and whoever renews them.","max_waiters":0,"preference":"writer","wire":"curator"},"state":"active","type":"rwlock"}`},
+		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Readers of the cached prices, and whoever renews them.","max_waiters":0,"preference":"fair","wire":"curator"},"state":"active","type":"rwlock"}`},
 		{"/recipes/turns", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.turns"},"protect":false,"spec":{"description":"Everybody's turn, in the order of arrival.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/worker", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.election.worker"},"protect":false,"spec":{"description":"One worker at a time does the jobs.","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
 	})

@@ -1,7 +1,6 @@
 // Command orders charges orders that come from a queue which delivers each of them twice. Eight workers on two clients go from order to
-// order: while deliveries wait, LockFrom gives one order's lock back and takes the next one's in one transaction. A worker with
-// nothing to do gives its lock back by Release, without waiting. Each order is charged once, by a store that refuses a token older
-// than one that it has seen for the order, and in ZooKeeper no order leaves anything behind.
+// order, and give each order's lock back by Release, without waiting for the reply. Each order is charged once, by a store that refuses
+// a token older than one that it has seen for the order, and in ZooKeeper no order leaves anything behind.
 package main
 
 import (
@@ -95,43 +94,18 @@ func run(ctx context.Context, orders int) error {
 
 // work charges orders until no more are delivered.
 func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string, db *store) error {
-	var lease *recipes.Lease // of the order before
-	for {
-		id, more := next(deliveries, &lease)
-		if !more {
-			return nil
-		}
-		var err error
-		if lease == nil {
-			lease, err = orders.For(id).Lock(ctx)
-		} else {
-			lease.Release()
-			lease, err = orders.For(id).Lock(ctx)
-		}
+	for id := range deliveries {
+		lease, err := orders.For(id).Lock(ctx)
 		if err != nil {
 			return err
 		}
-		if err := db.charge(lease.Context(), id, lease.Token()); err != nil {
+		err = db.charge(lease.Context(), id, lease.Token())
+		lease.Release() // the next delivery does not wait until the node is gone
+		if err != nil {
 			return err
 		}
 	}
-}
-
-// next is the next delivery. A worker that has to wait for one gives its lock back first: nobody else should wait for it then.
-func next(deliveries <-chan string, lease **recipes.Lease) (id string, more bool) {
-	select {
-	case id, more = <-deliveries:
-		if more {
-			return id, true
-		}
-	default:
-	}
-	if *lease != nil {
-		(*lease).Release()
-		*lease = nil
-	}
-	id, more = <-deliveries
-	return id, more
+	return nil
 }
 
 // store stands for a database: it has no transaction that could charge an order once by itself.

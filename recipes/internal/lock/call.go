@@ -147,7 +147,7 @@ func (a *Call) enter(ctx context.Context, q *Queue) (*Place, error) {
 			a.up.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.Turns.Enter(ctx, q.localKey(), q.Id, a.Try, !a.set, waits)
+	t, ahead := a.c.Turns.Enter(ctx, q.localKey(), q.Id, a.Try, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}

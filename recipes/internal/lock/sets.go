@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -63,18 +62,33 @@ func (a *Call) check(ctx context.Context) error {
 	return nil
 }
 
-// enterAll takes the tickets of the members that exclude: in the order of the paths, as every set does, so no two sets of one
-// client wait for each other's. None of our nodes exists meanwhile.
+// enterAll takes the turns of the members that exclude, all at one moment. Neither a turn nor a node is ours while it waits.
 func (a *Call) enterAll(ctx context.Context) error {
 	var qs []*Queue
+	var set []turn.Member
 	for _, m := range a.members {
-		qs = append(qs, m.Q)
-	}
-	slices.SortFunc(qs, func(x, y *Queue) int { return strings.Compare(x.Path, y.Path) })
-	for _, q := range qs {
-		if _, err := a.enter(ctx, q); err != nil {
-			return err
+		if m.Q.Shared { // it needs none
+			if _, err := a.enter(ctx, m.Q); err != nil {
+				return err
+			}
+			continue
 		}
+		qs, set = append(qs, m.Q), append(set, turn.Member{Key: m.Q.localKey(), ID: m.Q.Id})
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	var waits func(int, *turn.Ahead)
+	if a.up.Observed() {
+		waits = func(of int, ahead *turn.Ahead) {
+			a.up.Queued("", func() error { return a.heldLocally(ctx, qs[of], ahead) })
+		}
+	}
+	if of, ahead := a.c.Turns.EnterAll(ctx, set, a.Try, waits); ahead != nil {
+		return a.heldLocally(ctx, qs[of], ahead)
+	}
+	for _, m := range set {
+		a.tickets = append(a.tickets, m.Key)
 	}
 	return nil
 }

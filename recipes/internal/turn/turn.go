@@ -1,5 +1,8 @@
 // Package turn lets one goroutine of a client at a time contend for a lock; the others wait here, first come first served. It is what
 // keeps a thousand goroutines down to one node. It knows no ZooKeeper.
+//
+// A set of locks takes its turns at one moment: all, or none. It has none while it waits, or a goroutine that holds one of the locks
+// and wants another one would wait for the set, and the set for it. So single callers overtake a set that cannot go on yet.
 package turn
 
 import (
@@ -44,6 +47,7 @@ type Turns[Place any] struct {
 type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
 	state    State  // of the owner
+	free     bool   // nobody has the turn: all that wait are sets that cannot have the others of their turns
 	waiters  []waiter[Place]
 	holder   *kind.Party   // what the owner waits for, if it is known to wait
 	position int           // how many are ahead of the owner then
@@ -52,9 +56,9 @@ type queue[Place any] struct {
 
 // waiter is a goroutine that waits for the turn.
 type waiter[Place any] struct {
-	id    string
-	takes bool        // a place that was made for it; a set does not
-	pass  chan *Place // of capacity 1: handing over never blocks
+	id   string
+	set  []string    // the keys of all turns that it takes together; nil for a single lock, which also takes a place that was made for it
+	pass chan *Place // of capacity 1: handing over never blocks
 }
 
 // ahead says who is in the way of a goroutine with i others between it and the owner.
@@ -68,13 +72,13 @@ func (q *queue[Place]) ahead(i int) *Ahead {
 // idle reports whether the turn is about to be free: its owner is only cleaning up, and nobody is to follow.
 func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
-// Enter waits for the turn, which may come with a place if the caller takes one. ahead says who was in the way when ctx ended (it is Ended).
+// Enter waits for the turn, which may come with a place. ahead says who was in the way when ctx ended (it is Ended).
 // A try ends when somebody is in the way, unless that one is only cleaning up. waits, if not nil, is told whom this call waits for, with a
 // mutex held.
-func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try, takes bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
+func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
 	t.mu.Lock()
 	q := t.queues[key]
-	if q == nil {
+	if !q.taken() {
 		t.begin(key, id, Asks)
 		t.mu.Unlock()
 		return nil, nil
@@ -87,7 +91,7 @@ func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try, takes boo
 		waits(q.ahead(len(q.waiters)))
 	}
 	pass := make(chan *Place, 1)
-	q.waiters = append(q.waiters, waiter[Place]{id, takes, pass})
+	q.waiters = append(q.waiters, waiter[Place]{id: id, pass: pass})
 	t.mu.Unlock()
 	select {
 	case place = <-pass:
@@ -106,12 +110,107 @@ func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try, takes boo
 	return nil, ahead
 }
 
+// Member is one lock of a set.
+type Member struct{ Key, ID string }
+
+// EnterAll waits for the turns of a set's locks, and takes all of them at one moment. ahead says who was in the way at the member
+// of. Its other results and parameters are those of Enter.
+func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, waits func(of int, ahead *Ahead)) (of int, ahead *Ahead) {
+	t.mu.Lock()
+	idle := true // those that are in the way are only cleaning up
+	for i, m := range slices.Backward(set) {
+		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
+			of, ahead, idle = i, q.ahead(len(q.waiters)), q.idle()
+		}
+	}
+	switch {
+	case ahead == nil:
+		for _, m := range set {
+			t.begin(m.Key, m.ID, Asks)
+		}
+		t.mu.Unlock()
+		return 0, nil
+	case try && !idle:
+		t.mu.Unlock()
+		return of, ahead
+	case waits != nil && !try && !idle:
+		waits(of, ahead)
+	}
+	w := waiter[Place]{pass: make(chan *Place, 1)}
+	for _, m := range set {
+		w.set = append(w.set, m.Key)
+	}
+	for _, m := range set {
+		w.id = m.ID
+		q := t.queues[m.Key]
+		if q == nil {
+			q = &queue[Place]{free: true}
+			t.queues[m.Key] = q
+		}
+		q.waiters = append(q.waiters, w)
+	}
+	t.mu.Unlock()
+	select {
+	case <-w.pass:
+		return 0, nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-w.pass: // at the same moment: they are ours to pass on
+		return 0, nil
+	default:
+	}
+	ahead = nil
+	for i, m := range set {
+		q := t.queues[m.Key]
+		at := q.index(w)
+		if ahead == nil && q.taken() {
+			of, ahead = i, q.ahead(at)
+			ahead.Ended = true
+		}
+		q.remove(at)
+		if q.free && len(q.waiters) == 0 {
+			delete(t.queues, m.Key)
+		}
+	}
+	return of, ahead
+}
+
+// taken reports whether somebody has the turn.
+func (q *queue[Place]) taken() bool { return q != nil && !q.free }
+
+// index is where w waits.
+func (q *queue[Place]) index(w waiter[Place]) int {
+	return slices.IndexFunc(q.waiters, func(x waiter[Place]) bool { return x.pass == w.pass })
+}
+
+// remove takes out who waits at i.
+func (q *queue[Place]) remove(i int) {
+	if i > 0 {
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+		return
+	}
+	q.waiters[0] = waiter[Place]{}
+	q.waiters = q.waiters[1:] // not moved up: a thousand wait
+}
+
 // begin gives the turn, which nobody has, to id, whose state is what.
 func (t *Turns[Place]) begin(key, id string, what State) {
 	if t.queues == nil {
 		t.queues = map[string]*queue[Place]{}
 	}
-	t.queues[key] = &queue[Place]{owner: id, state: what}
+	q := t.queues[key]
+	if q == nil {
+		q = &queue[Place]{}
+		t.queues[key] = q
+	}
+	q.owner, q.state, q.holder, q.free = id, what, nil, false
+	if q.left != nil { // Owner looks again, and finds somebody who is not cleaning up
+		close(q.left)
+		q.left = nil
+	}
 }
 
 // set changes the state of the owner, who waits for nobody any more.
@@ -135,7 +234,7 @@ func (t *Turns[Place]) Leaving(key string) { t.set(key, Leaves) }
 func (t *Turns[Place]) KeepOut(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.queues[key] != nil {
+	if t.queues[key].taken() {
 		return false
 	}
 	t.begin(key, "", Leaves)
@@ -158,10 +257,16 @@ func (t *Turns[Place]) Leave(key string) {
 	if t.pass(key, nil) {
 		return
 	}
-	if q := t.queues[key]; q != nil && q.left != nil {
+	q := t.queues[key]
+	if q == nil {
+		return
+	}
+	if q.left != nil {
 		close(q.left)
 	}
-	delete(t.queues, key)
+	if q.free, q.left, q.holder = true, nil, nil; len(q.waiters) == 0 {
+		delete(t.queues, key)
+	}
 }
 
 // HandOver passes the turn on with a place. It reports false when nobody waits that takes one: the turn is still the caller's, and the
@@ -172,23 +277,40 @@ func (t *Turns[Place]) HandOver(key string, place *Place) bool {
 	return t.pass(key, place)
 }
 
-// pass gives the turn to the first who waits for it, and reports whether somebody does. Under mu a waiter is taken out here, or takes
-// itself out in Enter, never both: the turn goes to exactly one.
+// pass gives the turn to the first who can go on with it, and reports whether somebody does. Under mu a waiter is taken out here, or
+// takes itself out, never both: the turn goes to exactly one.
 func (t *Turns[Place]) pass(key string, place *Place) bool {
-	q := t.queues[key]
-	if q == nil || len(q.waiters) == 0 || place != nil && !q.waiters[0].takes {
+	i := t.next(key)
+	if i < 0 {
 		return false
 	}
-	next := q.waiters[0]
-	q.waiters[0] = waiter[Place]{}
-	q.waiters = q.waiters[1:] // not moved up: a thousand wait
-	q.owner, q.state, q.holder = next.id, Asks, nil
-	if q.left != nil { // Owner looks again, and finds somebody who is not cleaning up
-		close(q.left)
-		q.left = nil
+	w := t.queues[key].waiters[i]
+	if w.set == nil {
+		t.queues[key].remove(i)
+		t.begin(key, w.id, Asks)
+	} else if place != nil {
+		return false
 	}
-	next.pass <- place
+	for _, key := range w.set {
+		q := t.queues[key]
+		at := q.index(w)
+		id := q.waiters[at].id
+		q.remove(at)
+		t.begin(key, id, Asks)
+	}
+	w.pass <- place
 	return true
+}
+
+// next is where the first waits who can go on once the turn is free; -1 if nobody can.
+func (t *Turns[Place]) next(key string) int {
+	q := t.queues[key]
+	if q == nil {
+		return -1
+	}
+	return slices.IndexFunc(q.waiters, func(w waiter[Place]) bool {
+		return !slices.ContainsFunc(w.set, func(other string) bool { return other != key && t.queues[other].taken() })
+	})
 }
 
 // Next is the ID of the goroutine that is next, if one waits that takes a place. It may give up at any moment, so who makes a place for
@@ -196,8 +318,8 @@ func (t *Turns[Place]) pass(key string, place *Place) bool {
 func (t *Turns[Place]) Next(key string) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if q := t.queues[key]; q != nil && len(q.waiters) > 0 && q.waiters[0].takes {
-		return q.waiters[0].id, true
+	if i := t.next(key); i >= 0 && t.queues[key].waiters[i].set == nil {
+		return t.queues[key].waiters[i].id, true
 	}
 	return "", false
 }
@@ -208,10 +330,10 @@ func (t *Turns[Place]) Owner(ctx context.Context, key string) (ahead *Ahead) {
 	for {
 		t.mu.Lock()
 		q := t.queues[key]
-		if q != nil {
+		if ahead = nil; q.taken() {
 			ahead = q.ahead(len(q.waiters))
 		}
-		if q == nil || !q.idle() {
+		if ahead == nil || !q.idle() {
 			t.mu.Unlock()
 			return ahead
 		}
@@ -222,7 +344,6 @@ func (t *Turns[Place]) Owner(ctx context.Context, key string) (ahead *Ahead) {
 		t.mu.Unlock()
 		select {
 		case <-left:
-			ahead = nil
 		case <-ctx.Done():
 			ahead.Ended = true
 			return ahead
@@ -234,7 +355,7 @@ func (t *Turns[Place]) Owner(ctx context.Context, key string) (ahead *Ahead) {
 func (t *Turns[Place]) Taken(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.queues[key] != nil
+	return t.queues[key].taken()
 }
 
 // Keys are the locks for which somebody has the turn.

@@ -38,6 +38,9 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 		return whole("-", c.Before, " -> null"), 0
 	}
 	shown = []attribute{{symbol: " ", name: "path", text: quote(c.Path)}}
+	if c.PreviousPath != "" {
+		shown[0] = attribute{symbol: "~", name: "path", text: quote(c.PreviousPath) + " -> " + quote(c.Path), comment: "forces replacement"}
+	}
 	shown = append(shown, changedParams(c)...)
 	if c.ACL != nil {
 		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})

@@ -128,17 +128,12 @@ func clock() time.Time { return time.UnixMilli(now).UTC() }
 // somebody asked for.
 func movedPlan() *plan.Plan {
 	mutex := func(addr, path string) *plan.Node { return node(addr, path, kind.Mutex.New()) }
-	stone := mutex("mutex.old", "/old")
-	stone.Payload.State, stone.Payload.MovedTo = kind.StateMoved, "/new"
 	free := mutex("mutex.free", "/free")
 	free.Payload.Owner = kind.Owner{}
 	return &plan.Plan{
 		Ensemble: "main", Root: "/", Stack: "payments-prod", Transaction: plan.Stats{Ops: 9, Bytes: 2048}, Batches: []plan.Stats{{Ops: 5}, {Ops: 4}},
 		Targeted: true,
 		Changes: []plan.Change{
-			{Action: plan.Create, Addr: "mutex.new", PreviousAddr: "mutex.old", Path: "/new", PreviousPath: "/old", Kind: kind.Mutex, After: mutex("mutex.new", "/new")},
-			{Action: plan.Update, Addr: "mutex.old", Path: "/old", Kind: kind.Mutex, Before: mutex("mutex.old", "/old"), After: stone, Tombstone: true, Usage: busyAt("/old")},
-			{Action: plan.Delete, Addr: "mutex.older", Path: "/older", Kind: kind.Mutex, Before: mutex("mutex.older", "/older"), Tombstone: true, Reason: plan.ReasonDeleteTombstone},
 			{Action: plan.NoOp, Addr: "mutex.b", PreviousAddr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: mutex("mutex.a", "/a"), After: mutex("mutex.b", "/a")},
 			{Action: plan.Forget, Addr: "mutex.free", Path: "/free", Kind: kind.Mutex, Before: mutex("mutex.free", "/free"), After: free},
 			{Action: plan.Replace, Addr: "mutex.taken", Path: "/taken", Kind: kind.Mutex, Before: mutex("mutex.taken", "/taken"), After: mutex("mutex.taken", "/taken"),

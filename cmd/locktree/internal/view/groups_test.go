@@ -33,7 +33,7 @@ func manyLocks(shards int) *plan.Plan {
 	for i := range 3 {
 		add(plan.Create, plan.Addr(fmt.Sprintf("mutex.few[\"%d\"]", i)))
 	}
-	add(plan.Create, `mutex.shard["moved"]`).PreviousPath = "/before"
+	add(plan.Create, `mutex.shard["moved"]`).PreviousAddr = "mutex.before"
 	add(plan.Delete, "mutex.gone")
 	return p
 }
@@ -55,7 +55,7 @@ func TestManyChangesAreGroupedOnATerminal(t *testing.T) {
   + mutex.shard["002"]
     # (and 193 more)
 `)
-	for _, whole := range []string{`# mutex.few["0"] will be created`, `# mutex.few["2"] will be created`, `# mutex.shard["moved"] will be created`, `# (moved from the path "/before")`, "# mutex.gone will be destroyed"} {
+	for _, whole := range []string{`# mutex.few["0"] will be created`, `# mutex.few["2"] will be created`, `# mutex.shard["moved"] will be created`, `# (moved from mutex.before)`, "# mutex.gone will be destroyed"} {
 		require.Contains(t, text, whole)
 	}
 	require.Contains(t, text, "-full shows each.")

@@ -224,7 +224,7 @@ func (p Plan) json(s *machine) {
 		}
 	}
 	for _, one := range p.Plans {
-		for _, c := range byPath(one.Changes) {
+		for _, c := range byPath(one.Shown()) {
 			s.planned(one.Ensemble, c)
 		}
 		s.plannedAccess(one)

@@ -115,7 +115,7 @@ func (t planText) preamble(p Plan) {
 	t.printf("\nlocktree %s. They are indicated with these symbols:\n", what)
 	for _, l := range legend {
 		if slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool {
-			return l.action == plan.Update && (len(one.Access) > 0 || one.NotesAccess()) || slices.ContainsFunc(one.Changes, func(c plan.Change) bool { return c.Action == l.action })
+			return l.action == plan.Update && (len(one.Access) > 0 || one.NotesAccess()) || slices.ContainsFunc(one.Shown(), func(c *plan.Change) bool { return c.Action == l.action })
 		}) {
 			symbol := l.action.Symbol()
 			t.printf("%s\n", t.paint(symbolColours[symbol])(fmt.Sprintf("%3s %s", symbol, l.text)))
@@ -136,7 +136,7 @@ func (t planText) changes(p *plan.Plan, several, concise, together bool) (groupe
 	if concise {
 		t.printf("\n")
 	}
-	all := byPath(p.Changes)
+	all := byPath(p.Shown())
 	var groups map[likeness][]*plan.Change
 	if together {
 		groups = alike(all)
@@ -158,13 +158,9 @@ func (t planText) changes(p *plan.Plan, several, concise, together bool) (groupe
 	return len(groups) > 0
 }
 
-func byPath(changes []plan.Change) []*plan.Change {
-	out := make([]*plan.Change, len(changes))
-	for i := range changes {
-		out[i] = &changes[i]
-	}
-	slices.SortStableFunc(out, func(a, b *plan.Change) int { return strings.Compare(a.Path, b.Path) })
-	return out
+func byPath(changes []*plan.Change) []*plan.Change {
+	slices.SortStableFunc(changes, func(a, b *plan.Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes
 }
 
 func (t planText) change(c *plan.Change) {

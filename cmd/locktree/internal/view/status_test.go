@@ -41,23 +41,6 @@ func TestStatus(t *testing.T) {
 	require.True(t, json.Valid(out.Bytes()))
 }
 
-// Who looks for the holder of a lock that is kept finds nobody at work.
-func TestStatusTellsALockThatMayBeKept(t *testing.T) {
-	tree := liveTree()
-	use := &kind.Usage{Holders: []kind.Party{{ID: "worker", Retains: 5 * time.Second}}}
-	tree.Nodes[2].Live.Usage = use
-	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.Contains(t, out.String(), "worker (in use, or kept for up to 5s)")
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.Contains(t, out.String(), `"retain_ms": 5000`)
-	use.Waiters = []kind.Party{{ID: "rival"}}
-	out.Reset()
-	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.NotContains(t, out.String(), "kept", "not while somebody waits")
-}
-
 // A lock with a thousand waiters must not fill the screen; one with a thousand nodes of somebody else's did.
 func TestStatusCutsLongQueues(t *testing.T) {
 	tree := liveTree()

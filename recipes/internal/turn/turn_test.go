@@ -1,0 +1,149 @@
+package turn_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/internal/turn"
+)
+
+// A single caller overtakes a set that cannot go on, and no set has one turn of two.
+func TestASetHasAllItsTurnsOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turn.Turns[int]
+		enter := func(key, id string) {
+			_, ahead := turns.Enter(t.Context(), key, id, false, nil)
+			require.Nil(t, ahead)
+		}
+		enter("b", "holder")
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, ahead := turns.EnterAll(t.Context(), []turn.Member{{Key: "a", ID: "set"}, {Key: "b", ID: "set"}}, false, nil)
+			require.Nil(t, ahead)
+		})
+		synctest.Wait()
+		require.False(t, turns.Taken("a"))
+		require.Nil(t, turns.Owner(t.Context(), "a"))
+		enter("a", "nested")
+		turns.Leave("b")
+		synctest.Wait()
+		require.False(t, turns.Taken("b"), "the set waits for a")
+		_, waits := turns.Next("a")
+		require.False(t, waits, "a set takes no place")
+		require.False(t, turns.HandOver("a", new(int)))
+		turns.Leave("a")
+		all.Wait()
+		require.True(t, turns.Taken("a"))
+		require.True(t, turns.Taken("b"))
+		turns.Leave("a")
+		turns.Leave("b")
+		require.Empty(t, turns.Keys())
+	})
+}
+
+func TestASetThatGivesUpNamesWhoIsInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turn.Turns[int]
+		_, ahead := turns.Enter(t.Context(), "b", "holder", false, nil)
+		require.Nil(t, ahead)
+		set := []turn.Member{{Key: "a", ID: "set"}, {Key: "b", ID: "set"}}
+		of, ahead := turns.EnterAll(t.Context(), set, true, nil)
+		require.Equal(t, 1, of)
+		require.Equal(t, "holder", ahead.ID)
+		require.False(t, ahead.Ended)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		of, ahead = turns.EnterAll(ctx, set, false, nil)
+		require.Equal(t, 1, of)
+		require.Equal(t, "holder", ahead.ID)
+		require.True(t, ahead.Ended)
+		require.Equal(t, []string{"b"}, turns.Keys(), "nothing waits for a")
+		turns.Leave("b")
+		require.Empty(t, turns.Keys())
+	})
+}
+
+// Whatever single callers and sets do, and whenever they give up: one has a turn at a time, and nothing waits once the last that
+// had a turn has gone.
+func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		seed, callers := rapid.Uint64().Draw(r, "seed"), rapid.IntRange(2, 8).Draw(r, "callers")
+		var failed error
+		synctest.Test(t, func(t *testing.T) {
+			var turns turn.Turns[int]
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			has := map[string]int{}
+			count := func(keys []string, by int) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, key := range keys {
+					if has[key] += by; has[key] > 1 {
+						failed = errors.New("two have the turn for " + key)
+					}
+				}
+			}
+			for i := range callers {
+				dice := rand.New(rand.NewPCG(seed, uint64(i)))
+				all.Go(func() {
+					for range 10 {
+						keys := []string{"a", "b", "c", "d"}
+						dice.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+						keys = keys[:1+dice.IntN(3)]
+						long, patience := dice.IntN(2) == 0, time.Millisecond
+						if long {
+							patience = time.Hour
+						}
+						ctx, stop := context.WithTimeout(context.Background(), patience)
+						var ahead *turn.Ahead
+						try := dice.IntN(4) == 0
+						if len(keys) == 1 {
+							_, ahead = turns.Enter(ctx, keys[0], "", try, nil)
+						} else {
+							var set []turn.Member
+							for _, key := range keys {
+								set = append(set, turn.Member{Key: key})
+							}
+							_, ahead = turns.EnterAll(ctx, set, try, nil)
+						}
+						if ahead == nil {
+							count(keys, 1)
+							time.Sleep(time.Duration(dice.IntN(3)) * time.Millisecond)
+							if dice.IntN(2) == 0 {
+								turns.Leaving(keys[0])
+								time.Sleep(time.Duration(dice.IntN(2)) * time.Millisecond)
+							}
+							count(keys, -1)
+							for _, key := range slices.Backward(keys) {
+								if len(keys) > 1 || !turns.HandOver(key, new(int)) {
+									turns.Leave(key)
+								}
+							}
+						} else if long && !try {
+							mu.Lock()
+							failed = errors.New("a call waited for an hour")
+							mu.Unlock()
+						}
+						stop()
+					}
+				})
+			}
+			all.Wait()
+			if left := turns.Keys(); len(left) > 0 {
+				failed = errors.Join(failed, errors.New("somebody still waits, or has a turn"))
+			}
+		})
+		if failed != nil {
+			r.Fatal(failed)
+		}
+	})
+}
