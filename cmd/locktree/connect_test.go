@@ -138,7 +138,7 @@ func TestThePageNamesTheReasonOfAnOutageSoon(t *testing.T) {
 	}
 	for declared, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, 10 * time.Minute: 10 * time.Second} {
 		e := &config.Ensemble{Name: "main", Servers: []string{"zk:1"}, ConnectTimeout: declared, Tree: &plan.Tree{Root: "/locks"}}
-		target := s.setup(&config.Config{Ensembles: []*config.Ensemble{e}}, nil).Targets[0]
+		target := s.setup(&config.Config{Ensembles: []*config.Ensemble{e}}).Targets[0]
 		_, err := target.Dial(t.Context())
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		require.Equal(t, want, asked)

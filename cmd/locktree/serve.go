@@ -22,7 +22,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // serveAddress is where the page is served unless something else is asked for.
@@ -35,24 +34,22 @@ func serveCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"web", "ui", "page", "dashboard", "exporter", "metrics"},
 		Short:      "Serve a page that shows who holds and who waits",
 		Long: "serve shows the locks of the stack on a web page, until it is interrupted: problems first, each\n" +
-			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
+			"lock with its queue, who waits for whom, drift, and what doctor finds. With -prefix\n" +
 			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
 			"-prefix, it reads no configuration. /metrics is for Prometheus, /api/v1/status is what the page\n" +
 			"shows, as \"locktree status -json -prefix\" prints it, and /healthz and /readyz are for health\n" +
 			"checks.\n\n" +
-			"The configuration, with its certificates, files of variables and web configuration, is read\n" +
-			"again when a file changes, before each comparison, and on SIGHUP. The page says which one it\n" +
-			"compares with. One that has errors is not used: the page, /metrics and standard error say so.\n\n" +
+			"The configuration, with its certificates and files of variables, is read again when a file changes,\n" +
+			"before each comparison, and on SIGHUP. The page says which one it compares with. One that has\n" +
+			"errors is not used: the page, /metrics and standard error say so.\n\n" +
 			"-config names the directory of a stack, instead of -chdir, and may be repeated: one page shows them\n" +
 			"all, each ensemble as STACK/ENSEMBLE, and what cannot be read or reached hides nothing else.\n" +
 			"Values of variables then come from the environment and from *.auto.ltvars in each directory.\n\n" +
 			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
 			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
-			"-events writes a line of JSON for each grant, loss, deadlock, exceeded limit, outage and apply that\n" +
-			"a look shows. A grant that is shorter than -interval is not seen; where sequence numbers show that\n" +
-			"there was one, a line says how many were missed.\n\n" +
 			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +
-			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
+			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.\n" +
+			"That file is read for each request: other users and certificates are in force at once.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.healthcheck {
@@ -79,9 +76,6 @@ func serveCommand(a *app) *cobra.Command {
 	f.IntVar(&s.reads, "reads", readsPerLook, "the most requests per look, except for the first; 0 means no limit")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and run doctor's checks, after this `DURATION`; 0 means never")
 	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing; exit with 0 if the page at -listen answers, otherwise with 1")
-	f.StringVar(&s.events, "events", "", "write what looks show as lines of JSON: to a `FILE`, which is appended to, or to standard output")
-	f.Lookup("events").NoOptDefVal = onStdout
-	f.IntVar(&s.history, "history", 10_000, "how many changes of holders to remember")
 	return c
 }
 
@@ -91,10 +85,9 @@ type service struct {
 	treeFlags
 	configs                 []string // directories; none: that of -chdir
 	listen, webConfig       string
-	events                  string // a file, or onStdout
 	hosts                   []string
 	interval, driftInterval time.Duration
-	reads, history          int
+	reads                   int
 	healthcheck             bool
 
 	input []byte // what standard input had, for a -var-file=-
@@ -102,8 +95,8 @@ type service struct {
 }
 
 func (s *service) check(c *cobra.Command) error {
-	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1 {
-		return usage(c, "Bad flag", "-interval must be at least 100ms, -history at least 1, -reads not negative, and -drift-interval 0 or at least 1s.")
+	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 {
+		return usage(c, "Bad flag", "-interval must be at least 100ms, -reads not negative, and -drift-interval 0 or at least 1s.")
 	}
 	for _, name := range s.hosts {
 		if strings.ContainsAny(name, ":/") {
@@ -114,15 +107,15 @@ func (s *service) check(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.door, err = serve.OpenDoor(s.webPath()); err != nil {
+	if s.door, err = serve.OpenDoor(s.file(s.webConfig)); err != nil {
 		return view.Failf("Cannot use the web configuration", "%v.", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		if !s.door.Config.Authenticates() {
+		if !s.door.Authenticates() {
 			return view.Failf("The page would be open to everybody", "Other machines can reach -listen=%s. "+
 				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
-		if !s.door.Config.Encrypts() {
+		if !s.door.Encrypts() {
 			s.view().Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
 		}
 		if ip == nil && host != "" {
@@ -171,57 +164,27 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	journal, err := s.journal()
-	if err != nil {
-		return err
-	}
-	page := &serve.Service{Events: journal, Options: serve.Options{Version: version(), Interval: s.interval, History: s.history},
-		Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
+	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval},
+		Door: s.door, Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
 	var first []*serve.Setup
 	for _, one := range stacks {
 		first, page.Read = append(first, one.first), append(page.Read, one.again)
 	}
 	err = page.Run(ctx, l, first, again, func(address string) {
-		now := kind.Stamp{Time: time.Now()}
-		journal.Note(serve.Notice{Event: "serving", Seen: now, Since: now, Text: address, Version: "1.0"})
-		if s.events != onStdout {
-			fmt.Fprintln(s.stdout, address)
-		}
+		fmt.Fprintln(s.stdout, address)
 		s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
 	})
-	journal.End()
 	s.view().Message("Stopped.")
 	return err
-}
-
-// onStdout is -events without a file.
-const onStdout = "-"
-
-// journal is where -events writes, nil without it.
-func (s *service) journal() (*serve.Journal, error) {
-	failed := func(err error) {
-		s.view().Message(fmt.Sprintf("Some events are not written: %v.", err))
-	}
-	switch s.events {
-	case "":
-		return nil, nil
-	case onStdout:
-		return serve.NewJournal(s.stdout, failed), nil
-	}
-	f, err := os.OpenFile(s.path(s.events), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640) // open until the program ends
-	if err != nil {
-		return nil, view.Failf("Cannot write events", "%v. Name a file that this user may write, or leave the name out for standard output.", err)
-	}
-	return serve.NewJournal(f, failed), nil
 }
 
 // soon is the longest time to connect after which the page says why it cannot.
 const soon = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
-func (s *service) setup(cfg *config.Config, door *serve.Door) *serve.Setup {
+func (s *service) setup(cfg *config.Config) *serve.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
-	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Door: door, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}

@@ -47,7 +47,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []pageOf{{s.setup(cfg, s.door), s.readAgain}}, nil
+		return []pageOf{{s.setup(cfg), s.readAgain}}, nil
 	}
 	if s.servers != "" || len(s.inputs) > 0 {
 		return nil, usage(c, "Bad flag", "-config is not for use with -servers, -var and -var-file. Write values into a file such as values.auto.ltvars beside each configuration.")
@@ -68,7 +68,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 			why := view.Brief(err)
 			failed = append(failed, dir+": "+why)
 			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
-			setup = &serve.Setup{Door: s.door, Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
+			setup = &serve.Setup{Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
 			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}
 		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
@@ -83,7 +83,6 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 func (s *service) of(dir string) *service {
 	one := *s
 	one.app = &app{terminal: s.terminal, dir: absolute(s.path(dir)), dialClient: s.dialClient}
-	one.webConfig = absolute(s.webPath())
 	return &one
 }
 
@@ -107,11 +106,8 @@ func absolute(path string) string {
 
 // readAgain reads the configuration, and all files that it needs.
 func (s *service) readAgain() (*serve.Setup, error) {
-	door, err := serve.OpenDoor(s.webPath())
-	if err != nil {
-		return nil, err
-	}
 	var cfg *config.Config
+	var err error
 	if s.prefix != "" && len(s.configs) == 0 {
 		if cfg, err = s.configOfEnvironment(); err != nil {
 			return nil, err
@@ -133,11 +129,8 @@ func (s *service) readAgain() (*serve.Setup, error) {
 			return nil, err
 		}
 	}
-	return s.setup(cfg, door), nil
+	return s.setup(cfg), nil
 }
-
-// webPath is the path of the web configuration, "" without one.
-func (s *service) webPath() string { return s.file(s.webConfig) }
 
 // firstError is one of the errors, where it is and how many more there are.
 func firstError(diags hcl.Diagnostics) error {
@@ -169,8 +162,8 @@ func sourceOf(cfg *config.Config) view.Source {
 	return source
 }
 
-// fileStamps tell whether a file has changed: those of the configuration and their directories, those of variables, the
-// certificates, and the web configuration. What a function such as file() has read is not among them.
+// fileStamps tell whether a file has changed: those of the configuration and their directories, those of variables, and
+// the certificates. What a function such as file() has read is not among them.
 func (s *service) fileStamps(cfg *config.Config) string {
 	names := map[string]bool{}
 	for name := range cfg.Sources {
@@ -185,9 +178,6 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		for _, name := range slices.Concat(tlsFiles(s.tlsOf(e)), e.SecretFiles()) {
 			names[name] = true
 		}
-	}
-	if name := s.webPath(); name != "" {
-		names[name] = true
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(names)) {

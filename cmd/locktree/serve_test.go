@@ -166,7 +166,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	require.Contains(t, metrics, "locktree_drift_checked_timestamp_seconds")
 
 	require.NoError(t, l.Unlock(t.Context()))
-	s.until("", "granted")
+	s.until("lock?ensemble=local&path="+ledgerPath, "1 held</dd>")
 	s.stop()
 	require.Zero(t, <-s.done)
 	s.done <- 0

@@ -39,16 +39,6 @@ func TestJSONTopicIsComplete(t *testing.T) {
 	for _, m := range messages {
 		require.Regexp(t, `\b`+m[1]+`\b`, topicText("json"))
 	}
-	events := regexp.MustCompile(`(?:Event: |note\(path, (?:cmp\.Or\(what, )?|what :?= |return )"([a-z_]+)"`)
-	for _, file := range []string{"serve.go", "internal/view/serve/events.go", "internal/view/serve/history.go", "internal/view/serve/state.go"} {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		found := events.FindAllStringSubmatch(string(source), -1)
-		require.NotEmpty(t, found, file)
-		for _, m := range found {
-			require.Regexp(t, `(?s)\nEvents: .*\n  ([a-z_]+, )*`+m[1]+`\b`, topicText("json"))
-		}
-	}
 	b := newBench(t, "mutex \"a\" {\n  acl = acl.open\n}\n")
 	b.run(exitOK, "plan", "-out=p")
 	for _, command := range []string{"show -json p", "show -json", "validate -json", "version -json", "status -json"} {

@@ -44,7 +44,6 @@ func killed(i *incident) {
 	require.True(i.t, s.SessionExpires.After(time.Now()))
 	i.fires(tooLong, "lock", "mutex.killed", "limit", "max_wait", "owner", "shop@example.com")
 	require.Equal(i.t, within(i.t, next).Node(), i.seen(path).Holders[0].Node)
-	i.page("page", path, "lost", "biller lost it with its session "+s.Session)
 }
 
 // SIGSTOP: the process and its connection are there.
@@ -85,7 +84,6 @@ func partitioned(i *incident) {
 	require.ErrorIs(i.t, context.Cause(l.Context()), recipes.ErrLost)
 	i.fires("LocktreeLostLocks", "lock", path, "reason", "session")
 	require.Equal(i.t, within(i.t, next).Node(), i.seen(path).Holders[0].Node)
-	i.page("page", path, "lost", "courier lost it with its session")
 	i.typed("LocktreeLostLocks", "doctor") // which finds that nothing is wrong with the servers
 }
 

@@ -83,7 +83,7 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676"+target, nil)
-	Guard(h, nil, nil).ServeHTTP(w, r)
+	Guard(h, nil).ServeHTTP(w, r)
 	return w
 }
 
@@ -212,8 +212,6 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	require.Contains(t, family, "locktree status /orders -key KEY</code>")
 	require.Contains(t, family, `held for longest</td><th scope="row" class="path" data-label="Key"><a href="/lock?ensemble=main&amp;path=%2Forders%2F%253Cb%3E">&#34;&lt;b&gt;&#34;</a>`)
 	require.NotContains(t, family, "Who holds it")
-	require.Contains(t, family, "not recorded for keys")
-	require.NotContains(t, family, "Nothing has changed hands yet")
 	key := page("/lock?ensemble=main&path=%2Forders%2F%253Cb%3E")
 	require.Contains(t, key, `&#34;&lt;b&gt;&#34; of <a href="/lock?ensemble=main&amp;path=%2Forders">/orders</a>`)
 	require.Contains(t, key, "app-a")
@@ -249,6 +247,18 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 	require.NotContains(t, b.problems(noon)[0].Text, "\x1b")
 	require.Equal(t, "stale", board(t, scene()).problems(noon.Add(time.Minute))[0].What, "without a word")
 	require.Equal(t, "starting", board(t).problems(noon)[0].What)
+}
+
+// An election without a leader is an accident once it had one.
+func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
+	vacant := looked(declared("/locks/mailer", kind.Election, nil, nil))
+	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{contender("/locks/mailer", "app-a", 1)}, nil))
+	for want, looks := range map[Severity][]*inspect.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
+		problems := board(t, looks...).problems(noon)
+		require.Len(t, problems, 1)
+		require.Equal(t, "leaderless", problems[0].What)
+		require.Equal(t, want, problems[0].Severity)
+	}
 }
 
 // It was said once, in the plan that took the lock over, and never where people look.
@@ -337,8 +347,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 
 // known are the attributes that the template has. None is "style" or an event's.
 var known = []string{"lang", "charset", "name", "content", "rel", "href", "src", "class", "id", "type", "aria-label", "aria-pressed", "aria-current", "aria-sort",
-	"aria-hidden", "role", "tabindex", "data-version", "data-label", "datetime", "scope", "colspan", "action", "method", "value", "viewBox", "refX", "refY", "markerWidth",
-	"markerHeight", "orient", "d", "marker-end", "x", "y", "width", "height", "preserveAspectRatio", "rx", "textLength", "lengthAdjust"}
+	"aria-hidden", "role", "tabindex", "data-version", "data-label", "datetime", "scope", "colspan", "action", "method", "value"}
 
 // checkExposition holds the text to the format: types before samples, one of each series, names and labels as allowed.
 func checkExposition(t *testing.T, text string) {
@@ -436,60 +445,6 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	}
 }
 
-func TestHistoryTellsHowHoldsEnd(t *testing.T) {
-	at := func(second int, holders, waiters []inspect.Contender, sessions map[int64]*inspect.Session) *inspect.Snapshot {
-		return &inspect.Snapshot{At: noon.Add(time.Duration(second) * time.Second), Dump: true, Waits: &inspect.Waits{}, Sessions: sessions,
-			Locks: []*inspect.Report{declared("/locks/ledger", kind.Mutex, holders, waiters)}}
-	}
-	a, b, c := contender("/locks/ledger", "a", 1), contender("/locks/ledger", "b", 2), contender("/locks/ledger", "c", 3)
-	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
-	live := func(ids ...int64) map[int64]*inspect.Session {
-		out := map[int64]*inspect.Session{}
-		for _, id := range ids {
-			out[max(id, -id)] = &inspect.Session{ID: id, Away: id < 0}
-		}
-		return out
-	}
-	seen := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)))
-	metrics := get(t, seen.Handler(), "/metrics").Body.String()
-	require.Contains(t, metrics, `locktree_lock_acquisitions_total{ensemble="main",stack="shop",lock="mutex.ledger",kind="mutex"} 2`)
-	require.Contains(t, metrics, `locktree_lock_lost_total{ensemble="main",stack="shop",lock="mutex.ledger",kind="mutex"} 1`)
-	seen.Saw("main", &inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
-	var got []string
-	for e := range seen.history.newest {
-		got = append(got, e.What+" "+e.Who)
-	}
-	slices.Reverse(got)
-	require.Equal(t, []string{"queued b", "queued c", "released a", "granted b", "lost b", "granted c", "ended c"}, got)
-	require.Empty(t, seen.history.counts, "of locks that are not seen any more nothing is kept")
-
-	for silent, want := range map[time.Duration]string{4 * time.Second: "ended a", 7 * time.Second: "lost a"} {
-		was := map[int64]*inspect.Session{1: {ID: 1, Timeout: 12 * time.Second, Silent: silent, Expires: noon.Add(12*time.Second - silent)}}
-		far := board(t, at(0, is(a), nil, was), at(60, nil, nil, nil))
-		e := far.history.about("main", "/locks/ledger", 1)[0]
-		require.Equal(t, want, e.What+" "+e.Who, "silent for %v", silent)
-	}
-
-	// The sessions are read before the queues: one that expires in between is listed once more, without a connection.
-	for _, x := range []struct {
-		was, is, then int64
-		want          string
-	}{{-1, -1, 2, "lost a"}, {-1, -1, -1, "released a"}, {-1, 1, 2, "released a"}, {1, -1, 2, "released a"}, {1, 1, 2, "released a"}} {
-		between := board(t, at(0, is(a), nil, live(x.was)), at(1, nil, nil, live(x.is)), at(2, nil, nil, live(x.then)), at(3, nil, nil, nil))
-		es := between.history.about("main", "/locks/ledger", 3)
-		require.Len(t, es, 1, "it ended once")
-		require.Equal(t, x.want, es[0].What+" "+es[0].Who, x)
-	}
-
-	h := history{limit: 3, counts: map[lockKey]counts{}}
-	for i := range 10 {
-		h.add(Event{Who: fmt.Sprint(i), Lock: "/a"})
-	}
-	require.Len(t, h.events, 3)
-	require.Equal(t, "9", h.about("", "/a", 5)[0].Who)
-	require.Equal(t, "7", h.about("", "/a", 5)[2].Who)
-}
-
 // Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber: for people it is
 // one that queued, was granted, and released.
 func TestPermitsOfOneClientAreOne(t *testing.T) {
@@ -505,13 +460,7 @@ func TestPermitsOfOneClientAreOne(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, "<div>a"))
 	require.Contains(t, get(t, b.Handler(), "/waits").Body.String(), "b waits for one of a</td>")
 	b.Saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
-	b.Saw("main", at(nil, nil))
-	var got []string
-	for e := range b.history.newest {
-		got = append(got, e.What+" "+e.Who)
-	}
-	slices.Reverse(got)
-	require.Equal(t, []string{"queued b", "granted a", "released a", "granted b", "released b"}, got)
+	require.Equal(t, 1, strings.Count(get(t, b.Handler(), "/locks").Body.String(), "<div>b"))
 }
 
 func TestTheScriptIsShortAndOurs(t *testing.T) {
@@ -519,6 +468,23 @@ func TestTheScriptIsShortAndOurs(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(script), "\n"), 200)
 	require.NotRegexp(t, `innerHTML|insertAdjacent|document\.write|eval\(|https?:`, string(script))
+}
+
+func TestAnOutageIsToldOnce(t *testing.T) {
+	now := noon
+	b := NewBoard(Options{Interval: 2 * time.Second, Now: func() time.Time { return now }}, Ensemble{Name: "main"})
+	require.Empty(t, b.Saw("main", scene()))
+	refused, expired := errors.New("connection refused"), errors.New("certificate has expired")
+	now = noon.Add(4 * time.Second)
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "it was well when it was seen last")
+	require.Empty(t, b.Failed("main", refused))
+	require.Empty(t, b.Failed("main", expired), "servers may fail in turn")
+	now = noon.Add(2 * time.Minute)
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "the reason is another one")
+	next := *scene()
+	next.At = noon.Add(3 * time.Minute)
+	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.Saw("main", &next))
+	require.Empty(t, b.Saw("main", &next))
 }
 
 // BenchmarkPages: a hundred thousand locks, five thousand of them in use.

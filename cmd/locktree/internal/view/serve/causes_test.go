@@ -3,9 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -98,22 +95,16 @@ func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
 		held.Sessions[session] = &inspect.Session{ID: session, Away: true}
 	}
-	gone := looked()
-	for _, in := range held.Locks {
-		gone.Locks = append(gone.Locks, declared(in.Path, kind.Mutex, nil, nil))
-	}
-	for what, b := range map[string]*Board{"silent holder": board(t, held), "lost": board(t, held, gone, gone)} {
-		problems, both := b.problems(noon), 0
-		require.Len(t, problems, mostListed, what)
-		for _, p := range problems {
-			require.Equal(t, what, p.What)
-			if len(p.Locks) > 1 {
-				both++
-				require.ElementsMatch(t, []string{"/locks/000", fmt.Sprintf("/locks/%03d", mostListed+1)}, p.Locks)
-			}
+	problems, both := board(t, held).problems(noon), 0
+	require.Len(t, problems, mostListed)
+	for _, p := range problems {
+		require.Equal(t, "silent holder", p.What)
+		if len(p.Locks) > 1 {
+			both++
+			require.ElementsMatch(t, []string{"/locks/000", fmt.Sprintf("/locks/%03d", mostListed+1)}, p.Locks)
 		}
-		require.Equal(t, 1, both, what)
 	}
+	require.Equal(t, 1, both)
 }
 
 func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
@@ -143,107 +134,10 @@ func TestTheCircleIsDrawnOnce(t *testing.T) {
 func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
 	const mark = `<span class="bad">&#9650; `
-	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 6} {
+	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 4} {
 		require.Equal(t, want, strings.Count(get(t, b.Handler(), target).Body.String(), mark), target)
 	}
 	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
-}
-
-// What a viewer has looked after counts no longer, in that browser, and nothing is written anywhere else.
-func TestLossesCanBeAcknowledged(t *testing.T) {
-	b := board(t, scene(), scene())
-	next := scene()
-	next.Locks[4].Holders = nil
-	delete(next.Sessions, 3)
-	b.Saw("main", next)
-	h := Guard(b.Handler(), nil, nil)
-	page := func(cookie string) string {
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676/", nil)
-		r.Header.Set("Cookie", cookie)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Body.String()
-	}
-	post := func(path, loss string, header map[string]string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7676"+path, strings.NewReader(url.Values{"loss": {loss}}.Encode()))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		for k, v := range header {
-			r.Header.Set(k, v)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	loss := lossOf("main", 3, "x__lock__0000000001", 1)
-	require.Contains(t, page(""), `name="loss" value="`+loss+`"`)
-	require.Contains(t, page(""), "5 to look at now")
-	for name, header := range map[string]map[string]string{
-		"nobody says where from": {}, "another site": {"Origin": "https://evil.example"}, "no origin": {"Origin": "null"},
-		"another site's form": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
-	} {
-		require.Equal(t, http.StatusForbidden, post(acknowledgePath, loss, header).Code, name)
-	}
-	ours := map[string]string{"Origin": "http://127.0.0.1:7676"}
-	require.Equal(t, http.StatusMethodNotAllowed, post("/", loss, ours).Code)
-	require.Empty(t, post(acknowledgePath, "0123456789abcdef", ours).Result().Cookies(), "nobody knows it")
-	w := post(acknowledgePath, loss, ours)
-	require.Equal(t, http.StatusSeeOther, w.Code)
-	require.Equal(t, "/", w.Header().Get("Location"))
-	c := w.Result().Cookies()[0]
-	require.True(t, c.HttpOnly)
-	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
-	seen := page(c.Name + "=" + c.Value)
-	require.Contains(t, seen, "4 to look at now")
-	require.Contains(t, seen, "acknowledged</span>")
-	require.NotContains(t, seen, `name="loss"`)
-	require.Contains(t, page(""), "5 to look at now", "others see it still")
-	require.Contains(t, page(seenCookie+"=<script>."+strings.Repeat("x", 5000)), "5 to look at now")
-}
-
-func TestTheTimelineOfALock(t *testing.T) {
-	at := func(second int, holders, waiters []inspect.Contender) *inspect.Snapshot {
-		in := bounded("/locks/a", "1m", "", holders, waiters)
-		s := looked(in)
-		s.At, s.Sessions = noon.Add(time.Duration(second)*time.Second), map[int64]*inspect.Session{1: {ID: 1}, 2: {ID: 2, Away: second == 20}}
-		if second > 20 {
-			delete(s.Sessions, 2)
-		}
-		return s
-	}
-	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
-	first := contender("/locks/a", "first", 1) // since 90 seconds before
-	second, third, quitter := contender("/locks/a", "second", 2), contender("/locks/a", "third", 3), contender("/locks/a", "quitter", 4)
-	second.Since, third.Since, quitter.Since = noon, noon.Add(4*time.Second), noon.Add(4*time.Second)
-	granted := third
-	granted.Held = noon.Add(29 * time.Second)
-	b := board(t, at(0, is(first), nil), at(2, is(first), is(second)), at(6, is(first), is(second, third, quitter)), at(10, is(second), is(third)), at(20, is(second), is(third)),
-		at(30, is(granted), nil), at(40, is(granted), nil))
-	line := func() (got []string) {
-		e, in := b.find("main", "/locks/a")
-		for _, s := range b.timeline(e, in).Rows {
-			got = append(got, fmt.Sprintf("%s %s %s %s over=%v %d+%d", s.Who, s.Class(), s.For(), s.End, s.Over, s.X, s.Width))
-		}
-		return got
-	}
-	require.Equal(t, []string{
-		"third held 11s  over=false 725+275",
-		"second lost 20s lost over=false 250+500", // it does not say when it was granted: a look does
-		"third waited 26s granted over=false 100+650",
-		"quitter waited 6s left over=false 100+150",
-		"second waited 10s granted over=false 0+250",
-		"first held 1m40s released over=true 0+250",
-	}, line())
-	page := get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String()
-	require.Contains(t, page, `This page has looked 2s apart since <time datetime="2026-11-22T12:00:00Z">12:00:00 UTC</time>. It has not seen what was shorter than that`)
-	require.Contains(t, page, `<rect class="lost" x="250" y="0" width="500" height="10"/>`)
-
-	for i := range 5 * mostStretches {
-		holders := is(contender("/locks/a", fmt.Sprint("p", i), int64(i+10)))
-		holders[0].Since = noon.Add(time.Duration(50+i) * time.Second)
-		b.Saw("main", at(50+i, holders, nil))
-	}
-	require.Len(t, line(), mostStretches)
-	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "older ones are left out")
 }
 
 func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {

@@ -8,14 +8,17 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +27,7 @@ import (
 )
 
 func TestWhoMayAskWhat(t *testing.T) {
-	h := Guard(board(t, scene()).Handler(), []string{"locks.example.com"}, nil)
+	h := Guard(board(t, scene()).Handler(), []string{"locks.example.com"})
 	for name, c := range map[string]struct {
 		method, host string
 		header       map[string]string
@@ -84,79 +87,157 @@ func TestReadiness(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, get(t, b.Handler(), "/static/../page.html").Code)
 }
 
-// web writes a web configuration.
-func web(t *testing.T, text string) (*WebConfig, error) {
+// opened writes a web configuration and opens it.
+func opened(t *testing.T, text string) (*Door, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "web.yml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	return ReadWebConfig(file)
+	return OpenDoor(file)
+}
+
+// behind serves a page behind a door, and returns its address without a scheme.
+func behind(t *testing.T, d *Door, say func(string)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := Server(board(t, scene()).Handler())
+	s.ErrorLog = log.New(sayings(say), "", 0)
+	ended := make(chan error, 1)
+	go func() { ended <- d.serve(Limit(l), s, []string{"locks.example.com"}, say) }()
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, <-ended, http.ErrServerClosed)
+	})
+	return l.Addr().String()
+}
+
+// says keeps what is said to the operator.
+type says struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *says) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.WriteString(line + "\n")
+}
+
+func (s *says) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// answer is what a user is told.
+func answer(t *testing.T, url, user, password string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(t, err)
+	if user != "" {
+		r.SetBasicAuth(user, password)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp
+}
+
+func hashOf(t *testing.T, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	require.NoError(t, err)
+	return string(hash)
 }
 
 func TestPasswords(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	secret := strings.Repeat("s", longestPassword) // bcrypt looks at no more: whatever stood behind it would be right
+	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, secret)+"\n")
 	require.NoError(t, err)
-	c, err := web(t, "basic_auth_users:\n  alice: "+string(hash)+"\n")
-	require.NoError(t, err)
-	require.True(t, c.Authenticates())
-	require.False(t, c.Encrypts())
-	h := Guard(board(t, scene()).Handler(), nil, c.Login())
+	require.True(t, d.Authenticates())
+	require.False(t, d.Encrypts())
+	at := "http://" + behind(t, d, func(string) {})
 	ask := func(path, user, password string) int {
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil)
-		if user != "" {
-			r.SetBasicAuth(user, password)
+		resp := answer(t, at+path, user, password)
+		if resp.StatusCode == http.StatusUnauthorized {
+			require.Contains(t, resp.Header.Get("WWW-Authenticate"), "Basic")
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code == http.StatusUnauthorized {
-			require.Contains(t, w.Header().Get("WWW-Authenticate"), "Basic")
-		}
-		return w.Code
+		require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
+		return resp.StatusCode
 	}
 	for range 2 { // the second time from memory
-		require.Equal(t, 200, ask("/", "alice", "secret"))
+		require.Equal(t, 200, ask("/", "alice", secret))
 		require.Equal(t, 401, ask("/", "alice", "wrong"))
-		require.Equal(t, 401, ask("/metrics", "bob", "secret"))
+		require.Equal(t, 401, ask("/", "alice", secret[1:]))
+		require.Equal(t, 401, ask("/metrics", "bob", secret))
 		require.Equal(t, 401, ask("/static/app.js", "", ""))
 		require.Equal(t, 401, ask("/locks", "alice", strings.Repeat("x", 4096)))
+		require.Equal(t, 401, ask("/locks", "alice", secret+"x"))
 		require.Equal(t, 200, ask("/healthz", "", ""))
+		require.Equal(t, 200, ask("/readyz", "", ""))
 	}
+	r, err := http.NewRequest(http.MethodGet, at, nil)
+	require.NoError(t, err)
+	r.Host = "evil.example"
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode, "before a password is asked for")
+}
+
+// Users change without a restart. A file that asks for less than at the start, or is not understood, closes the page and opens it to nobody.
+func TestTheWebConfigurationIsReadForEachRequest(t *testing.T) {
+	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, "first")+"\n")
+	require.NoError(t, err)
+	var told says
+	at := "http://" + behind(t, d, told.say)
+	code := func(password string) int { return answer(t, at, "alice", password).StatusCode }
+	write := func(text string) { require.NoError(t, os.WriteFile(d.file, []byte(text), 0o600)) }
+	require.Equal(t, http.StatusOK, code("first"))
+	write("basic_auth_users:\n  alice: " + hashOf(t, "second") + "\n")
+	require.Equal(t, http.StatusOK, code("second"))
+	require.Equal(t, http.StatusUnauthorized, code("first"))
+	for text, why := range map[string]string{
+		"": "the file is empty", "basic_auth_users: {}\n": "restart serve", "basic_auth_users: [canary]\n": "cannot unmarshal", "rate_limit: {burst: 1}\n": "restart serve",
+	} {
+		write(text)
+		for range 2 {
+			require.Equal(t, http.StatusServiceUnavailable, code("second"), text)
+			require.Equal(t, http.StatusServiceUnavailable, answer(t, at, "", "").StatusCode, text)
+		}
+		require.Equal(t, http.StatusOK, answer(t, at+"/healthz", "", "").StatusCode, text)
+		require.Contains(t, told.String(), why)
+	}
+	require.LessOrEqual(t, strings.Count(told.String(), "The page is closed"), 4, "each is said once")
+	require.NoError(t, os.Remove(d.file))
+	require.Equal(t, http.StatusServiceUnavailable, code("second"))
+	write("basic_auth_users:\n  alice: " + hashOf(t, "second") + "\n")
+	require.Equal(t, http.StatusOK, code("second"))
+	require.NotContains(t, told.String(), "canary")
 }
 
 func TestWebConfigurationsThatAreNotUnderstoodAreRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		"basic_auth_users: {alice: secret}":              "not a bcrypt hash",
-		"basic_auth_user: {}":                            "basic_auth_user",
-		"http_server_config: {http2: true}":              "http_server_config",
-		"tls_server_config: {cert_file: a, key_file: b}": "cert_file and key_file",
+		"basic_auth_users: {alice: secret}":                                                    "not a bcrypt hash",
+		"basic_auth_user: {}":                                                                  "basic_auth_user",
+		"http_server_configs: {http2: true}":                                                   "http_server_configs is not known",
+		"http_server_config: {headers: {X-Other: a}}":                                          "X-Other",
+		"tls_server_config: {cert_file: a, key_file: b}":                                       "cert_file",
+		"tls_server_config: {min_version: TLS13}":                                              "TLS config is not present",
 		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: x}": "cert_file",
 		"- a": "cannot unmarshal",
 		"":    "the file is empty",
 	} {
-		_, err := web(t, text)
+		_, err := opened(t, text)
 		require.ErrorContains(t, err, why, text)
 	}
-	_, err := ReadWebConfig(filepath.Join(t.TempDir(), "none.yml"))
+	_, err := OpenDoor(filepath.Join(t.TempDir(), "none.yml"))
 	require.Error(t, err)
 	for _, text := range []string{"basic_auth_users: canary", "basic_auth_users: [canary]", "basic_auth_users: {alice: {canary: 1}}", "canary", "basic_auth_users: {alice: canary}", "basic_auth_users: {alice: \"canary", "{canary: x, canary"} {
-		_, err := web(t, text)
+		_, err := opened(t, text)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "canary", "what stands in the file may be a password")
 	}
-}
-
-// bcrypt looks at 72 bytes. A password that is longer would be right whatever follows, and each one be remembered.
-func TestPasswordsThatAreTooLongAreWrong(t *testing.T) {
-	secret := strings.Repeat("s", 72)
-	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
-	require.NoError(t, err)
-	c, err := web(t, "basic_auth_users:\n  alice: "+string(hash)+"\n")
-	require.NoError(t, err)
-	for password, want := range map[string]bool{secret: true, secret + "x": false, secret[1:]: false} {
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
-		r.SetBasicAuth("alice", password)
-		require.Equal(t, want, c.Login()(r), len(password))
-	}
-	require.Len(t, c.known, 1)
 }
 
 // Many who read slowly are given the same bytes.
@@ -211,26 +292,66 @@ func TestClientCertificates(t *testing.T) {
 	known, stranger := pair(t, dir, "known"), pair(t, dir, "stranger")
 	file := filepath.Join(dir, "web.yml")
 	require.NoError(t, os.WriteFile(file, []byte("tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: known.crt\n"), 0o600))
-	c, err := ReadWebConfig(file)
+	d, err := OpenDoor(file)
 	require.NoError(t, err)
-	require.True(t, c.Authenticates())
-	cfg, err := c.TLSConfig()
-	require.NoError(t, err)
-	s := httptest.NewUnstartedServer(Guard(board(t, scene()).Handler(), nil, c.Login()))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = cfg
-	s.StartTLS()
-	defer s.Close()
+	require.True(t, d.Authenticates())
+	require.True(t, d.Encrypts())
+	var told says
+	at := "https://" + behind(t, d, told.say)
 	ask := func(certs ...tls.Certificate) error {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}}} //nolint:gosec // it is the client that is looked at
 		defer client.CloseIdleConnections()
-		resp, err := client.Get(s.URL)
+		resp, err := client.Get(at)
 		if err == nil {
 			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
 		}
 		return err
 	}
 	require.NoError(t, ask(known))
 	require.Error(t, ask())
 	require.Error(t, ask(stranger))
+
+	// Others are let in without a restart, and a file that asks for no certificate lets in nobody.
+	require.NoError(t, os.Rename(filepath.Join(dir, "stranger.crt"), filepath.Join(dir, "known.crt")))
+	require.NoError(t, ask(stranger))
+	require.Error(t, ask(known))
+	rewriteWeb := func(from, to string) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+	}
+	rewriteWeb("RequireAndVerifyClientCert", "RequireAnyClientCert")
+	require.ErrorContains(t, ask(stranger), "503")
+	kept := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{stranger}}}} //nolint:gosec // it is the client that is looked at
+	defer kept.CloseIdleConnections()
+	for range 2 { // on one connection
+		resp, err := kept.Get(at)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		rewriteWeb("RequireAnyClientCert", "RequireAndVerifyClientCert")
+	}
+	require.NoError(t, ask(stranger))
+	rewriteWeb("server.crt", "[canary]")
+	require.Error(t, ask(stranger))
+	require.Contains(t, told.String(), "TLS handshake error")
+	require.NotContains(t, told.String(), "canary")
+}
+
+// The toolkit would take the authorities of the system where none are named, and an empty file for none.
+func TestClientCertificatesNeedAnAuthority(t *testing.T) {
+	dir := t.TempDir()
+	pair(t, dir, "server")
+	file := filepath.Join(dir, "web.yml")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "empty.crt"), nil, 0o600))
+	for authority, why := range map[string]string{"": "needs a client_ca_file", "\n  client_ca_file: empty.crt": "holds no PEM certificate", "\n  client_ca_file: none.crt": "none.crt"} {
+		require.NoError(t, os.WriteFile(file, []byte("tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n  client_auth_type: RequireAndVerifyClientCert"+authority+"\n"), 0o600))
+		_, err := OpenDoor(file)
+		require.ErrorContains(t, err, why)
+	}
 }

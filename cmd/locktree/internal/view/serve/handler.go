@@ -24,7 +24,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "session": document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
@@ -86,19 +86,16 @@ type shown struct {
 	Name, Title string // which page
 	Version     int
 	Now         time.Time
-	Interval    time.Duration // between looks
 	Program     string
 	Sources     []view.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
 	Bad, Watch  int       // how many of them are wrong now, and how many may become so
-	History     []Event
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
 	Look        string // the command that shows that
-	Timeline    *timeline
 	Waits       []waitLine
 	Circles     [][]party
 	Conditions  []conditionsOf
@@ -122,7 +119,6 @@ func (b *Board) Handler() http.Handler {
 	for _, name := range []string{"app.css", "app.js", "icon.svg"} {
 		mux.HandleFunc("/static/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "static/"+name) })
 	}
-	mux.HandleFunc("POST "+acknowledgePath, b.acknowledge)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if stale := b.ready(); len(stale) > 0 {
@@ -194,8 +190,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 			q.Set(known, v)
 		}
 	}
-	seen := seenBy(r)
-	key := name + "?" + q.Encode() + "#" + strings.Join(seen, ".")
+	key := name + "?" + q.Encode()
 	b.mu.Lock()
 	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
 		clear(b.pages)
@@ -206,7 +201,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 	var err error
 	if !ok {
 		var out bytes.Buffer
-		v := b.view(name, q, seen)
+		v := b.view(name, q)
 		if code = http.StatusOK; v.Gone != "" {
 			code = http.StatusNotFound
 		}
@@ -227,28 +222,24 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // view gathers what a page shows. b.mu is held.
-func (b *Board) view(name string, q url.Values, seen []string) *shown {
-	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
+func (b *Board) view(name string, q url.Values) *shown {
+	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for i := range v.Problems {
 		p := &v.Problems[i]
-		p.Seen = slices.Contains(seen, p.Loss)
-		switch {
-		case p.Seen:
-		case p.Severity >= Now:
+		if p.Severity >= Now {
 			v.Bad++
-		default:
+		} else {
 			v.Watch++
 		}
 		if p.What == stale || p.What == unreachable {
 			v.Stale = append(v.Stale, *p)
 		}
 	}
-	slices.SortStableFunc(v.Problems, func(a, b Problem) int { return strings.Compare(fmt.Sprint(a.Seen), fmt.Sprint(b.Seen)) })
 	switch name {
 	case "problems":
-		v.Path, v.History = "/", b.history.about("", "", 20)
+		v.Path = "/"
 	case "locks":
 		v.Locks = b.locks(q)
 	case "lock":
@@ -285,9 +276,6 @@ func (v *shown) lock(b *Board, ensemble, path string) {
 	}
 	r := e.row(in, maxQueue)
 	v.Lock, v.Title = &r, path
-	if in.Keys == nil && in.Family == "" {
-		v.Timeline = b.timeline(e, in)
-	}
 }
 
 // PageLink is the address of the list with another page, order or choice.

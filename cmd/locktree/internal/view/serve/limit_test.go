@@ -43,9 +43,9 @@ func inTime(t *testing.T, f func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := board(t, scene())
 		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		s := Server(Guard(b.Handler(), nil, nil))
+		s, door := Server(b.Handler()), &Door{}
 		ended := make(chan error, 1)
-		go func() { ended <- s.Serve(Limit(p)) }()
+		go func() { ended <- door.serve(Limit(p), s, nil, func(string) {}) }()
 		f(t, p)
 		require.NoError(t, s.Shutdown(context.Background()))
 		require.ErrorIs(t, <-ended, http.ErrServerClosed)

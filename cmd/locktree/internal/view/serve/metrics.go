@@ -158,7 +158,7 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	}
 	f.add("locktree_sessions", "gauge", "Client sessions in the snapshot.", float64(len(snap.Sessions)), en...)
 	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the largest session (ZOOKEEPER-4306).", float64(largest), en...)
-	b.lockMetrics(f, e)
+	f.locks(e)
 }
 
 // certificateMetrics has the earliest of those with one name: authorities may share theirs.
@@ -177,7 +177,7 @@ func certificateMetrics(f *families, all []inspect.Certificate, en []string) {
 	}
 }
 
-func (b *Board) lockMetrics(f *families, e *Ensemble) {
+func (f *families) locks(e *Ensemble) {
 	snap := e.Snapshot
 	labels, told := lockLabels(snap.Locks), map[string]bool{}
 	for i, in := range snap.Locks {
@@ -186,8 +186,7 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 			continue
 		}
 		told[label] = true
-		n := b.history.counts[lockKey{e.Name, in.Path}]
-		if len(snap.Locks) > manyLocks && !in.Busy() && n.granted+n.lost == 0 {
+		if len(snap.Locks) > manyLocks && !in.Busy() {
 			continue
 		}
 		_, waiters := view.Parties(in)
@@ -200,10 +199,6 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
 		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
 		f.ages(in, snap.At, l)
-		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time
-			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock, as seen by comparing consecutive scans.", float64(n.granted), l...)
-			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as seen by comparing consecutive scans.", float64(n.lost), l...)
-		}
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)

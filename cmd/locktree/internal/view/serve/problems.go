@@ -34,15 +34,12 @@ type Problem struct {
 	Also             []string // what else was seen and has the same cause
 	Owners, Runbooks []string // of the locks
 	Command          string   // the next step
-	Loss             string   // what a viewer acknowledges; "" for what is no loss
-	Seen             bool     // this viewer has acknowledged it
 }
 
 const (
-	lostFor    = 10 * time.Minute // for which a loss is a problem
-	bigSession = 512 << 10        // bytes of paths: what the library caps its own at
-	mostListed = 50               // of one sort
-	urgentOver = 3                // times a limit
+	bigSession = 512 << 10 // bytes of paths: what the library caps its own at
+	mostListed = 50        // of one sort
+	urgentOver = 3         // times a limit
 )
 
 // problems are those of all ensembles, the worst first.
@@ -67,7 +64,6 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 		if e.Snapshot != nil {
 			p.unasked()
 			p.deadlocks()
-			p.lost()
 			p.silent()
 			p.locks()
 			p.unread()
@@ -284,8 +280,7 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
 	case in.Kind.Kept:
-		n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
-		p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
+		p.add(len(in.Waiters) > 0 || p.e.held[in.Path], "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
 	default:
 		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}

@@ -277,12 +277,13 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 	return person{Sight: s, At: view.Since(c)}
 }
 
-func (e *Ensemble) sight(c inspect.Contender) kind.Sight { return sight(e.Snapshot, c, e.Snapshot.At) }
+// who is a contender by name.
+func who(x inspect.Contender) string { return clip(cmp.Or(x.ID, x.Name)) }
 
 // sight is what was seen of a contender, of which nothing is longer than anybody reads.
-func sight(snap *inspect.Snapshot, c inspect.Contender, at time.Time) kind.Sight {
+func (e *Ensemble) sight(c inspect.Contender) kind.Sight {
 	c.ID, c.Host = who(c), clip(c.Host)
-	s := snap.Sight(c, at)
+	s := e.Snapshot.Sight(c, e.Snapshot.At)
 	s.ClientAddress, s.Format = clip(s.ClientAddress), clip(s.Format)
 	return s
 }

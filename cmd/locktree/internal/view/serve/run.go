@@ -2,9 +2,8 @@ package serve
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -23,26 +21,24 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// Setup is what one configuration says: what to look at, and who may look at the page. One that could not be read has a Source with
+// Setup is what one configuration says to look at. One that could not be read has a Source with
 // an Error, and Stamps.
 type Setup struct {
 	Source  view.Source
 	Targets []Target
-	Door    *Door
 	Stamps  func() string // changes when a file changes from which it was read
 }
 
 // Service looks at ensembles, and serves what it sees.
 type Service struct {
 	Options
+	Door          *Door                    // who may look
 	Hosts         []string                 // names under which the page is asked for, see [Guard]
 	DriftInterval time.Duration            // between two comparisons; 0: none
 	Read          []func() (*Setup, error) // reads each configuration again
 	Say           func(string)             // to whoever runs it
-	Events        *Journal                 // of what looks show; nil if nobody wants it
 
 	board *Board
-	door  atomic.Pointer[Door]
 
 	reading sync.Mutex // over reading configurations again
 	setups  []*Setup   // in force, one for each Read
@@ -66,14 +62,11 @@ type watched struct {
 // read, now or later, takes nothing from the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
-	s.door.Store(first[0].Door)
-	login := func(r *http.Request) bool { login := s.door.Load().login; return login == nil || login(r) }
-	handler := Server(Guard(s.board.Handler(), s.Hosts, login))
+	handler := Server(s.board.Handler())
 	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
-	listener, address := Limit(l), "http://"+l.Addr().String()+"/"
-	if first[0].Door.tls != nil {
-		config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.door.Load().tls, nil }}
-		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
+	address := "http://" + l.Addr().String() + "/"
+	if s.Door.Encrypts() {
+		address = strings.Replace(address, "http:", "https:", 1)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -85,7 +78,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 	s.adopt(ctx)
 	s.watching.Go(func() { s.followFiles(ctx, again) })
 	ended := make(chan error, 1)
-	go func() { ended <- handler.Serve(listener) }()
+	go func() { ended <- s.Door.serve(Limit(l), handler, s.Hosts, s.Say) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -183,17 +176,11 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	})
 }
 
-// tell passes notices on. Outages are for whoever runs it, too.
-func (s *Service) tell(all []Notice) {
-	for _, n := range all {
-		switch n.Event {
-		case "outage":
-			s.Say(fmt.Sprintf("Ensemble %s does not answer since %s: %s", n.Ensemble, n.Since.UTC().Format(time.RFC3339), n.Text))
-		case "recovered":
-			s.Say(fmt.Sprintf("Ensemble %s answers again, after %s.", n.Ensemble, n.Seen.Sub(n.Since.Time).Round(time.Second)))
-		}
+// tell passes on a line about an outage, if there is one.
+func (s *Service) tell(line string) {
+	if line != "" {
+		s.Say(line)
 	}
-	s.Events.Note(all...)
 }
 
 // health is what a -healthcheck on this machine leaves, again and again: it asks in plain text, whatever is served.
@@ -206,7 +193,7 @@ func (say sayings) Write(line []byte) (int, error) {
 	if health.Match(line) {
 		return len(line), nil
 	}
-	say("The page: " + strings.TrimSpace(strings.TrimPrefix(string(line), "http: ")))
+	say("The page: " + notUnderstood(errors.New(strings.TrimSpace(strings.TrimPrefix(string(line), "http: "))))) // it may quote the web configuration
 	return len(line), nil
 }
 
@@ -318,7 +305,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 	setup, err := s.Read[i]()
 	if err == nil {
 		others := slices.Delete(slices.Clone(s.setups), i, i+1)
-		err = cmp.Or(s.door.Load().sameAs(setup.Door), Apart(setup, others...))
+		err = Apart(setup, others...)
 	}
 	changing := before != was.Stamps() // while it was read: it is read once more
 	if ctx.Err() != nil {
@@ -347,7 +334,6 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 	if was.Source.Error != "" {
 		s.Say(which + " was read again and is active.")
 	}
-	s.door.Store(setup.Door)
 	s.setups[i], s.stamps[i] = setup, setup.Stamps()
 	if changing {
 		s.stamps[i] = before

@@ -3,7 +3,7 @@
 package serve
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Ensemble is what is known of one ensemble.
@@ -23,11 +22,10 @@ type Ensemble struct {
 	Snapshot *inspect.Snapshot // the newest; nil before the first
 	Error    string            // why there is none newer, "" when the last look succeeded
 	before   *inspect.Snapshot // the one before
-	first    time.Time         // when it was first seen
+	held     map[string]bool   // locks that should always be held, and were
 	failures int               // looks that failed
 	failed   time.Time         // since when, while Error says why
 	told     time.Time         // when that was told last
-	notices  *noticer          // nil before the first look
 
 	Root, Stack    string     // as declared
 	Compare        bool       // it is compared with a configuration
@@ -46,7 +44,6 @@ type Ensemble struct {
 type Options struct {
 	Version  string
 	Interval time.Duration // between two looks: what is older than three of them is stale
-	History  int           // events kept; 0 = 10,000
 	Now      func() time.Time
 }
 
@@ -60,7 +57,6 @@ type Board struct {
 	sources   []view.Source
 	ensembles []Ensemble
 	document  []byte // the document of this version; nil before somebody asks
-	history   history
 	version   int
 	pages     map[string][]byte // rendered for this version
 	metrics   []byte            // as they were measured; nil before somebody asks
@@ -70,52 +66,40 @@ type Board struct {
 
 // NewBoard is a board on which nothing is known yet.
 func NewBoard(opts Options, ensembles ...Ensemble) *Board {
-	opts.History = cmp.Or(opts.History, 10_000)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Board{
-		opts: opts, ensembles: ensembles,
-		history: history{limit: opts.History, counts: map[lockKey]counts{}}, pages: map[string][]byte{},
-	}
+	return &Board{opts: opts, ensembles: ensembles, pages: map[string][]byte{}}
 }
 
-// Saw publishes a look at an ensemble, and returns what it shows that the one before did not.
-func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (out []Notice) {
+// Saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
+func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (line string) {
 	b.Change(ensemble, func(e *Ensemble) {
-		if e.notices == nil {
-			e.notices = &noticer{map[string]Notice{}, map[string]int32{}}
-		}
 		if e.Error != "" {
-			out = append(out, Notice{Event: "recovered", Seen: kind.Stamp{Time: snap.At}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble})
+			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
-		before := snap.At
-		if e.Snapshot != nil {
-			before = e.Snapshot.At
-		}
-		out = append(out, b.history.compare(ensemble, e.Snapshot, snap, e.notices)...)
 		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
-		out = append(out, e.notices.look(e, before)...)
-		e.sign(out)
-		if e.first.IsZero() {
-			e.first = snap.At
-		}
+		e.noteHeld()
 	})
-	return out
+	return line
 }
 
-// sign says of which stack the ensemble is, unless a notice is about the apply of one.
-func (e *Ensemble) sign(all []Notice) {
-	for i := range all {
-		all[i].Stack = cmp.Or(all[i].Stack, e.Stack)
+// noteHeld notes the locks that should always be held and are. One that was never held is no accident while it has no holder.
+func (e *Ensemble) noteHeld() {
+	held := map[string]bool{}
+	for _, in := range e.Snapshot.Locks {
+		if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) {
+			held[in.Path] = true
+		}
 	}
+	e.held = held
 }
 
 // tellAgain is how soon another reason of the same outage is told.
 const tellAgain = time.Minute
 
-// Failed publishes that a look failed, and returns that as a notice if it is news. What was seen last stays.
-func (b *Board) Failed(ensemble string, err error) (out []Notice) {
+// Failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
+func (b *Board) Failed(ensemble string, err error) (line string) {
 	b.Change(ensemble, func(e *Ensemble) {
 		now, reason := b.opts.Now(), view.Brief(err)
 		if e.Error == "" {
@@ -125,13 +109,12 @@ func (b *Board) Failed(ensemble string, err error) (out []Notice) {
 		}
 		if e.Error == "" || e.Error != reason && now.Sub(e.told) >= tellAgain {
 			e.told = now
-			out = []Notice{{Event: "outage", Seen: kind.Stamp{Time: now}, Since: kind.Stamp{Time: e.failed}, Ensemble: ensemble, Text: reason}}
+			line = fmt.Sprintf("Ensemble %s does not answer since %s: %s", ensemble, e.failed.UTC().Format(time.RFC3339), reason)
 		}
-		e.sign(out)
 		e.Error = reason
 		e.failures++
 	})
-	return out
+	return line
 }
 
 // Change publishes what set notes, such as what a look at drift and conditions found.

@@ -24,11 +24,10 @@ const axeSum = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 // busy lets something of everything happen.
 func (s *shop) busy() {
 	t := s.t
-	billing1, billing2, warehouse, night1, night2, mail := s.program("billing-1"), s.program("billing-2"), s.program("warehouse-1"), s.program("night-1"), s.program("night-2"), s.program("mail-1")
+	billing1, billing2, warehouse, night, mail := s.program("billing-1"), s.program("billing-2"), s.program("warehouse-1"), s.program("night-1"), s.program("mail-1")
 	billing1.locks("ledger")
 	warehouse.locks("stock")
 	billing1.locks("settlement-of-the-day-before")
-	night1.locks("nightly")
 	_, err := billing2.Election("/locks/shop/mailer").Campaign(t.Context())
 	require.NoError(t, err)
 	_, err = mail.RWMutex("/locks/shop/prices").RLock(t.Context())
@@ -47,15 +46,10 @@ func (s *shop) busy() {
 	_, err = python.Create(t.Context(), "/python/reports/6a3f0c3f5a3c4b0f9f0d7e0a1b2c3d4e__lock__", []byte("report-7"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 
-	night1.off.Store(true)
-	s.srv.Disconnect(night1.session())
-	s.untilServed("/", "silent holder")
-	s.srv.Expire(night1.session())
-	s.untilServed("/", "lost it with its session")
-	night2.locks("nightly")
-	night2.off.Store(true)
-	s.srv.Disconnect(night2.session())
-	s.untilServed("/", "Held by night-2")
+	night.locks("nightly")
+	night.off.Store(true)
+	s.srv.Disconnect(night.session())
+	s.untilServed("/", "Held by night-1")
 
 	require.NoError(t, s.srv.Delete("/locks/shop/archive"))
 	s.untilServed("/drift", "1 to add")

@@ -92,15 +92,12 @@ func (s *shop) untilServed(path, part string) {
 	s.untilServedAfter(path, "", part)
 }
 
-// untilServedAfter waits until the answer has it between a text and the timeline.
+// untilServedAfter waits until the answer has it behind a text.
 func (s *shop) untilServedAfter(path, after, part string) {
 	s.t.Helper()
 	body := ""
 	for end := time.Now().Add(hanging); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, body, _ = strings.Cut(s.served(path), after)
-		if after != "" {
-			body, _, _ = strings.Cut(body, "Timeline")
-		}
 		if strings.Contains(body, part) {
 			return
 		}

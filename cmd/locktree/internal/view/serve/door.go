@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Door is who may look at the page, and how, as Prometheus' web configuration file says it. exporter-toolkit encrypts and asks for
+// passwords. It reads the file for each connection and each request.
+type Door struct {
+	file string // "": everybody who can reach the page
+	asks asks   // what the file asked for at the start
+
+	mu   sync.Mutex
+	said string // why the file cannot be used, as it was said last
+}
+
+// asks is how a web configuration protects the page.
+type asks struct{ passwords, certificates, tls bool }
+
+// OpenDoor reads a web configuration; "" is none. A protection that is asked for and not there would be worse than none, so a file
+// that is not understood is an error.
+func OpenDoor(file string) (*Door, error) {
+	d := &Door{file: file}
+	if file == "" {
+		return d, nil
+	}
+	c, err := readWeb(file)
+	if err != nil {
+		return nil, err
+	}
+	for name, hash := range c.Users {
+		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
+			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is not a bcrypt hash: make one with \"htpasswd -nB USER\"", file, name)
+		}
+	}
+	if !reflect.ValueOf(c.TLSConfig).IsZero() {
+		if err := checkTLS(&c.TLSConfig); err != nil {
+			return nil, fmt.Errorf("%s: tls_server_config: %w", file, err)
+		}
+	}
+	if err := web.Validate(file); err != nil {
+		return nil, fmt.Errorf("%s: %s", file, notUnderstood(err))
+	}
+	d.asks = asksOf(c)
+	return d, nil
+}
+
+// checkTLS loads the files. The toolkit takes the authorities of the system where none are named, and an empty file for none.
+func checkTLS(c *web.TLSConfig) error {
+	t, err := web.ConfigToTLSConfig(c)
+	switch {
+	case err != nil:
+		return err
+	case c.ClientAuth != requireCertificate:
+		return nil
+	case t.ClientCAs == nil:
+		return fmt.Errorf("client_auth_type %s needs a client_ca_file", requireCertificate)
+	case t.ClientCAs.Equal(x509.NewCertPool()):
+		return errors.New("client_ca_file holds no PEM certificate")
+	}
+	return nil
+}
+
+const requireCertificate = "RequireAndVerifyClientCert"
+
+func readWeb(file string) (*web.Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	c := &web.Config{}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(c); err != nil {
+		return nil, fmt.Errorf("%s: %s; the file has the layout of Prometheus' web configuration", file, notUnderstood(err))
+	}
+	c.TLSConfig.SetDirectory(filepath.Dir(file))
+	return c, nil
+}
+
+func asksOf(c *web.Config) asks {
+	return asks{passwords: len(c.Users) > 0, certificates: c.TLSConfig.ClientAuth == requireCertificate, tls: c.TLSConfig.IsEnabled()}
+}
+
+// Errors of YAML quote values, and one of them may be a password in the wrong place.
+var (
+	values = regexp.MustCompile(" `[^`]*`")
+	fields = regexp.MustCompile(` not found in type [\w.]+`)
+)
+
+// notUnderstood says what is wrong with the file, without what stands in it.
+func notUnderstood(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "the file is empty"
+	}
+	text := strings.TrimPrefix(values.ReplaceAllString(err.Error(), ""), "yaml: ")
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "unmarshal errors:\n  "), "\n  ", "; ")
+	return kind.Visible(fields.ReplaceAllString(text, " is not known"))
+}
+
+// Authenticates reports whether a viewer has to prove who it is.
+func (d *Door) Authenticates() bool { return d.asks.passwords || d.asks.certificates }
+
+// Encrypts reports whether the page is served by TLS.
+func (d *Door) Encrypts() bool { return d.asks.tls }
+
+// serve serves the handler of s. say is told why the file cannot be used any more.
+func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(string)) error {
+	page := s.Handler
+	s.Handler = d.still(page, say)
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true) // the limits are on connections, each of which is one request at a time
+	// It is called once, before the first connection: the toolkit has put its handler in front of ours, and ours go in front of that.
+	s.BaseContext = func(net.Listener) context.Context {
+		s.Handler = Guard(front(d.still(s.Handler, say), page), hosts)
+		return context.Background()
+	}
+	return web.Serve(l, s, &web.FlagConfig{WebConfigFile: &d.file}, slog.New(slog.DiscardHandler))
+}
+
+// longestPassword is how much of a password bcrypt looks at: whatever stood behind it would be right.
+const longestPassword = 72
+
+// front lets a health check through without a password.
+func front(asks, page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch _, password, _ := r.BasicAuth(); {
+		case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
+			page.ServeHTTP(w, r)
+		case len(password) > longestPassword:
+			w.Header().Set("WWW-Authenticate", "Basic")
+			plain(w, http.StatusUnauthorized, "log in\n")
+		default:
+			asks.ServeHTTP(w, r)
+		}
+	})
+}
+
+// still lets a request through while the file asks for what it asked for at the start. It stands before the toolkit's handler and behind
+// it: the toolkit reads the file in between, and a file that is being written is empty for a moment.
+func (d *Door) still(next http.Handler, say func(string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := d.changed(r); err != nil {
+			if text := err.Error(); d.isNews(text) {
+				say("The page is closed: " + text + ".")
+			}
+			plain(w, http.StatusServiceUnavailable, "the web configuration cannot be used now: standard error of serve says why\n")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (d *Door) changed(r *http.Request) error {
+	if d.file == "" {
+		return nil
+	}
+	c, err := readWeb(d.file)
+	switch {
+	case err != nil:
+		return err
+	case asksOf(c) != d.asks:
+		return errors.New("the web configuration asks for other passwords or certificates than at the start, or for none: restart serve")
+	case d.asks.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // it came while the file asked for none
+		return errors.New("a connection without a client certificate is open: it has to be made again")
+	}
+	d.isNews("")
+	return nil
+}
+
+// isNews reports whether the text is another one than the last.
+func (d *Door) isNews(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.said
+	d.said = text
+	return old != text
+}
