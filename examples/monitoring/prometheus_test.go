@@ -269,22 +269,20 @@ func event(what recipes.EventType, path string) recipes.Event {
 }
 
 // trouble is what happens once.
-func (s *scenario) trouble() {
+func (s *scenario) trouble(p *server) {
 	t := s.t
 	require.NoError(t, s.srv.Delete(s.lost.Node()))
 	<-s.lost.Context().Done()
-	for i := range 3 {
+	for range 3 {
 		of, err := s.a.client.Session(t.Context())
 		require.NoError(t, err)
+		s.srv.RefuseDials(true)
 		s.srv.Disconnect(of.ID())
-		eventually(t, func() string {
-			if n := suspected(t, s.a); n <= float64(i) {
-				return "the session is not in doubt"
-			}
-			return ""
-		})
+		p.doubted("a", 1)
+		s.srv.RefuseDials(false)
 		_, err = of.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/", Version: -1})
 		require.NoError(t, err) // and a commit ends the doubt
+		p.doubted("a", 0)
 	}
 	// Programs that export nothing wait for each other.
 	for _, paths := range [][2]string{{"/page/ledger", "/page/stock"}, {"/page/stock", "/page/ledger"}} {
@@ -372,20 +370,16 @@ func serving(t *testing.T, locktree string, env []string, args ...string) string
 	return strings.Trim(strings.TrimPrefix(line, "http://"), "/\n")
 }
 
-// suspected is how often the session was in doubt while /held was held.
-func suspected(t *testing.T, p *program) float64 {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(p.locks)
-	families, err := reg.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "locktree_suspected_total" && m.GetLabel()[0].GetValue() == "/held" {
-				return m.GetCounter().GetValue()
+// doubted waits until Prometheus has seen so many sessions of a program in doubt.
+func (s *server) doubted(instance string, sessions float64) {
+	eventually(s.t, func() string {
+		for _, x := range s.query(`locktree_sessions{state="suspect", instance="` + instance + `"}`) {
+			if x.value() == sessions {
+				return ""
 			}
 		}
-	}
-	return 0
+		return "sessions of " + instance + " in doubt"
+	})
 }
 
 // whom says of which locks, or programs, each alert must be after that.
@@ -423,7 +417,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 			require.Empty(t, p.query(a.Expr), "%s before the trouble", a.Alert)
 		}
 	}
-	s.trouble()
+	s.trouble(p)
 	s.again()
 	p.scraped(4)
 	for _, a := range alerts(t) {

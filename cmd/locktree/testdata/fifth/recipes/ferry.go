@@ -20,4 +20,4 @@ func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx,
 // TryLock takes a seat of the boat that is there, else it returns a *HeldError.
 func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, true) }
 
-func (f *Ferry) member() member { return member{q: f.q} }
+func (f *Ferry) handle() *queue { return f.q }

@@ -7,7 +7,7 @@ var Ferry = &Kind{
 	Queues: []Queue{{
 		Admit:     admitBoat,
 		Exclusive: map[string]string{WireCurator: "seat-"},
-		Shared:    map[string]string{WireCurator: "deck-"}, // goroutines of one client have one place there
+		Shared:    map[string]string{WireCurator: "deck-"}, // each reader has a node there
 	}},
 	New: func() Params { return applyDefaults(&FerryParams{Seats: 1}) },
 }
