@@ -5,7 +5,7 @@ TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
 # And those of examples, and those whose tests need other services, or a browser.
-SERVICES = examples/adapters examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
+SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
 
 # A release goes to bin/release; its image to IMAGE.
 RELEASE = bin/release
