@@ -5,7 +5,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,12 +19,9 @@ import (
 type Plan struct {
 	Systems   []drivers.System
 	Workloads []Workload
-	Only      func(workload, system string) bool // if not nil, of their pairs only those
 	Rounds    int
-	Sparse    bool          // workloads that are not usual have every other round only
 	Window    time.Duration // of one sample
 	Warm      time.Duration // before it, after every worker has had its turn
-	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
 	Limit     time.Duration // for an answer: who needs longer is left out, and told so
 	Members   int           // of the ZooKeeper ensemble
@@ -60,16 +56,8 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 	for _, s := range p.Systems {
 		r.prepare(s)
 	}
-	begin := time.Now()
 	for round := range p.Rounds {
-		if spent := time.Since(begin); p.Budget > 0 && round > 0 && spent+spent/time.Duration(round) > p.Budget {
-			p.Tell("%d of %d rounds in %v: this machine is too slow, or too busy, for more", round, p.Rounds, spent.Round(time.Second))
-			break
-		}
 		for n, w := range p.Workloads {
-			if p.Sparse && !w.Usual && round%2 == 1 {
-				continue
-			}
 			// Another order each time: who comes first finds the server at rest, and the disk.
 			order := slices.Clone(p.Systems)
 			for k := range order {
@@ -82,7 +70,7 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 				if err := ctx.Err(); err != nil {
 					return r.out, r.servers, err
 				}
-				if w.Of(s) == w.Name && (p.Only == nil || p.Only(w.Name, s.Name)) {
+				if w.Has(s) {
 					r.sample(round, w, s)
 				}
 			}
@@ -138,7 +126,7 @@ func (r *run) warmUp(s drivers.System) {
 		if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
 			warm *= 10
 		}
-		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", own(16, 4), warm))
+		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", lock.Load{Clients: 4, Workers: 16, Locks: 16}, warm))
 		server.Check(p.Stop())
 	}); err != nil {
 		r.out.Missing[s.Name] = err.Error()
@@ -177,7 +165,7 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 		return
 	}
 	out.Missing = err.Error()
-	if p := r.processes[s.Name]; p != nil && !errors.Is(err, lock.ErrNotOffered) {
+	if p := r.processes[s.Name]; p != nil {
 		p.Kill() // whatever its workers are still at
 		delete(r.processes, s.Name)
 		r.warmUp(s)
@@ -188,15 +176,10 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 
 func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	p, addrs, up := r.process(s), r.addrs(s, w.RoundTrip), r.servers[s.Server]
-	name, load := strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load
-	if s.Floor && w.FloorLoad != nil {
-		load = *w.FloorLoad
-	}
-	server.Check(p.Start(addrs, name, load, r.Warm))
-	before, client, begin := up.Use(), server.CPU(p.Pid()), time.Now()
+	server.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, r.Warm))
+	before, begin := up.Counts(), time.Now()
 	result := server.Must(p.Measure(r.Window))
-	client, clientTook := server.CPU(p.Pid())-client, time.Since(begin)
-	used, took := up.Since(before)
-	out.fill(result, used, took, client, clientTook)
+	took := time.Since(begin)
+	out.fill(result, up.Between(before, up.Counts()), took)
 	server.Check(p.Stop())
 }

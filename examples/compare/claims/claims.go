@@ -111,11 +111,10 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 	return r
 }
 
-// measured are the systems that exclude somebody and whose server runs; in Go only, if so. What does not depend on the disk
-// is not measured twice, nor what is another way to use the same library.
+// measured are the systems whose server runs; in Go only, if so.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
-		if !s.Floor && !s.Variant && !s.Stream && e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+		if e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
 			all = append(all, s)
 		}
 	}

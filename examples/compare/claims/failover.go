@@ -65,12 +65,12 @@ func (f *Failover) trial(start func(*server.Scope) (*server.Server, error)) {
 	defer cancel()
 	holds := server.Must(dial(ctx, up.Addrs))
 	defer holds.Close()
-	server.Check(locker(holds, lock.Mutex, "failover").Lock(ctx))
+	server.Check(locker(holds, "failover").Lock(ctx))
 	wants := server.Must(dial(ctx, up.FailOver()))
 	defer wants.Close()
 	moment, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
-	switch err := locker(wants, lock.Mutex, "failover").Lock(moment); {
+	switch err := locker(wants, "failover").Lock(moment); {
 	case err == nil:
 		f.Double++
 	case moment.Err() != nil:

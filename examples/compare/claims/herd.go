@@ -108,7 +108,7 @@ func (q *queue) join(driver lock.Driver, addrs []string, name string, n int) {
 	q.cancel = cancel
 	for i := range n {
 		q.clients = append(q.clients, server.Must(driver(ctx, addrs)))
-		l := locker(q.clients[i], lock.Mutex, name)
+		l := locker(q.clients[i], name)
 		q.waiting.Go(func() {
 			if err := l.Lock(ctx); err == nil {
 				q.granted <- turn{l, i}

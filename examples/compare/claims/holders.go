@@ -93,7 +93,7 @@ func (e *Env) kill(s drivers.System, k *Killed) {
 	// A worker that keeps the lock for most of the time to live. Start returns when it has had it once, and has it again.
 	first := server.Must(lock.Spawn(argv, patience))
 	defer first.Kill()
-	one := lock.Load{Kind: lock.Mutex, Clients: 1, Workers: 1, Locks: 1, Hold: e.TTL * 3 / 4}
+	one := lock.Load{Clients: 1, Workers: 1, Locks: 1, Hold: e.TTL * 3 / 4}
 	server.Check(first.Start(addrs, "killed", one, e.TTL/8))
 	limit := patience
 	if s.Lasting {
@@ -126,13 +126,12 @@ func (k *Killed) Does() string {
 // Idle is what locks cost that one program holds and does nothing with.
 type Idle struct {
 	Row
-	Locks       int     `json:"locks"`               // asked for
-	Kept        int     `json:"kept"`                // granted
-	Refused     string  `json:"refused,omitempty"`   // why not all
-	Requests    float64 `json:"requests_per_second"` // as the server counts them, or as they pass by where it does not
-	PerTTL      float64 `json:"requests_per_ttl"`    // in one time to live
-	Connections int     `json:"connections"`         // to servers
-	Gone        bool    `json:"gone"`                // after one time to live and a little another could take one
+	Locks    int     `json:"locks"`               // asked for
+	Kept     int     `json:"kept"`                // granted
+	Refused  string  `json:"refused,omitempty"`   // why not all
+	Requests float64 `json:"requests_per_second"` // as the server counts them, or as they pass by where it does not
+	PerTTL   float64 `json:"requests_per_ttl"`    // in one time to live
+	Gone     bool    `json:"gone"`                // after one time to live and a little another could take one
 }
 
 // Idle lets a program hold that many locks of each system.
@@ -169,7 +168,6 @@ func (e *Env) idle(s drivers.System, i *Idle) {
 		requests = counted.Requests
 	}
 	i.Requests, i.PerTTL = float64(requests)/took, float64(requests)*e.TTL.Seconds()/took
-	i.Connections = server.Connections(keeper.Pid(), relay.Addrs)
 	if i.Kept < i.Locks {
 		return // nor would it let a rival in
 	}

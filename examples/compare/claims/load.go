@@ -36,7 +36,7 @@ func (e *Env) Fair(window time.Duration) []Fair {
 		p := server.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
 		defer p.Kill()
 		up := e.Servers[s.Server]
-		server.Check(p.Start(up.Addrs, "fair", lock.Load{Kind: lock.Mutex, Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
+		server.Check(p.Start(up.Addrs, "fair", lock.Load{Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
 		before := up.Counts()
 		r := server.Must(p.Measure(window))
 		n := up.Between(before, up.Counts()).Requests
@@ -103,7 +103,7 @@ func (e *Env) Pool(scope *server.Scope, window time.Duration) (all []Pooled) {
 func (e *Env) pooled(s drivers.System, up *server.Server, window time.Duration, p *Pooled) {
 	clients := server.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 	defer clients.Kill()
-	load := lock.Load{Kind: lock.Mutex, Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}
+	load := lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}
 	// Start fails where not everybody has had a turn in time: what has been counted by then is wanted all the same.
 	if err := clients.Start(up.Addrs[:1], "pooled", load, 0); errors.Is(err, lock.ErrLost) {
 		server.Check(err)

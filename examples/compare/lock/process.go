@@ -50,7 +50,6 @@ func Spawn(argv []string, limit time.Duration) (*Process, error) {
 func (p *Process) read(out io.Reader) {
 	defer close(p.lines)
 	s := bufio.NewScanner(out)
-	s.Buffer(nil, 16<<20) // a histogram is a line
 	for s.Scan() {
 		p.lines <- s.Text()
 	}

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/claims"
@@ -30,11 +29,7 @@ type Row struct {
 	Missing string // the reason, where there are no figures
 
 	PerSecond, Requests, Events Spread
-	// Ratio says how many times as fast locktree is, round by round; of arrivals on a schedule, how many times as short
-	// its median wait. Empty for locktree itself.
-	Ratio, CPURatio, ServerRatio Spread
-	// Tail is how many times as long the 99th percentile of its waits is.
-	Tail Spread
+	Ratio                       Spread // how many times as fast locktree is, round by round; empty for locktree itself
 
 	Errors, Overlaps int64
 	First            string
@@ -56,11 +51,11 @@ func spread(values []float64) Spread {
 	return Spread{n, (values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1]}
 }
 
-// Rows are the lines of one workload, in the order of the systems. Their ratios are those of the system called of.
-func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System, of string) (rows []Row) {
+// Rows are the lines of one workload, in the order of the systems.
+func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (rows []Row) {
 	ours := map[int]bench.Sample{}
 	for _, s := range samples {
-		if s.Workload == w.Name && s.System == of && s.Missing == "" {
+		if s.Workload == w.Name && s.System == drivers.Ours && s.Missing == "" {
 			ours[s.Round] = s
 		}
 	}
@@ -68,7 +63,7 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System, of
 		var mine []bench.Sample
 		row := Row{System: system.Name}
 		for _, s := range samples {
-			if s.Workload != w.Of(system) || s.System != system.Name {
+			if s.Workload != w.Name || s.System != system.Name {
 				continue
 			}
 			row.Errors, row.Overlaps = row.Errors+s.Errors, row.Overlaps+s.Overlaps
@@ -80,40 +75,20 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System, of
 		if len(mine) == 0 && row.Missing == "" {
 			continue // it is no part of this workload
 		}
-		row.fill(mine)
-		if system.Name != of {
-			row.compare(mine, ours, w.Load.Rate > 0)
+		row.PerSecond = over(mine, func(s bench.Sample) float64 { return s.PerSecond })
+		row.Requests = over(mine, func(s bench.Sample) float64 { return s.Requests })
+		row.Events = over(mine, func(s bench.Sample) float64 { return s.Events })
+		if system.Name != drivers.Ours { // each sample is put beside the one of the same round
+			row.Ratio = over(mine, func(s bench.Sample) float64 {
+				if o, ok := ours[s.Round]; ok {
+					return o.PerSecond / s.PerSecond
+				}
+				return math.NaN()
+			})
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func (r *Row) fill(mine []bench.Sample) {
-	r.PerSecond = over(mine, func(s bench.Sample) float64 { return s.PerSecond })
-	r.Requests = over(mine, func(s bench.Sample) float64 { return s.Requests })
-	r.Events = over(mine, func(s bench.Sample) float64 { return s.Events })
-}
-
-// compare puts each sample beside the one of the same round.
-func (r *Row) compare(mine []bench.Sample, ours map[int]bench.Sample, scheduled bool) {
-	against := func(f func(s, o bench.Sample) float64) Spread {
-		return over(mine, func(s bench.Sample) float64 {
-			if o, ok := ours[s.Round]; ok {
-				return f(s, o)
-			}
-			return math.NaN()
-		})
-	}
-	r.Ratio = against(func(s, o bench.Sample) float64 {
-		if scheduled {
-			return float64(s.P50) / float64(o.P50)
-		}
-		return o.PerSecond / s.PerSecond
-	})
-	r.Tail = against(func(s, o bench.Sample) float64 { return float64(s.P99) / float64(o.P99) })
-	r.CPURatio = against(func(s, o bench.Sample) float64 { return o.ClientCPU / s.ClientCPU })
-	r.ServerRatio = against(func(s, o bench.Sample) float64 { return o.ServerCPU / s.ServerCPU })
 }
 
 func over(samples []bench.Sample, f func(s bench.Sample) float64) Spread {
@@ -125,16 +100,14 @@ func over(samples []bench.Sample, f func(s bench.Sample) float64) Spread {
 }
 
 // ratio is a median with its range, such as "1.31 (1.22–1.40)".
-func (s Spread) ratio() string { return s.ranged(times) }
-
-func (s Spread) ranged(show func(float64) string) string {
+func (s Spread) ratio() string {
 	switch s.N {
 	case 0:
 		return "–"
 	case 1:
-		return show(s.Median)
+		return times(s.Median)
 	}
-	return fmt.Sprintf("%s (%s–%s)", show(s.Median), show(s.Min), show(s.Max))
+	return fmt.Sprintf("%s (%s–%s)", times(s.Median), times(s.Min), times(s.Max))
 }
 
 // times keeps two digits of what is small.
@@ -189,11 +162,7 @@ type ground struct {
 // Grounds are those of all systems.
 func (r *Report) Grounds() (all []ground) {
 	for _, s := range r.Systems {
-		g := ground{s.Name, r.Results.Clients[s.Name], r.Results.Servers[s.Server]}
-		if s.Floor {
-			g.System += " (no lock, but what is under one)"
-		}
-		all = append(all, g)
+		all = append(all, ground{s.Name, r.Results.Clients[s.Name], r.Results.Servers[s.Server]})
 	}
 	return all
 }
@@ -201,7 +170,6 @@ func (r *Report) Grounds() (all []ground) {
 // speed is what was measured of a workload, for the page.
 type speed struct {
 	Title, Away string
-	Fewer       int // rounds than the run had, where it has not them all; else 0
 	Measured    []Row
 	Notes       []string // what is not in the table, and what went wrong in what is
 }
@@ -213,10 +181,9 @@ func (r *Report) Speeds() (all []speed) {
 		if work.RoundTrip > 0 {
 			s.Away = fmt.Sprintf("loopback and %v", work.RoundTrip)
 		}
-		rounds := 0
-		for _, row := range Rows(r.Results.Samples, work, r.Systems, drivers.Ours) {
+		for _, row := range Rows(r.Results.Samples, work, r.Systems) {
 			if row.PerSecond.N > 0 {
-				s.Measured, rounds = append(s.Measured, row), max(rounds, row.PerSecond.N)
+				s.Measured = append(s.Measured, row)
 			}
 			if row.Missing != "" {
 				s.Notes = append(s.Notes, row.System+": "+row.Missing)
@@ -227,12 +194,6 @@ func (r *Report) Speeds() (all []speed) {
 			if row.Errors > 0 {
 				s.Notes = append(s.Notes, fmt.Sprintf("%s: %d calls failed, the first with: %s", row.System, row.Errors, row.First))
 			}
-		}
-		if rounds < r.Results.Rounds {
-			s.Fewer = rounds
-		}
-		if work.Instead != "" {
-			s.Notes = append(s.Notes, "only locktree has this; the figures of the others are those without it")
 		}
 		all = append(all, s)
 	}
@@ -245,11 +206,8 @@ func (r *Report) Durable(system string) string {
 		if s.Name != system {
 			continue
 		}
-		switch d := r.Results.Servers[s.Server].Durability; {
-		case s.Memory || strings.HasPrefix(d, "in "):
+		if s.Memory || strings.HasPrefix(r.Results.Servers[s.Server].Durability, "in ") {
 			return "memory"
-		case strings.Contains(d, "not synchronised"):
-			return "written"
 		}
 		return "synchronised"
 	}
@@ -267,17 +225,16 @@ func cell(s string) string {
 
 // Machine is where the figures were taken, and what else it was doing.
 type Machine struct {
-	CPU    string        `json:"cpu"`
-	Cores  int           `json:"cores"`
-	Kernel string        `json:"kernel"`
-	Go     string        `json:"go"`
-	Sync   time.Duration `json:"fsync_ns"` // of 512 bytes
-	Load   float64       `json:"load"`     // processes that wanted a processor in the minute before the run
+	CPU    string  `json:"cpu"`
+	Cores  int     `json:"cores"`
+	Kernel string  `json:"kernel"`
+	Go     string  `json:"go"`
+	Load   float64 `json:"load"` // processes that wanted a processor in the minute before the run
 }
 
 // Here describes this machine.
-func Here(sync time.Duration) Machine {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Sync: sync}
+func Here() Machine {
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version()}
 	for line := range strings.Lines(read("/proc/cpuinfo")) {
 		if name, ok := strings.CutPrefix(line, "model name"); ok {
 			m.CPU = strings.TrimLeft(strings.TrimSpace(name), ": ")
@@ -297,23 +254,6 @@ func read(name string) string {
 
 // Busy says that the machine had something else to do.
 func (m Machine) Busy() bool { return m.Load > 0.25*float64(m.Cores) }
-
-// Read returns the report whose JSON is in a file: a page can be rendered in other words without another run.
-func Read(name string) (*Report, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	r := &Report{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s is not the results.json of a run: %w", name, err)
-	}
-	if r.Results == nil {
-		return nil, fmt.Errorf("%s is not the results.json of a run: it has no results", name)
-	}
-	r.Fit()
-	return r, nil
-}
 
 // Fit names the systems and workloads of which there are samples, or why there are none.
 func (r *Report) Fit() {

@@ -24,7 +24,7 @@ func etcd(s *Scope, _ int) *Server {
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer, "--log-level", "error", "--logger", "zap")
 	return &Server{Addrs: []string{addr}, Version: strings.Replace(versionOf(name), "etcd Version:", "etcd", 1) + ", one member",
-		Durability: "written and synchronised to disk", Counts: counts, pids: p.pids}
+		Durability: "written and synchronised to disk", Counts: counts}
 }
 
 // messages are what etcd counts: a watch is a stream of them.

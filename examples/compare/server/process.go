@@ -113,27 +113,6 @@ func (p *program) kill() {
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
 
-// pids are the process and what it has started.
-func (p *program) pids() []int {
-	all := []int{p.pid()}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has just ended
-		}
-		// "pid (name) state parent …", and a name may have anything in it.
-		rest := string(b[bytes.LastIndexByte(b, ')')+1:])
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(p.pid()) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			if err == nil {
-				all = append(all, pid)
-			}
-		}
-	}
-	return all
-}
-
 // versionOf is the first line of what a program says of its version.
 func versionOf(name string) string {
 	out, _ := exec.Command(name, "--version").Output()
