@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,14 +67,13 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	}
 	plan.Systems = drivers.All
 	if *systems != "" {
-		plan.Systems = nil
-		for name := range strings.SplitSeq(*systems, ",") {
-			s, err := drivers.Find(name)
-			if err != nil {
+		names := strings.Split(*systems, ",")
+		for _, name := range names {
+			if _, err := drivers.Find(name); err != nil {
 				return err
 			}
-			plan.Systems = append(plan.Systems, s)
 		}
+		plan.Systems = slices.DeleteFunc(slices.Clone(drivers.All), func(s drivers.System) bool { return !slices.Contains(names, s.Name) })
 	}
 	r, err := compare(ctx, plan, *quick)
 	if r == nil {
@@ -113,11 +113,11 @@ func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report
 		plan.Dir = server.Must(os.MkdirTemp("", "compare-"))
 		defer os.RemoveAll(plan.Dir)
 		plan.Self = server.Must(os.Executable())
-		r = &report.Report{Machine: report.Here(), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick}}
+		r = &report.Report{Machine: report.Here(), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick},
+			Systems: plan.Systems, Workloads: plan.Workloads}
 		var servers map[string]*server.Server
 		var stopped error
 		r.Results, servers, stopped = bench.Run(ctx, scope, plan)
-		r.Fit()
 		server.Check(stopped)
 		env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
 		r.Claims = env.Run(ctx, scope, quick)

@@ -6,7 +6,6 @@ package bench
 import (
 	"time"
 
-	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
 )
@@ -27,9 +26,6 @@ var Workloads = []Workload{
 	{Name: "one lock, 8 workers on 8 clients", Brief: true, Wide: true, Load: lock.Load{Clients: 8, Workers: 8, Locks: 1}},
 	{Name: "own lock, 1 worker, 1 ms away", Wide: true, RoundTrip: time.Millisecond, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}},
 }
-
-// Has says whether the system is part of the workload.
-func (w Workload) Has(s drivers.System) bool { return s.Client || w.Wide }
 
 // Sample is one workload of one system in one round.
 type Sample struct {

@@ -121,15 +121,23 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 	return all
 }
 
-// allAtOnce runs an experiment for each system at the same time: for what is a fact, or a wait of seconds.
-func allAtOnce[R any, P interface {
+// each runs an experiment for each system: at the same time, for a fact, or a wait of seconds; or one after the other for the
+// systems of one server, for what the server counts.
+func each[R any, P interface {
 	*R
 	row() *Row
-}](systems []drivers.System, measure func(drivers.System, P)) []R {
-	rows := make([]R, len(systems))
+}](systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
+	rows, turns := make([]R, len(systems)), map[string]*sync.Mutex{}
+	for _, s := range systems {
+		turns[s.Server] = &sync.Mutex{}
+	}
 	var all sync.WaitGroup
 	for i, s := range systems {
 		all.Go(func() {
+			if counted {
+				turns[s.Server].Lock()
+				defer turns[s.Server].Unlock()
+			}
 			row := P(&rows[i])
 			row.row().System = s.Name
 			row.row().try(func() { measure(s, row) })
@@ -137,23 +145,6 @@ func allAtOnce[R any, P interface {
 	}
 	all.Wait()
 	return rows
-}
-
-// byServer runs an experiment for the systems of one server one after the other, and for servers at the same time: for what
-// the server counts.
-func byServer[R any, P interface {
-	*R
-	row() *Row
-}](systems []drivers.System, measure func(drivers.System, P)) []R {
-	turns := map[string]*sync.Mutex{}
-	for _, s := range systems {
-		turns[s.Server] = &sync.Mutex{}
-	}
-	return allAtOnce(systems, func(s drivers.System, row P) {
-		turns[s.Server].Lock()
-		defer turns[s.Server].Unlock()
-		measure(s, row)
-	})
 }
 
 // command is what runs the system's process.

@@ -21,7 +21,7 @@ type Crossed struct {
 }
 
 // Crossed crosses two locks of each system, and looks for three times the time to live what comes of it.
-func (e *Env) Crossed() []Crossed { return allAtOnce(e.measured(true), e.cross) }
+func (e *Env) Crossed() []Crossed { return each(e.measured(true), false, e.cross) }
 
 func (e *Env) cross(s drivers.System, c *Crossed) {
 	addrs := e.Servers[s.Server].Addrs

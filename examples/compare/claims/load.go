@@ -30,7 +30,7 @@ const held = 10 * time.Millisecond
 
 // Fair lets eight clients of each system contend for a lock.
 func (e *Env) Fair(window time.Duration) []Fair {
-	return byServer(e.measured(false), func(s drivers.System, f *Fair) {
+	return each(e.measured(false), true, func(s drivers.System, f *Fair) {
 		e.Tell("fairness: %s", s.Name)
 		f.Window, f.Requests = window, -1
 		p := server.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
@@ -48,19 +48,6 @@ func (e *Env) Fair(window time.Duration) []Fair {
 			f.Handover = max(0, r.Window/time.Duration(r.Cycles)-held)
 		}
 	})
-}
-
-// Jain is Jain's index of fairness: 1 where all have the same, 1/n where one has everything.
-func (f *Fair) Jain() float64 {
-	var sum, squares float64
-	for _, n := range f.Each {
-		sum += float64(n)
-		squares += float64(n) * float64(n)
-	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (float64(len(f.Each)) * squares)
 }
 
 // Least and Most are the grants of the least and the most lucky.

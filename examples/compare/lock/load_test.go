@@ -113,8 +113,8 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 
 func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
 	for script, says := range map[string]string{
-		"echo why >&2; read line":                   "lost the process at stop; it wrote: why",
-		"read line; sleep 1000":                     "no answer to stop",
+		"echo why >&2; read line":                   "lost the process before it said stopped or failed; it wrote: why",
+		"read line; sleep 1000":                     "no stopped or failed within",
 		"exec 0<&-; echo gone >&2; sleep 1; exit 1": "lost the process",
 	} {
 		p, err := Spawn([]string{"sh", "-c", script}, 200*time.Millisecond)

@@ -45,20 +45,13 @@ func newProgram(s *Scope, asNobody bool) *program {
 	s.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &program{s: s, dir: dir}
 	if asNobody && os.Getuid() == 0 {
-		p.cred = nobody(s)
+		u := Must(user.Lookup("nobody"))
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32) // the system's own numbers
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		Check(os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)))
 	}
 	return p
-}
-
-func nobody(s *Scope) *syscall.Credential {
-	u, err := user.Lookup("nobody")
-	if err != nil {
-		s.Fatalf("databases do not run as root, and there is no nobody: %v", err)
-	}
-	uid, _ := strconv.ParseUint(u.Uid, 10, 32) // the system's own numbers
-	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
 func (p *program) command(name string, args ...string) *exec.Cmd {
