@@ -81,33 +81,25 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 		window, waiters, trials = time.Second, []int{10, 100}, 2
 	}
 	r.TTL = e.TTL
-	together := func(experiments ...func()) {
-		if ctx.Err() != nil {
-			return
-		}
-		var all sync.WaitGroup
-		for _, each := range experiments {
-			all.Go(each)
-		}
-		all.Wait()
-	}
 	e.Tell("holders that are paused, killed and crossed; pools; servers that fail")
-	together(
-		func() { r.Paused = e.Paused() },
-		func() { r.Killed = e.Killed() },
-		func() { r.Crossed = e.Crossed() },
-		func() { r.Pooled = e.Pool(scope, window) },
-		func() { r.Failover = e.Failover(trials) },
-	)
-	together(func() { r.Fair = e.Fair(window) })
-	together(func() { r.Idle = e.Idle(locks) })
-	together(func() {
-		if up := e.Servers["zookeeper"]; up != nil {
-			limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
-			defer cancel()
-			r.Herd = Herd(limited, up, waiters, e.Tell)
-		}
-	})
+	var all sync.WaitGroup
+	all.Go(func() { r.Paused = e.Paused() })
+	all.Go(func() { r.Killed = e.Killed() })
+	all.Go(func() { r.Crossed = e.Crossed() })
+	all.Go(func() { r.Pooled = e.Pool(scope, window) })
+	all.Go(func() { r.Failover = e.Failover(trials) })
+	all.Wait()
+	if ctx.Err() == nil {
+		r.Fair = e.Fair(window)
+	}
+	if ctx.Err() == nil {
+		r.Idle = e.Idle(locks)
+	}
+	if up := e.Servers["zookeeper"]; up != nil {
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		r.Herd = Herd(limited, up, waiters, e.Tell)
+	}
 	return r
 }
 
