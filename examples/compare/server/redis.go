@@ -82,7 +82,7 @@ func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
 		}
 		up.FailOver = func() []string {
 			primary.kill()
-			Check(c.SlaveOf(context.Background(), "NO", "ONE").Err())
+			Check(c.ReplicaOf(context.Background(), "NO", "ONE").Err())
 			return replica.Addrs
 		}
 		return up
