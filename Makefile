@@ -5,7 +5,7 @@ TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
 # And those of examples, and those whose tests need other services, or a browser.
-SERVICES = examples/adapters examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
+SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
 
 # A release goes to bin/release; its image to IMAGE.
 RELEASE = bin/release
@@ -61,8 +61,8 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: setup ## figures, printed and never asserted; those of large trees, each command a process, take some minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
-compare: services ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
-	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
+compare: services ## lock services beside each other, in five minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble
+	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
 
 screenshots: services ## those of the page in docs/operating.md, made anew; look at them
 	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .

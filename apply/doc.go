@@ -9,7 +9,7 @@
 //
 // Begin takes the apply lock before it reads, so a plan is still right when it is approved. An [Applier] applies a plan that was
 // made before, under a lock that it takes then; such a plan is refused as stale if another apply has finished since. The package
-// example is a complete program, and examples/controller one that follows a directory.
+// example is a complete program.
 //
 // The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
 // removals, outputs and administrators. A plan made without the Intent would delete a lock

@@ -3,8 +3,7 @@
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
 // documentation recommends. It starts the servers it needs, on loopback, and ends them. It needs Linux.
 //
-//	go run . [-quick | -all | -targets] [-servers 3] [-systems locktree,curator] [-out DIR]
-//	go run . -from DIR/results.json [-out DIR] [-publish DIR]
+//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-out DIR] [-publish DIR]
 package main
 
 import (
@@ -48,66 +47,45 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these systems: `name,name`")
 	only := flags.String("workloads", "", "only the workloads whose name contains this `text`")
-	every := flags.Bool("all", false, "all workloads, the rarer ones in every other round; takes a quarter of an hour")
-	targets := flags.Bool("targets", false, "only what the table of targets needs, and no experiments")
-	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
-	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
-	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
 	to := flags.String("out", "", "`directory` for page.md and results.json, which are not written without it")
 	publish := flags.String("publish", "", "`directory` for RESULTS.md, which is not written if the run is quick, or of some systems or workloads only")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	begin := time.Now()
-	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 390 * time.Second, Limit: 20 * time.Second,
+	plan := bench.Plan{Rounds: 10, Window: 250 * time.Millisecond, Warm: 50 * time.Millisecond, WarmUp: time.Second, Limit: 20 * time.Second,
 		Members: *members, Tell: func(format string, args ...any) {
 			fmt.Fprintf(progress, "%4.0fs "+format+"\n", append([]any{time.Since(begin).Seconds()}, args...)...)
 		}}
 	if *quick {
 		plan.Rounds, plan.Warm, plan.WarmUp = 1, 20*time.Millisecond, 0
 	}
-	if *every || *targets {
-		plan.Budget, plan.Sparse = 0, *every
-	}
 	for _, w := range bench.Workloads {
-		part := w.Usual
-		switch {
-		case *targets:
-			part = slices.ContainsFunc(drivers.All, func(s drivers.System) bool { return report.Targeted(w.Name, s.Name) })
-		case *every || *only != "":
-			part = true
-		case *quick:
-			part = w.Brief
-		}
-		if part && strings.Contains(w.Name, *only) {
+		if (w.Brief || !*quick) && strings.Contains(w.Name, *only) {
 			plan.Workloads = append(plan.Workloads, w)
 		}
 	}
-	var err error
-	if plan.Systems, err = chosen(*systems); err != nil {
-		return err
+	plan.Systems = drivers.All
+	if *systems != "" {
+		names := strings.Split(*systems, ",")
+		for _, name := range names {
+			if _, err := drivers.Find(name); err != nil {
+				return err
+			}
+		}
+		plan.Systems = slices.DeleteFunc(slices.Clone(drivers.All), func(s drivers.System) bool { return !slices.Contains(names, s.Name) })
 	}
-	if *targets {
-		plan.Only = report.Targeted
-		plan.Systems = slices.DeleteFunc(slices.Clone(plan.Systems), func(s drivers.System) bool { return !s.Client && !s.Floor })
-	}
-	var r *report.Report
-	if *from != "" {
-		r, err = report.Read(*from)
-	} else {
-		r, err = compare(ctx, plan, *quick)
-	}
+	r, err := compare(ctx, plan, *quick)
 	if r == nil {
 		return err
 	}
 	failed := cmp.Or(report.Page(out, r), err)
-	report.Targets(out, r)
 	if *to != "" {
 		if err := r.WriteTo(*to); err != nil {
 			return err
 		}
 	}
-	if *publish != "" && failed == nil && !r.Plan.Quick && !*targets && *systems+*only == "" {
+	if *publish != "" && failed == nil && !r.Plan.Quick && *systems+*only == "" {
 		return r.Publish(filepath.Join(*publish, "RESULTS.md"))
 	}
 	return failed
@@ -127,20 +105,6 @@ func be(args []string, in io.Reader, out io.Writer) error {
 	})
 }
 
-func chosen(names string) (all []drivers.System, err error) {
-	if names == "" {
-		return drivers.All, nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		s, err := drivers.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
 // compare measures. What was measured before an interrupt, or another failure, is not thrown away.
 func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report, err error) {
 	scope := &server.Scope{}
@@ -149,17 +113,15 @@ func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report
 		plan.Dir = server.Must(os.MkdirTemp("", "compare-"))
 		defer os.RemoveAll(plan.Dir)
 		plan.Self = server.Must(os.Executable())
-		r = &report.Report{Machine: report.Here(server.Sync()), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick}}
+		r = &report.Report{Machine: report.Here(), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick},
+			Systems: plan.Systems, Workloads: plan.Workloads}
 		var servers map[string]*server.Server
 		var stopped error
 		r.Results, servers, stopped = bench.Run(ctx, scope, plan)
-		r.Fit()
 		server.Check(stopped)
-		if plan.Only == nil {
-			env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
-			r.Claims = env.Run(ctx, scope, quick)
-			server.Check(ctx.Err())
-		}
+		env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
+		r.Claims = env.Run(ctx, scope, quick)
+		server.Check(ctx.Err())
 	})
 	return r, err
 }

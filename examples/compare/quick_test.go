@@ -40,7 +40,7 @@ func TestTheQuickForm(t *testing.T) {
 		require.Empty(t, ground.Missing, name)
 	}
 	for _, s := range r.Results.Samples {
-		require.True(t, s.Overlaps == 0 || s.System == "requests", "%s granted a lock twice", s.System)
+		require.Zero(t, s.Overlaps, "%s granted a lock twice", s.System)
 	}
 	counted(t, &r.Claims)
 	page, err := os.ReadFile(filepath.Join(out, "page.md"))
@@ -101,14 +101,13 @@ func counted(t *testing.T, r *claims.Results) {
 		require.Empty(t, c.Missing, c.System)
 		if c.System == drivers.Ours {
 			require.True(t, c.Together)
-			// A machine that stands still ends the sessions, and the deadlock with them.
-			require.True(t, strings.Contains(c.Refused, "recipes: deadlock: ") || c.Granted > 0)
+			require.Empty(t, c.Refused, "nothing looks for a deadlock")
 		}
 	}
 	for _, i := range r.Idle {
 		require.Empty(t, i.Missing, i.System)
 		if i.Kept == i.Locks { // a session that ended because the machine stood still has none
-			require.Less(t, i.PerTTL, 0.5*float64(i.Kept), "%s: a session is kept alive, not each of its locks", i.System)
+			require.Less(t, i.Requests*r.TTL.Seconds(), 0.5*float64(i.Kept), "%s: a session is kept alive, not each of its locks", i.System)
 		}
 	}
 }

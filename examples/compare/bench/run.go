@@ -5,9 +5,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,14 +17,11 @@ import (
 type Plan struct {
 	Systems   []drivers.System
 	Workloads []Workload
-	Only      func(workload, system string) bool // if not nil, of their pairs only those
 	Rounds    int
-	Sparse    bool          // workloads that are not usual have every other round only
 	Window    time.Duration // of one sample
 	Warm      time.Duration // before it, after every worker has had its turn
-	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
-	Limit     time.Duration // for an answer: who needs longer is left out, and told so
+	Limit     time.Duration // for an answer: a system that needs longer is left out, and told so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
 	Dir       string        // for what is compiled
@@ -53,36 +47,19 @@ type Ground struct {
 
 // Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
 func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]*server.Server, error) {
-	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}}, servers: map[string]*server.Server{}, away: map[string][]string{},
-		processes: map[string]*lock.Process{}}
-	scope.Cleanup(r.end)
-	r.scope = scope
+	r := &run{Plan: p, scope: scope, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}},
+		servers: map[string]*server.Server{}, away: map[string][]string{}, processes: map[string]*lock.Process{}}
 	for _, s := range p.Systems {
 		r.prepare(s)
 	}
-	begin := time.Now()
 	for round := range p.Rounds {
-		if spent := time.Since(begin); p.Budget > 0 && round > 0 && spent+spent/time.Duration(round) > p.Budget {
-			p.Tell("%d of %d rounds in %v: this machine is too slow, or too busy, for more", round, p.Rounds, spent.Round(time.Second))
-			break
-		}
 		for n, w := range p.Workloads {
-			if p.Sparse && !w.Usual && round%2 == 1 {
-				continue
-			}
-			// Another order each time: who comes first finds the server at rest, and the disk.
-			order := slices.Clone(p.Systems)
-			for k := range order {
-				order[k] = p.Systems[(k+round+n)%len(order)]
-			}
-			if round%2 == 1 {
-				slices.Reverse(order)
-			}
-			for _, s := range order {
-				if err := ctx.Err(); err != nil {
-					return r.out, r.servers, err
-				}
-				if w.Of(s) == w.Name && (p.Only == nil || p.Only(w.Name, s.Name)) {
+			// Another order each time: the first finds the server at rest, and the disk.
+			for k := range p.Systems {
+				if s := p.Systems[(k+round+n)%len(p.Systems)]; s.Client || w.Wide {
+					if err := ctx.Err(); err != nil {
+						return r.out, r.servers, err
+					}
 					r.sample(round, w, s)
 				}
 			}
@@ -98,105 +75,74 @@ type run struct {
 	scope     *server.Scope
 	out       *Results
 	servers   map[string]*server.Server
-	away      map[string][]string // addresses by server and round trip
+	away      map[string][]string // addresses a round trip away, by server and workload
 	processes map[string]*lock.Process
-}
-
-func (r *run) end() {
-	for _, p := range r.processes {
-		p.Kill()
-	}
 }
 
 // prepare starts the server that a system needs, if it is not there.
 func (r *run) prepare(s drivers.System) {
 	r.out.Clients[s.Name] = s.Library()
-	ground, known := r.out.Servers[s.Server]
-	if !known {
+	if _, known := r.out.Servers[s.Server]; !known {
 		r.Tell("starting %s", s.Server)
-		up, err := server.Start(r.scope, s.Server, r.Members)
-		if err != nil {
-			ground.Missing = err.Error()
+		if up, err := server.Start(r.scope, s.Server, r.Members); err != nil {
+			r.out.Servers[s.Server] = Ground{Missing: err.Error()}
 		} else {
-			r.servers[s.Server] = up
-			ground = Ground{Version: up.Version, Durability: up.Durability}
+			r.servers[s.Server], r.out.Servers[s.Server] = up, Ground{Version: up.Version, Durability: up.Durability}
 		}
-		r.out.Servers[s.Server] = ground
 	}
-	if ground.Missing != "" {
-		r.out.Missing[s.Name] = ground.Missing
+	if missing := r.out.Servers[s.Server].Missing; missing != "" {
+		r.out.Missing[s.Name] = missing
 		return
 	}
 	r.warmUp(s)
 }
 
+// warmUp starts the system's process, which is one for the whole run unless it is lost.
 func (r *run) warmUp(s drivers.System) {
 	if err := server.Try(func() {
-		p := r.process(s)
 		r.Tell("warming up %s", s.Name)
+		p := server.Must(lock.Spawn(server.Must(s.Command(r.Self, r.Dir, drivers.TTL)), r.Limit))
+		r.scope.Cleanup(p.Kill)
+		r.processes[s.Name] = p
 		warm := r.WarmUp
 		if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
 			warm *= 10
 		}
-		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", own(16, 4), warm))
+		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", lock.Load{Clients: 4, Workers: 16, Locks: 16}, warm))
 		server.Check(p.Stop())
 	}); err != nil {
 		r.out.Missing[s.Name] = err.Error()
 	}
 }
 
-// process is that of the system: one for the whole run, unless it was lost.
-func (r *run) process(s drivers.System) *lock.Process {
-	if r.processes[s.Name] == nil {
-		r.processes[s.Name] = server.Must(lock.Spawn(server.Must(s.Command(r.Self, r.Dir, drivers.TTL)), r.Limit))
-	}
-	return r.processes[s.Name]
-}
-
-func (r *run) addrs(s drivers.System, roundTrip time.Duration) []string {
-	up := r.servers[s.Server]
-	if roundTrip == 0 {
-		return up.Addrs
-	}
-	key := fmt.Sprint(s.Server, roundTrip)
-	if r.away[key] == nil {
-		r.away[key] = server.Must(server.Away(r.scope, up.Addrs, roundTrip)).Addrs
-	}
-	return r.away[key]
-}
-
 // sample runs one workload of one system and keeps what came of it.
 func (r *run) sample(round int, w Workload, s drivers.System) {
-	out := Sample{Round: round, Workload: w.Name, System: s.Name}
-	defer func() { r.out.Samples = append(r.out.Samples, out) }()
-	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[s.Name+"/"+w.Name]); out.Missing != "" {
-		return
+	out, key := Sample{Round: round, Workload: w.Name, System: s.Name}, s.Name+"/"+w.Name
+	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[key]); out.Missing == "" {
+		if err := server.Try(func() { r.measure(w, s, &out) }); err != nil {
+			out.Missing = err.Error()
+			r.processes[s.Name].Kill() // whatever its workers are still at
+			r.warmUp(s)
+			// It would not do better in the next round, and a limit was waited for.
+			r.out.Missing[key] = out.Missing
+		}
 	}
-	err := server.Try(func() { r.measure(w, s, &out) })
-	if err == nil {
-		return
-	}
-	out.Missing = err.Error()
-	if p := r.processes[s.Name]; p != nil && !errors.Is(err, lock.ErrNotOffered) {
-		p.Kill() // whatever its workers are still at
-		delete(r.processes, s.Name)
-		r.warmUp(s)
-	}
-	// It would not do better in the next round, and a limit was waited for.
-	r.out.Missing[s.Name+"/"+w.Name] = out.Missing
+	r.out.Samples = append(r.out.Samples, out)
 }
 
 func (r *run) measure(w Workload, s drivers.System, out *Sample) {
-	p, addrs, up := r.process(s), r.addrs(s, w.RoundTrip), r.servers[s.Server]
-	name, load := strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load
-	if s.Floor && w.FloorLoad != nil {
-		load = *w.FloorLoad
+	p, up := r.processes[s.Name], r.servers[s.Server]
+	addrs, key := up.Addrs, s.Server+"/"+w.Name
+	if w.RoundTrip > 0 {
+		if r.away[key] == nil {
+			r.away[key] = server.Must(server.Away(r.scope, up.Addrs, w.RoundTrip)).Addrs
+		}
+		addrs = r.away[key]
 	}
-	server.Check(p.Start(addrs, name, load, r.Warm))
-	before, client, begin := up.Use(), server.CPU(p.Pid()), time.Now()
+	server.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, r.Warm))
+	before, begin := up.Counts(), time.Now()
 	result := server.Must(p.Measure(r.Window))
-	client, clientTook := server.CPU(p.Pid())-client, time.Since(begin)
-	used, took := up.Since(before)
-	out.fill(result, used, took, client, clientTook)
+	took := time.Since(begin)
+	out.fill(result, up.Between(before, up.Counts()), took)
 	server.Check(p.Stop())
 }

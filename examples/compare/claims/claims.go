@@ -81,56 +81,55 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 		window, waiters, trials = time.Second, []int{10, 100}, 2
 	}
 	r.TTL = e.TTL
-	together := func(experiments ...func()) {
-		if ctx.Err() != nil {
-			return
-		}
-		var all sync.WaitGroup
-		for _, each := range experiments {
-			all.Go(each)
-		}
-		all.Wait()
-	}
 	e.Tell("holders that are paused, killed and crossed; pools; servers that fail")
-	together(
-		func() { r.Paused = e.Paused() },
-		func() { r.Killed = e.Killed() },
-		func() { r.Crossed = e.Crossed() },
-		func() { r.Pooled = e.Pool(scope, window) },
-		func() { r.Failover = e.Failover(trials) },
-	)
-	together(func() { r.Fair = e.Fair(window) })
-	together(func() { r.Idle = e.Idle(locks) })
-	together(func() {
-		if up := e.Servers["zookeeper"]; up != nil {
-			limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
-			defer cancel()
-			r.Herd = Herd(limited, up, waiters, e.Tell)
-		}
-	})
+	var all sync.WaitGroup
+	all.Go(func() { r.Paused = e.Paused() })
+	all.Go(func() { r.Killed = e.Killed() })
+	all.Go(func() { r.Crossed = e.Crossed() })
+	all.Go(func() { r.Pooled = e.Pool(scope, window) })
+	all.Go(func() { r.Failover = e.Failover(trials) })
+	all.Wait()
+	if ctx.Err() == nil {
+		r.Fair = e.Fair(window)
+	}
+	if ctx.Err() == nil {
+		r.Idle = e.Idle(locks)
+	}
+	if up := e.Servers["zookeeper"]; up != nil {
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		r.Herd = Herd(limited, up, waiters, e.Tell)
+	}
 	return r
 }
 
-// measured are the systems that exclude somebody and whose server runs; in Go only, if so. What does not depend on the disk
-// is not measured twice, nor what is another way to use the same library.
+// measured are the systems whose server runs; in Go only, if so.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
-		if !s.Floor && !s.Variant && !s.Stream && e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+		if e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// allAtOnce runs an experiment for each system at the same time: for what is a fact, or a wait of seconds.
-func allAtOnce[R any, P interface {
+// each runs an experiment for each system: at the same time, for a fact, or a wait of seconds; or one after the other for the
+// systems of one server, for what the server counts.
+func each[R any, P interface {
 	*R
 	row() *Row
-}](systems []drivers.System, measure func(drivers.System, P)) []R {
-	rows := make([]R, len(systems))
+}](systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
+	rows, turns := make([]R, len(systems)), map[string]*sync.Mutex{}
+	for _, s := range systems {
+		turns[s.Server] = &sync.Mutex{}
+	}
 	var all sync.WaitGroup
 	for i, s := range systems {
 		all.Go(func() {
+			if counted {
+				turns[s.Server].Lock()
+				defer turns[s.Server].Unlock()
+			}
 			row := P(&rows[i])
 			row.row().System = s.Name
 			row.row().try(func() { measure(s, row) })
@@ -138,23 +137,6 @@ func allAtOnce[R any, P interface {
 	}
 	all.Wait()
 	return rows
-}
-
-// byServer runs an experiment for the systems of one server one after the other, and for servers at the same time: for what
-// the server counts.
-func byServer[R any, P interface {
-	*R
-	row() *Row
-}](systems []drivers.System, measure func(drivers.System, P)) []R {
-	turns := map[string]*sync.Mutex{}
-	for _, s := range systems {
-		turns[s.Server] = &sync.Mutex{}
-	}
-	return allAtOnce(systems, func(s drivers.System, row P) {
-		turns[s.Server].Lock()
-		defer turns[s.Server].Unlock()
-		measure(s, row)
-	})
 }
 
 // command is what runs the system's process.

@@ -45,7 +45,7 @@ func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	var r Results
 	r.Paused, r.Killed, r.Crossed, r.Idle, r.Fair = e.Paused(), e.Killed(), e.Crossed(), e.Idle(3), e.Fair(time.Second)
 	for _, missing := range []string{r.Paused[0].Missing, r.Killed[0].Missing, r.Crossed[0].Missing, r.Idle[0].Missing, r.Fair[0].Missing} {
-		require.Regexp(t, "its process ended|lost the process", missing)
+		require.Regexp(t, "lost the process", missing)
 	}
 }
 
@@ -70,9 +70,3 @@ func TestASystemThatDoesNotRunIsNotTriedAgain(t *testing.T) {
 }
 
 var nowhere = map[string]*server.Server{"zookeeper": {Addrs: []string{"127.0.0.1:1"}}}
-
-func TestJainsIndex(t *testing.T) {
-	require.Equal(t, 1.0, (&Fair{Each: []int64{7, 7, 7, 7}}).Jain())
-	require.Equal(t, 0.25, (&Fair{Each: []int64{0, 9, 0, 0}}).Jain())
-	require.Zero(t, (&Fair{Each: []int64{0, 0}}).Jain())
-}

@@ -17,11 +17,11 @@ type Crossed struct {
 	Row
 	Refused  string `json:"refused,omitempty"`  // the error that one of them was given
 	Granted  int    `json:"granted"`            // second locks that were granted
-	Together bool   `json:"together,omitempty"` // both at once, as one lock, in opposite orders: no deadlock
+	Together bool   `json:"together,omitempty"` // a lock that takes both at once was granted in opposite orders: no deadlock
 }
 
 // Crossed crosses two locks of each system, and looks for three times the time to live what comes of it.
-func (e *Env) Crossed() []Crossed { return allAtOnce(e.measured(true), e.cross) }
+func (e *Env) Crossed() []Crossed { return each(e.measured(true), false, e.cross) }
 
 func (e *Env) cross(s drivers.System, c *Crossed) {
 	addrs := e.Servers[s.Server].Addrs
@@ -53,17 +53,14 @@ func (e *Env) cross(s drivers.System, c *Crossed) {
 }
 
 // Does is what came of it, in words.
-func (c *Crossed) Does() (words string) {
+func (c *Crossed) Does() string {
 	switch {
 	case c.Refused != "":
-		words = "one of them is refused, the other goes on: " + strings.Trim(c.Refused, `"`)
+		return "one of them is refused, the other goes on: " + strings.Trim(c.Refused, `"`)
 	case c.Granted > 0:
-		words = "a lock expires and is granted to the other, while its holder believes that it has it"
-	default:
-		words = "both wait, until a program gives up"
+		return "a lock expires and is granted to the other, while its holder believes that it has it"
+	case c.Together:
+		return "both wait, until a program gives up; with MultiLock, which takes both at once, two clients took both in opposite orders, fifty times each"
 	}
-	if c.Together {
-		words += "; MultiLock, which takes both at once, avoids it: two clients took both in opposite orders, fifty times each"
-	}
-	return words
+	return "both wait, until a program gives up"
 }

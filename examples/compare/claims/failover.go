@@ -65,12 +65,12 @@ func (f *Failover) trial(start func(*server.Scope) (*server.Server, error)) {
 	defer cancel()
 	holds := server.Must(dial(ctx, up.Addrs))
 	defer holds.Close()
-	server.Check(locker(holds, lock.Mutex, "failover").Lock(ctx))
+	server.Check(locker(holds, "failover").Lock(ctx))
 	wants := server.Must(dial(ctx, up.FailOver()))
 	defer wants.Close()
 	moment, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
-	switch err := locker(wants, lock.Mutex, "failover").Lock(moment); {
+	switch err := locker(wants, "failover").Lock(moment); {
 	case err == nil:
 		f.Double++
 	case moment.Err() != nil:
@@ -94,7 +94,7 @@ func (e *Env) elect() []Failover {
 		all[i] = Failover{Row: Row{System: s.Name}, Server: "the leader of three servers is killed; the others elect another"}
 		all[i].try(func() {
 			server.Check(failed)
-			queues[i] = lasting.queue(scope, s, up.Addrs)
+			queues[i][0], queues[i][1] = lasting.queue(scope, s, up.Addrs, "failover")
 		})
 	}
 	if failed == nil {
@@ -110,16 +110,6 @@ func (e *Env) elect() []Failover {
 		}
 	}
 	return all
-}
-
-// queue is a holder and a rival that waits, in processes of their own.
-func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string) (both [2]*lock.Process) {
-	for i, says := range []string{"granted", "waiting"} {
-		both[i] = e.role("hold", s, addrs, "failover")
-		scope.Cleanup(both[i].Kill)
-		server.Must(both[i].Await(patience, says))
-	}
-	return both
 }
 
 // look counts: a grant now is a second one, since nobody has released the lock.

@@ -20,7 +20,7 @@ import (
 type Release struct {
 	Row
 	Waiters  int   `json:"waiters"`
-	Woken    int   `json:"woken"`    // waiters that were sent an event
+	Woken    int   `json:"woken"`    // waiters that were sent something
 	Events   int64 `json:"events"`   // sent to all clients, the one that releases among them
 	Requests int64 `json:"requests"` // sent to the server, the release among them
 	Bytes    int64 `json:"bytes"`    // to and from all clients
@@ -54,21 +54,18 @@ func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	defer scope.Close()
 	relay := server.Must(server.Away(scope, up.Addrs, 0))
 	gate := make(chan struct{})
-	driver := drivers.Herd(gate)
-	before := 0 // releases
+	driver, before := drivers.Herd(gate), 0 // releases before the one that is measured
 	if dir != "/herd" {
 		driver = server.Must(drivers.Find(r.System)).Driver()
 		if r.Waiters >= crowd {
 			before = handed
 		}
 	}
-	q := &queue{ctx: ctx, granted: make(chan turn, 2), held: map[int]bool{}}
+	q := &queue{granted: make(chan turn, 2), held: map[int]bool{}}
+	q.ctx, q.cancel = context.WithCancel(ctx)
 	defer q.close()
 	q.join(driver, relay.Addrs, fmt.Sprint("queue-", r.Waiters), before+r.Waiters+1)
-	admin, _, err := zk.Connect(up.Addrs, 30*time.Second, zk.WithLogInfo(false))
-	server.Check(err)
-	defer admin.Close()
-	q.stand(admin, fmt.Sprint(dir, "/queue-", r.Waiters), before+r.Waiters+1)
+	q.stand(up.Addrs, fmt.Sprint(dir, "/queue-", r.Waiters), before+r.Waiters+1)
 	close(gate)
 	for range before {
 		q.release(q.next())
@@ -78,12 +75,12 @@ func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	q.release(holder)
 	q.next()
 	after := settled(ctx, up, relay)
-	counts := up.Between(from.Counts, after.Counts)
-	for i, n := range after.events {
-		if n > from.events[i] && !q.held[i] {
+	for i, n := range after.heard {
+		if n > from.heard[i] && !q.held[i] {
 			r.Woken++
 		}
 	}
+	counts := up.Between(from.Counts, after.Counts)
 	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs)), after.bytes-from.bytes
 }
 
@@ -93,32 +90,36 @@ type turn struct {
 	client int
 }
 
-// queue is clients of which each waits for the one lock.
+// queue is clients that each wait for the one lock.
 type queue struct {
 	ctx     context.Context
+	cancel  context.CancelFunc
 	granted chan turn
 	held    map[int]bool // by client
-	cancel  context.CancelFunc
 	clients []lock.Client
 	waiting sync.WaitGroup
 }
 
 func (q *queue) join(driver lock.Driver, addrs []string, name string, n int) {
-	ctx, cancel := context.WithCancel(q.ctx)
-	q.cancel = cancel
 	for i := range n {
-		q.clients = append(q.clients, server.Must(driver(ctx, addrs)))
-		l := locker(q.clients[i], lock.Mutex, name)
+		q.clients = append(q.clients, server.Must(driver(q.ctx, addrs)))
+		l := locker(q.clients[i], name)
 		q.waiting.Go(func() {
-			if err := l.Lock(ctx); err == nil {
-				q.granted <- turn{l, i}
+			if err := l.Lock(q.ctx); err == nil {
+				select {
+				case q.granted <- turn{l, i}:
+				case <-q.ctx.Done(): // a second holder that no one expected
+				}
 			}
 		})
 	}
 }
 
 // stand waits until all have a place in the queue.
-func (q *queue) stand(admin *zk.Conn, dir string, n int) {
+func (q *queue) stand(addrs []string, dir string, n int) {
+	admin, _, err := zk.Connect(addrs, 30*time.Second, zk.WithLogInfo(false))
+	server.Check(err)
+	defer admin.Close()
 	for {
 		children, _, err := admin.Children(dir)
 		if len(children) == n {
@@ -127,23 +128,19 @@ func (q *queue) stand(admin *zk.Conn, dir string, n int) {
 		if !errors.Is(err, zk.ErrNoNode) {
 			server.Check(err)
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-q.ctx.Done():
-			server.Check(fmt.Errorf("%d of %d have a place in %s: %w", len(children), n, dir, q.ctx.Err()))
-		}
+		server.Check(q.ctx.Err())
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
 // next is the next holder.
-func (q *queue) next() turn {
+func (q *queue) next() (t turn) {
 	select {
-	case t := <-q.granted:
-		return t
+	case t = <-q.granted:
 	case <-q.ctx.Done():
 		server.Check(q.ctx.Err())
-		return turn{}
 	}
+	return t
 }
 
 func (q *queue) release(t turn) {
@@ -153,46 +150,36 @@ func (q *queue) release(t turn) {
 
 // close ends the sessions, and with them all waits.
 func (q *queue) close() {
-	if q.cancel != nil {
-		q.cancel()
-	}
+	q.cancel()
 	var all sync.WaitGroup
 	for _, c := range q.clients {
 		all.Go(func() { _ = c.Close() })
 	}
 	all.Wait()
-	go func() { // a second holder that nobody expected
-		for range q.granted {
-		}
-	}()
 	q.waiting.Wait()
-	close(q.granted)
 }
 
 type traffic struct {
 	server.Counts
 	bytes, pings int64
 	asked        int64   // how often the server was asked for its counts: each is a request to each server
-	events       []int64 // by client
+	heard        []int64 // by client
 }
 
 // settled waits until nothing goes to and fro any more, but for heartbeats, which come seconds apart. The questions it asks
 // of the server are not in the counts.
 func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t traffic) {
-	seen := func() int64 { return relay.ToClient.Load() + relay.ToServer.Load() }
-	for still, last := 0, int64(-1); still < 10; {
-		now := seen()
-		if still++; now != last {
+	for still, last := 0, int64(-1); still < 10; still++ {
+		if now := relay.Bytes.Load(); now != last {
 			still, last = 0, now
 		}
 		server.Check(ctx.Err())
 		time.Sleep(30 * time.Millisecond)
 	}
-	for t.pings = -1; t.pings != relay.Pings.Load() && ctx.Err() == nil; { // none came while the server was asked
+	for t.pings = -1; t.pings != relay.Pings.Load() && ctx.Err() == nil; t.asked++ { // none came while the server was asked
 		t.pings = relay.Pings.Load()
 		t.Counts = up.Counts()
-		t.asked++
 	}
-	t.bytes, t.events = seen(), relay.Events()
+	t.bytes, t.heard = relay.Bytes.Load(), relay.Heard()
 	return t
 }

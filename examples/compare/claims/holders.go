@@ -14,6 +14,25 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
+// queue is a holder and a rival that waits, in processes of their own, which end with the scope.
+func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string, name string) (holder, rival *lock.Process) {
+	start := func(says string) *lock.Process {
+		p := e.role("hold", s, addrs, name)
+		scope.Cleanup(p.Kill)
+		server.Must(p.Await(patience, says))
+		return p
+	}
+	return start("granted"), start("waiting")
+}
+
+// outlives is how long a rival is given to get a lock that its holder does not release.
+func (e *Env) outlives(s drivers.System) time.Duration {
+	if s.Lasting {
+		return 3 * e.TTL
+	}
+	return patience
+}
+
 // Pause is what becomes of a lock whose holder stands still for longer than the lock may outlive it (a garbage collection,
 // a suspended machine), and then goes on.
 type Pause struct {
@@ -26,27 +45,19 @@ type Pause struct {
 	Fenced int  `json:"fenced"` // of them, those that a store took which refuses smaller tokens than it has seen
 }
 
-// enough writes of a holder who does not know better: two seconds. deaf are those of one that ignores the loss.
+// enough writes of a holder that does not know better: two seconds. deaf are those of one that ignores the loss.
 const enough, deaf = 400, 20
 
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
 // three times that of the others.
-func (e *Env) Paused() []Pause { return allAtOnce(e.measured(false), e.pause) }
+func (e *Env) Paused() []Pause { return each(e.measured(false), false, e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
-	addrs := e.Servers[s.Server].Addrs
-	first := e.role("hold", s, addrs, "paused")
-	defer first.Kill()
-	server.Must(first.Await(patience, "granted"))
-	second := e.role("hold", s, addrs, "paused")
-	defer second.Kill()
-	server.Must(second.Await(patience, "waiting"))
+	scope := &server.Scope{}
+	defer scope.Close()
+	first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, "paused")
 	server.Check(syscall.Kill(first.Pid(), syscall.SIGSTOP))
-	pause := patience
-	if s.Lasting {
-		pause = 3 * e.TTL
-	}
-	granted, err := second.Await(pause, "granted")
+	granted, err := second.Await(e.outlives(s), "granted")
 	p.Rival, p.Token = err == nil, granted.Token > 0
 	if p.Rival {
 		server.Must(second.Await(patience, "write"))
@@ -85,28 +96,18 @@ type Killed struct {
 }
 
 // Killed kills a holder of each system and lets a rival wait for its lock.
-func (e *Env) Killed() []Killed { return allAtOnce(e.measured(false), e.kill) }
+func (e *Env) Killed() []Killed { return each(e.measured(false), false, e.kill) }
 
 func (e *Env) kill(s drivers.System, k *Killed) {
+	scope := &server.Scope{}
+	defer scope.Close()
 	k.TTL = e.TTL
-	argv, addrs := e.command(s, e.TTL), e.Servers[s.Server].Addrs
-	// A worker that keeps the lock for most of the time to live. Start returns when it has had it once, and has it again.
-	first := server.Must(lock.Spawn(argv, patience))
-	defer first.Kill()
-	one := lock.Load{Kind: lock.Mutex, Clients: 1, Workers: 1, Locks: 1, Hold: e.TTL * 3 / 4}
-	server.Check(first.Start(addrs, "killed", one, e.TTL/8))
-	limit := patience
-	if s.Lasting {
-		limit = 3 * e.TTL
-	}
-	second := server.Must(lock.Spawn(argv, limit))
-	defer second.Kill()
+	first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, "killed")
 	first.Kill()
 	died := time.Now()
-	one.Hold = 0
-	err := second.Start(addrs, "killed", one, 0)
+	_, err := second.Await(e.outlives(s), "granted")
 	k.After, k.Released = time.Since(died), err == nil
-	if k.After < limit {
+	if !s.Lasting {
 		server.Check(err)
 	}
 }
@@ -126,20 +127,18 @@ func (k *Killed) Does() string {
 // Idle is what locks cost that one program holds and does nothing with.
 type Idle struct {
 	Row
-	Locks       int     `json:"locks"`               // asked for
-	Kept        int     `json:"kept"`                // granted
-	Refused     string  `json:"refused,omitempty"`   // why not all
-	Requests    float64 `json:"requests_per_second"` // as the server counts them, or as they pass by where it does not
-	PerTTL      float64 `json:"requests_per_ttl"`    // in one time to live
-	Connections int     `json:"connections"`         // to servers
-	Gone        bool    `json:"gone"`                // after one time to live and a little another could take one
+	Locks    int     `json:"locks"`               // asked for
+	Kept     int     `json:"kept"`                // granted
+	Refused  string  `json:"refused,omitempty"`   // why not all
+	Requests float64 `json:"requests_per_second"` // as the server counts them, or as they pass by where it does not
+	Gone     bool    `json:"gone"`                // after one time to live and a little another could take one
 }
 
 // Idle lets a program hold that many locks of each system.
 func (e *Env) Idle(locks int) []Idle {
 	// On ZooKeeper a session is what is kept alive, so one raw client is enough.
 	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
-	return byServer(systems, func(s drivers.System, i *Idle) {
+	return each(systems, true, func(s drivers.System, i *Idle) {
 		e.Tell("idle locks: %s", s.Name)
 		i.Locks = locks
 		e.idle(s, i)
@@ -161,15 +160,13 @@ func (e *Env) idle(s drivers.System, i *Idle) {
 		last = relay.Sent.Load()
 		time.Sleep(e.TTL / 16)
 	}
-	before := up.Counts()
-	sent, begin := relay.Sent.Load(), time.Now()
+	before, sent, begin := up.Counts(), relay.Sent.Load(), time.Now()
 	time.Sleep(e.TTL)
 	took, requests := time.Since(begin).Seconds(), relay.Sent.Load()-sent
 	if counted := up.Between(before, up.Counts()); counted.Requests >= 0 {
 		requests = counted.Requests
 	}
-	i.Requests, i.PerTTL = float64(requests)/took, float64(requests)*e.TTL.Seconds()/took
-	i.Connections = server.Connections(keeper.Pid(), relay.Addrs)
+	i.Requests = float64(requests) / took
 	if i.Kept < i.Locks {
 		return // nor would it let a rival in
 	}

@@ -30,13 +30,13 @@ const held = 10 * time.Millisecond
 
 // Fair lets eight clients of each system contend for a lock.
 func (e *Env) Fair(window time.Duration) []Fair {
-	return byServer(e.measured(false), func(s drivers.System, f *Fair) {
+	return each(e.measured(false), true, func(s drivers.System, f *Fair) {
 		e.Tell("fairness: %s", s.Name)
 		f.Window, f.Requests = window, -1
 		p := server.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
 		defer p.Kill()
 		up := e.Servers[s.Server]
-		server.Check(p.Start(up.Addrs, "fair", lock.Load{Kind: lock.Mutex, Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
+		server.Check(p.Start(up.Addrs, "fair", lock.Load{Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
 		before := up.Counts()
 		r := server.Must(p.Measure(window))
 		n := up.Between(before, up.Counts()).Requests
@@ -48,19 +48,6 @@ func (e *Env) Fair(window time.Duration) []Fair {
 			f.Handover = max(0, r.Window/time.Duration(r.Cycles)-held)
 		}
 	})
-}
-
-// Jain is Jain's index of fairness: 1 where all have the same, 1/n where one has everything.
-func (f *Fair) Jain() float64 {
-	var sum, squares float64
-	for _, n := range f.Each {
-		sum += float64(n)
-		squares += float64(n) * float64(n)
-	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (float64(len(f.Each)) * squares)
 }
 
 // Least and Most are the grants of the least and the most lucky.
@@ -103,7 +90,7 @@ func (e *Env) Pool(scope *server.Scope, window time.Duration) (all []Pooled) {
 func (e *Env) pooled(s drivers.System, up *server.Server, window time.Duration, p *Pooled) {
 	clients := server.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 	defer clients.Kill()
-	load := lock.Load{Kind: lock.Mutex, Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}
+	load := lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}
 	// Start fails where not everybody has had a turn in time: what has been counted by then is wanted all the same.
 	if err := clients.Start(up.Addrs[:1], "pooled", load, 0); errors.Is(err, lock.ErrLost) {
 		server.Check(err)

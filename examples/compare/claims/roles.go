@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,14 +42,14 @@ func (r *Role) untilTheEnd() { _, _ = io.Copy(io.Discard, r.In) }
 
 func (r *Role) dial() lock.Client { return server.Must(r.Driver(context.Background(), r.Addrs)) }
 
-func locker(c lock.Client, kind string, names ...string) lock.Locker {
-	return server.Must(c.Locker(context.Background(), lock.What{Kind: kind, Names: names}))
+func locker(c lock.Client, name string) lock.Locker {
+	return server.Must(c.Locker(context.Background(), name))
 }
 
 // hold takes a lock and writes to a store for as long as it believes that it holds it: a line a write. It ends when it is told
 // that the lock is lost; if it has a token, it writes on, as a program does that ignores the loss.
 func (r *Role) hold() {
-	l := locker(r.dial(), lock.Mutex, r.Name)
+	l := locker(r.dial(), r.Name)
 	r.say("waiting")
 	server.Check(l.Lock(context.Background()))
 	var token uint64
@@ -96,7 +94,7 @@ func (r *Role) keep() {
 		case len(all) > 0 && all[0].Also != nil: // one connection, which does one thing at a time
 			all, atOnce = append(all, all[0].Also(each)), 1
 		case failed == nil:
-			failed = server.Try(func() { all = append(all, locker(c, lock.Mutex, each)) })
+			failed = server.Try(func() { all = append(all, locker(c, each)) })
 		}
 	}
 	r.say("waiting")
@@ -129,22 +127,21 @@ func (r *Role) cross() {
 	var first, second [2]lock.Locker
 	for i := range names {
 		c := r.dial()
-		first[i] = locker(c, lock.Mutex, names[i])
+		first[i] = locker(c, names[i])
 		if first[i].Also != nil {
 			second[i] = first[i].Also(names[1-i])
 		} else {
-			second[i] = locker(c, lock.Mutex, names[1-i])
+			second[i] = locker(c, names[1-i])
 		}
 	}
 	for _, l := range first {
 		server.Check(l.Lock(ctx))
 	}
 	r.say("crossed")
-	host, _ := os.Hostname() // by which clients go that have no other name
 	for i, l := range second {
 		go func() {
 			if err := l.Lock(ctx); err != nil {
-				r.say("refused %.400q", strings.ReplaceAll(err.Error(), host, "host"))
+				r.say("refused %.400q", err.Error())
 				_ = first[i].Unlock(ctx) // as a program does that is told
 				return
 			}
@@ -162,7 +159,7 @@ func (r *Role) together() {
 	for i := range errs {
 		c := r.dial()
 		defer c.Close()
-		l := locker(c, lock.Set, fmt.Sprint(r.Name, "-", i), fmt.Sprint(r.Name, "-", 1-i))
+		l := c.Set(fmt.Sprint(r.Name, "-", i), fmt.Sprint(r.Name, "-", 1-i))
 		all.Go(func() {
 			for n := 0; n < 50 && errs[i] == nil; n++ {
 				if errs[i] = l.Lock(ctx); errs[i] == nil {

@@ -19,13 +19,9 @@ import (
 type System struct {
 	Name    string
 	Server  string // what it needs to run on, as package server names it
-	Client  bool   // a library of locks on ZooKeeper, for which all workloads are
-	Floor   bool   // no lock, but what is under one: it excludes nobody
-	Variant bool   // of another with other durability: the same lock otherwise
+	Client  bool   // a library of locks on ZooKeeper
 	Memory  bool   // the lock is in the server's memory, whatever its disk does
 	Lasting bool   // no time to live ends the lock: its holder does, or the end of a connection
-	Stream  bool   // for workloads that go from lock to lock only
-	Handoff bool   // goroutines or threads of one client can take a lock over from each other
 
 	driver  lock.Driver // in Go
 	java    string      // or a class
@@ -33,43 +29,22 @@ type System struct {
 	library string      // a Go module or a jar of the client; empty is this repository
 }
 
-// Ours is the system that the others are compared with; those that follow are its other ways through a stream of locks.
-const (
-	Ours            = "locktree"
-	OurRelease      = "locktree with Release"
-	OurExchange     = "locktree with LockFrom"
-	OurKeys         = "locktree, keys"
-	OurKeysReleased = "locktree, keys with Release"
-	OurKeysKept     = "locktree, keys kept"
-)
+// Ours is the system that the others are compared with.
+const Ours = "locktree"
 
 // All systems.
 var All = []System{
-	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree},
-	{Name: OurRelease, Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, false, released)},
-	{Name: OurExchange, Server: "zookeeper", Client: true, Stream: true, driver: streaming(declared, true, exchanged)},
-	{Name: OurKeys, Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, unlocked)},
-	{Name: OurKeysReleased, Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, false, released)},
-	{Name: "locktree, keys with LockFrom", Server: "zookeeper", Client: true, Stream: true, driver: streaming(keyed, true, exchanged)},
-	{Name: OurKeysKept, Server: "zookeeper", Client: true, Stream: true, driver: streaming(retained, false, unlocked)},
+	{Name: Ours, Server: "zookeeper", Client: true, driver: locktree},
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},
-	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Variant: true, Handoff: true, driver: locktree},
-	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock", library: "zookeeper-recipes-lock"},
 	{Name: "all watch the parent", Server: "zookeeper", driver: Herd(opened()), library: goZK},
-	{Name: "sleep and retry", Server: "zookeeper", driver: sleeper, library: goZK},
 	{Name: "redislock", Server: "redis", driver: redisLock, library: "github.com/bsm/redislock"},
-	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock, library: "github.com/bsm/redislock"},
 	{Name: "redsync", Server: "three-redis", driver: redlock, library: "github.com/go-redsync/redsync/v4"},
 	{Name: "etcd", Server: "etcd", driver: etcd, library: "go.etcd.io/etcd/client/v3"},
 	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory(""), library: pgx5},
 	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row(), library: pgx5},
-	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row(), library: pgx5},
 	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb, library: "github.com/go-sql-driver/mysql"},
-	{Name: "requests", Server: "zookeeper", Floor: true, driver: floor((*contender).join, (*contender).leave), library: goZK},
-	{Name: "writes", Server: "zookeeper", Floor: true, driver: floor((*contender).set, (*contender).stay), library: goZK},
-	{Name: "exchanges", Server: "zookeeper", Floor: true, driver: floor((*contender).exchange, (*contender).stay), library: goZK},
 }
 
 // Controls exclude nobody, in each of the languages: what a load must notice.
@@ -137,7 +112,7 @@ func compiled(dir string) (string, error) {
 	classes := filepath.Join(dir, "classes")
 	path := classes
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
-	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-simple"} {
 		if _, err := os.Stat(jars + jar + ".jar"); err != nil {
 			return "", fmt.Errorf("needs Debian's libcurator-recipes-java and zookeeper: %w", err)
 		}

@@ -20,7 +20,7 @@ func etcd(_ context.Context, addrs []string) (lock.Client, error) {
 	}
 	var sessions []*concurrency.Session
 	used := map[string]int{} // how many of them, by lock
-	return lock.Client{Close: c.Close, Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+	return lock.Client{Close: c.Close, Locker: func(_ context.Context, name string) (lock.Locker, error) {
 		if used[name] == len(sessions) {
 			s, err := concurrency.NewSession(c, concurrency.WithTTL(int(TTL.Seconds())))
 			if err != nil {
@@ -32,5 +32,5 @@ func etcd(_ context.Context, addrs []string) (lock.Client, error) {
 		used[name]++
 		m := concurrency.NewMutex(s, "/"+name)
 		return lock.Locker{Lock: m.Lock, Unlock: m.Unlock, Token: func() uint64 { return uint64(m.Header().Revision) }, Lost: s.Done}, nil
-	})}, nil
+	}}, nil
 }

@@ -13,7 +13,7 @@ import (
 // goZooKeeper is the Lock that comes with the Go client.
 func goZooKeeper(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, lost, err := dialZooKeeper(ctx, addrs)
-	return onZooKeeper(c, func(name string) (lock.Locker, error) {
+	return onZooKeeper(c, func(_ context.Context, name string) (lock.Locker, error) {
 		l := zk.NewLock(c, "/go-zookeeper/"+name, open)
 		return lock.Locker{Lock: func(context.Context) error { return l.Lock() }, Unlock: func(context.Context) error { return l.Unlock() },
 			Lost: func() <-chan struct{} { return lost }}, nil
@@ -23,11 +23,8 @@ func goZooKeeper(ctx context.Context, addrs []string) (lock.Client, error) {
 var open = zk.WorldACL(zk.PermAll)
 
 // onZooKeeper is a client of the Go client's connection.
-func onZooKeeper(c *zk.Conn, locker func(name string) (lock.Locker, error)) lock.Client {
-	return lock.Client{
-		Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) { return locker(name) }),
-		Close:  func() error { c.Close(); return nil },
-	}
+func onZooKeeper(c *zk.Conn, locker func(context.Context, string) (lock.Locker, error)) lock.Client {
+	return lock.Client{Locker: locker, Close: func() error { c.Close(); return nil }}
 }
 
 // dialZooKeeper returns when the session is there. lost is closed when the session has ended, as its events say.

@@ -16,10 +16,10 @@ func mariadb(_ context.Context, addrs []string) (lock.Client, error) {
 	if err != nil {
 		return lock.Client{}, err
 	}
-	return lock.Client{Close: db.Close, Locker: mutex(func(ctx context.Context, name string) (lock.Locker, error) {
+	return lock.Client{Close: db.Close, Locker: func(ctx context.Context, name string) (lock.Locker, error) {
 		conn, err := db.Conn(ctx)
 		return getLock(conn, name), err
-	})}, nil
+	}}, nil
 }
 
 func getLock(c *sql.Conn, name string) lock.Locker {

@@ -53,13 +53,13 @@ func onPostgres(options string, take func(context.Context, *pgx.Conn, string) er
 	}
 	return func(_ context.Context, addrs []string) (lock.Client, error) {
 		var all []*pgx.Conn
-		return lock.Client{Locker: mutex(func(ctx context.Context, name string) (lock.Locker, error) {
+		return lock.Client{Locker: func(ctx context.Context, name string) (lock.Locker, error) {
 			c, err := pgx.Connect(ctx, "postgres://compare@"+addrs[0]+"/postgres"+options)
 			if err == nil {
 				all = append(all, c)
 			}
 			return of(c, name), err
-		}), Close: func() (err error) {
+		}, Close: func() (err error) {
 			for _, c := range all {
 				err = cmp.Or(err, c.Close(context.Background()))
 			}

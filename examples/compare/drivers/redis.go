@@ -15,7 +15,7 @@ import (
 func redisLock(_ context.Context, addrs []string) (lock.Client, error) {
 	c := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	locker := redislock.New(c)
-	return lock.Client{Close: c.Close, Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+	return lock.Client{Close: c.Close, Locker: func(_ context.Context, name string) (lock.Locker, error) {
 		var obtained *redislock.Lock
 		return lock.Locker{Lock: func(ctx context.Context) (err error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour) // without one it gives up after the time to live
@@ -23,5 +23,5 @@ func redisLock(_ context.Context, addrs []string) (lock.Client, error) {
 			obtained, err = locker.Obtain(ctx, name, TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
 			return err
 		}, Unlock: func(ctx context.Context) error { return obtained.Release(ctx) }}, nil
-	})}, nil
+	}}, nil
 }

@@ -20,13 +20,13 @@ func redlock(_ context.Context, addrs []string) (lock.Client, error) {
 		c := redis.NewClient(&redis.Options{Addr: addr})
 		all, pools = append(all, c), append(pools, goredis.NewPool(c))
 	}
-	return lock.Client{Locker: mutex(func(_ context.Context, name string) (lock.Locker, error) {
+	return lock.Client{Locker: func(_ context.Context, name string) (lock.Locker, error) {
 		m := redsync.New(pools...).NewMutex(name, redsync.WithExpiry(TTL), redsync.WithTries(1<<30))
 		return lock.Locker{Lock: m.LockContext, Unlock: func(ctx context.Context) error {
 			_, err := m.UnlockContext(ctx)
 			return err
 		}}, nil
-	}), Close: func() (err error) {
+	}, Close: func() (err error) {
 		for _, c := range all {
 			err = cmp.Or(err, c.Close())
 		}

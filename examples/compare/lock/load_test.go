@@ -25,10 +25,7 @@ type fake struct {
 }
 
 func (f *fake) dial(context.Context, []string) (Client, error) {
-	return Client{Close: func() error { return nil }, Locker: func(_ context.Context, w What) (Locker, error) {
-		if w.Kind == Set {
-			return Locker{}, ErrNotOffered
-		}
+	return Client{Close: func() error { return nil }, Locker: func(context.Context, string) (Locker, error) {
 		return Locker{Lock: f.lock, Unlock: f.unlock}, nil
 	}}, nil
 }
@@ -64,52 +61,21 @@ func measure(t *testing.T, f *fake, l Load, window time.Duration) Result {
 	return result
 }
 
-// Who measures a wait from when it got round to asking leaves out those that the stall kept from asking.
-func TestWaitsAreFromWhenArrivalsWereDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{takes: time.Millisecond, stall: func(n int) time.Duration {
-			if n == 100 {
-				return time.Second
-			}
-			return 0
-		}}
-		r := measure(t, f, Load{Kind: Mutex, Clients: 1, Workers: 1, Locks: 1, Rate: 100}, 10*time.Second)
-		require.InDelta(t, 1000, r.Cycles, 2)
-		// A hundred arrivals were due in the second of the stall, and waited for half a second on average.
-		require.InDelta(t, 5e5, float64(r.Waits.Percentile(95)), 1e5)
-		require.Less(t, r.Waits.Percentile(85), int64(2000))
-		require.GreaterOrEqual(t, r.Waits.Percentile(100), int64(1_000_000))
-	})
-}
-
-func TestAPercentileIsOneOfTheWaits(t *testing.T) {
-	require.Zero(t, Waits(nil).Percentile(50))
-	require.EqualValues(t, 5, Waits{{5, 1}}.Percentile(1))
-	w := Waits{{1, 50}, {2, 49}, {9, 1}}
-	require.Equal(t, []int64{1, 2, 2, 9}, []int64{w.Percentile(50), w.Percentile(51), w.Percentile(99), w.Percentile(100)})
-}
-
 func TestOverlapsAreCounted(t *testing.T) {
-	for _, l := range []Load{
-		{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1},
-		{Kind: Semaphore, Clients: 2, Workers: 3, Locks: 1, Permits: 2},
-		{Kind: "rw", Clients: 2, Workers: 4, Locks: 1, Reads: 2},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			l.Hold = time.Millisecond
-			require.Zero(t, measure(t, &fake{}, l, time.Second).Overlaps, l.Kind)
-			require.Positive(t, measure(t, &fake{none: true}, l, time.Second).Overlaps, l.Kind)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := Load{Clients: 2, Workers: 2, Locks: 1, Hold: time.Millisecond}
+		require.Zero(t, measure(t, &fake{}, l, time.Second).Overlaps)
+		require.Positive(t, measure(t, &fake{none: true}, l, time.Second).Overlaps)
+	})
 	synctest.Test(t, func(t *testing.T) { // who has a lock of its own meets nobody
-		l := Load{Kind: Mutex, Clients: 2, Workers: 4, Locks: 4, Hold: time.Millisecond}
+		l := Load{Clients: 2, Workers: 4, Locks: 4, Hold: time.Millisecond}
 		require.Zero(t, measure(t, &fake{none: true}, l, time.Second).Overlaps)
 	})
 }
 
 func TestErrorsAreCountedAndToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := measure(t, &fake{fails: errors.New("no lock today")}, Load{Kind: Mutex, Clients: 1, Workers: 2, Locks: 1}, time.Second)
+		r := measure(t, &fake{fails: errors.New("no lock today")}, Load{Clients: 1, Workers: 2, Locks: 1}, time.Second)
 		require.Zero(t, r.Cycles)
 		require.InDelta(t, 200, r.Errors, 4)
 		require.Equal(t, "lock: no lock today", r.First)
@@ -126,24 +92,20 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 	}()
 	p := &Process{in: say, lines: make(chan string), stderr: &Tail{}, limit: time.Minute}
 	go p.read(hear)
-	load := Load{Kind: Mutex, Clients: 2, Workers: 3, Locks: 1, Hold: time.Millisecond, Handoff: 4, Rate: 5000, Reads: 7, Set: 1, Permits: 9}
+	load := Load{Clients: 2, Workers: 3, Locks: 1, Hold: time.Millisecond}
 	require.NoError(t, p.Start([]string{"a:1", "b:2"}, "name", load, 0))
 	r, err := p.Measure(50 * time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, r.Cycles)
-	var waits int64
-	for _, wait := range r.Waits {
-		waits += wait[1]
-	}
-	require.Equal(t, r.Cycles, waits)
+	require.Len(t, r.Each, load.Workers)
+	require.Equal(t, r.Cycles, r.Each[0]+r.Each[1]+r.Each[2])
+	require.GreaterOrEqual(t, r.Longest, load.Hold, "of three workers, two wait")
 	require.NoError(t, p.Stop())
 
-	load.Kind = Set
-	require.ErrorIs(t, p.Start(nil, "name", load, 0), ErrNotOffered)
 	_, err = p.Measure(0)
 	require.ErrorContains(t, err, "measure comes after start")
 	f.fails = errors.New("down 100% = bad")
-	load.Kind, p.limit = Mutex, 50*time.Millisecond
+	p.limit = 50 * time.Millisecond
 	require.ErrorContains(t, p.Start(nil, "name", load, 0), "0 cycles of 3 workers in 50ms; the first error: lock: down 100% = bad")
 	require.NoError(t, p.Stop())
 	require.NoError(t, say.Close())
@@ -151,8 +113,8 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 
 func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
 	for script, says := range map[string]string{
-		"echo why >&2; read line":                   "lost the process at stop; it wrote: why",
-		"read line; sleep 1000":                     "no answer to stop",
+		"echo why >&2; read line":                   "lost the process before it said stopped or failed; it wrote: why",
+		"read line; sleep 1000":                     "no stopped or failed within",
 		"exec 0<&-; echo gone >&2; sleep 1; exit 1": "lost the process",
 	} {
 		p, err := Spawn([]string{"sh", "-c", script}, 200*time.Millisecond)
@@ -165,7 +127,7 @@ func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
 }
 
 func TestFormatOfALoadHasNoSpaceInAWord(t *testing.T) {
-	line := formatLoad([]string{"h:1"}, "n", Load{Kind: "rw"}, time.Second, time.Minute)
+	line := formatLoad([]string{"h:1"}, "n", Load{Clients: 1, Hold: time.Millisecond}, time.Second, time.Minute)
 	_, args, err := parse(line)
 	require.NoError(t, err)
 	require.Len(t, args, len(strings.Fields(line))-1)
@@ -175,10 +137,10 @@ func TestFormatOfALoadHasNoSpaceInAWord(t *testing.T) {
 func TestTheLongestWaitIsThatOfWhoIsStillWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{stall: func(int) time.Duration { return time.Minute }, grant: make(chan struct{}, 1)}
-		r, err := Start(t.Context(), f.dial, nil, "x", Load{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1})
+		r, err := Start(t.Context(), f.dial, nil, "x", Load{Clients: 2, Workers: 2, Locks: 1})
 		require.NoError(t, err)
 		result := r.Measure(10 * time.Second)
-		require.Empty(t, result.Waits)
+		require.Zero(t, result.Cycles)
 		require.Equal(t, 10*time.Second, result.Longest)
 		require.Equal(t, []int64{0, 0}, result.Each)
 		result = r.Measure(10 * time.Minute)

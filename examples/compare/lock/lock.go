@@ -2,13 +2,7 @@
 // load that is put on it. A driver in Go is a [Driver]; one in another language speaks the lines of protocol.go.
 package lock
 
-import (
-	"context"
-	"errors"
-)
-
-// ErrNotOffered is what a driver says of a kind of lock that its system does not have. The row says so.
-var ErrNotOffered = errors.New("not offered")
+import "context"
 
 // Driver makes one client of a lock service in the way its documentation recommends: what a process of a program would have, with
 // a session or connections of its own.
@@ -16,9 +10,11 @@ type Driver func(ctx context.Context, addrs []string) (Client, error)
 
 // Client is one client of a lock service.
 type Client struct {
-	// Locker returns what one worker uses, or an error that wraps [ErrNotOffered].
-	Locker func(ctx context.Context, what What) (Locker, error)
-	Close  func() error
+	// Locker returns what one worker uses of a lock. The name has no slash.
+	Locker func(ctx context.Context, name string) (Locker, error)
+	// Set returns a lock that takes several at once. Nil where the system has none, or its driver needs none.
+	Set   func(names ...string) Locker
+	Close func() error
 }
 
 // Locker acquires and releases, by turns, for one worker.
@@ -32,22 +28,3 @@ type Locker struct {
 	// connections. Nil where the client is one holder.
 	Also func(name string) Locker
 }
-
-// What a worker locks.
-type What struct {
-	Kind    string   // one of the constants below
-	Names   []string // without slashes; one, but for a set
-	Worker  int      // whose it is: a worker uses one of its lockers at a time
-	Own     bool     // no other worker uses these
-	Permits int      // of a semaphore
-	Handoff int      // so many goroutines of one client may take the lock over from each other in a row
-}
-
-// The kinds of lock.
-const (
-	Mutex     = "mutex"
-	Read      = "read"
-	Write     = "write"
-	Semaphore = "semaphore"
-	Set       = "set" // all of several mutexes, or none
-)

@@ -50,7 +50,6 @@ func Spawn(argv []string, limit time.Duration) (*Process, error) {
 func (p *Process) read(out io.Reader) {
 	defer close(p.lines)
 	s := bufio.NewScanner(out)
-	s.Buffer(nil, 16<<20) // a histogram is a line
 	for s.Scan() {
 		p.lines <- s.Text()
 	}
@@ -61,13 +60,13 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Start puts a load on the servers and returns when it has warmed up.
 func (p *Process) Start(addrs []string, name string, l Load, warm time.Duration) error {
-	_, err := p.ask(formatLoad(addrs, name, l, warm, p.limit), warm)
+	_, err := p.ask(formatLoad(addrs, name, l, warm, p.limit), "ready", warm)
 	return err
 }
 
 // Measure says what the load does within a window of time.
 func (p *Process) Measure(window time.Duration) (Result, error) {
-	args, err := p.ask(fmt.Sprintf("measure us=%d", window.Microseconds()), window)
+	args, err := p.ask(fmt.Sprintf("measure us=%d", window.Microseconds()), "measured", window)
 	if err != nil {
 		return Result{}, err
 	}
@@ -76,7 +75,7 @@ func (p *Process) Measure(window time.Duration) (Result, error) {
 
 // Stop ends the load.
 func (p *Process) Stop() error {
-	_, err := p.ask("stop", 0)
+	_, err := p.ask("stop", "stopped", 0)
 	return err
 }
 
@@ -96,8 +95,8 @@ type Said struct {
 	Token      uint64 // 0 where there is none
 }
 
-// ErrLate is of a line that did not come in time.
-var ErrLate = errors.New("late")
+// ErrLost is of a process that ended, or did not answer, and is of no more use. ErrLate is of a line that did not come in time.
+var ErrLost, ErrLate = errors.New("lost the process"), errors.New("late")
 
 // Await skips what the process says until one of the verbs.
 func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err error) {
@@ -107,7 +106,7 @@ func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err
 		case text, ok := <-p.lines:
 			if !ok {
 				p.Kill() // then all it wrote is there
-				return said, fmt.Errorf("its process ended before it said %s: %s", strings.Join(verbs, " or "), p.stderr)
+				return said, fmt.Errorf("%w before it said %s; it wrote: %s", ErrLost, strings.Join(verbs, " or "), cmp.Or(p.stderr.String(), "nothing"))
 			}
 			if said.Verb, said.Rest, _ = strings.Cut(text, " "); slices.Contains(verbs, said.Verb) {
 				_, _ = fmt.Sscanf(said.Rest, "token=%d", &said.Token)
@@ -130,28 +129,18 @@ func (p *Process) Drain() {
 	}
 }
 
-// ErrLost is of a process that did not answer, and is of no more use.
-var ErrLost = errors.New("lost the process")
-
-func (p *Process) ask(line string, takes time.Duration) (words, error) {
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		return nil, fmt.Errorf("%w: %w; it wrote: %s", ErrLost, err, p.wrote())
+func (p *Process) ask(line, answer string, takes time.Duration) (words, error) {
+	_, err := fmt.Fprintln(p.in, line) // a process that has ended says nothing any more
+	said, awaited := p.Await(takes+2*p.limit, answer, "failed")
+	if errors.Is(awaited, ErrLate) {
+		return nil, fmt.Errorf("%w: %w", ErrLost, awaited)
 	}
-	verb, _, _ := strings.Cut(line, " ")
-	select {
-	case answer, ok := <-p.lines:
-		if !ok {
-			p.Kill() // then all it wrote is there
-			return nil, fmt.Errorf("%w at %s; it wrote: %s", ErrLost, verb, p.wrote())
-		}
-		_, args, err := parse(answer)
-		return args, err
-	case <-time.After(takes + 2*p.limit):
-		return nil, fmt.Errorf("%w: no answer to %s in %v; it wrote: %s", ErrLost, verb, takes+2*p.limit, p.wrote())
+	if err := cmp.Or(awaited, err); err != nil {
+		return nil, err
 	}
+	_, args, err := parse(said.Verb + " " + said.Rest)
+	return args, err
 }
-
-func (p *Process) wrote() string { return cmp.Or(p.stderr.String(), "nothing") }
 
 // Tail keeps the end of what a process writes.
 type Tail struct {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +15,11 @@ import (
 // Every system runs in a process of its own, which measures itself and is told what to do in lines of words on its
 // standard input. It answers each with one line:
 //
-//	start servers=host:port,host:port name=… kind=mutex clients=8 workers=64 …   ready
-//	measure us=1000000                                                          measured us=… cycles=… each=9,8 waits=12:3,15:1 …
-//	stop                                                                        stopped
+//	start servers=host:port,host:port name=… clients=8 workers=64 locks=64 …   ready
+//	measure us=1000000                                                        measured us=… cycles=… each=9,8 …
+//	stop                                                                      stopped
 //
-// or with "failed TEXT", or "absent TEXT" where the system has no such lock. Values are escaped as in a URL.
+// or with "failed TEXT". Values are escaped as in a URL, and times are in microseconds.
 
 // Serve is such a process, for a driver in Go. It ends with its input.
 func Serve(d Driver, in io.Reader, out io.Writer) {
@@ -32,7 +31,8 @@ func Serve(d Driver, in io.Reader, out io.Writer) {
 		switch {
 		case err != nil:
 		case verb == "start":
-			r, answer, err = serveStart(d, args)
+			r, err = serveStart(d, args)
+			answer = "ready"
 		case r == nil:
 			err = fmt.Errorf("%s comes after start", verb)
 		case verb == "measure":
@@ -43,64 +43,37 @@ func Serve(d Driver, in io.Reader, out io.Writer) {
 		default:
 			err = fmt.Errorf("unknown word %q", verb)
 		}
-		if errors.Is(err, ErrNotOffered) {
-			answer = "absent " + url.QueryEscape(err.Error())
-		} else if err != nil {
+		if err != nil {
 			answer = "failed " + url.QueryEscape(err.Error())
 		}
 		fmt.Fprintln(out, answer)
 	}
 }
 
-func serveStart(d Driver, args words) (*Running, string, error) {
-	load := Load{}
-	for name, field := range load.fields() {
-		field.SetInt(args.int(name))
-	}
-	load.Kind, load.Hold = args["kind"], args.micros("hold")
+func serveStart(d Driver, args words) (*Running, error) {
+	load := Load{Clients: int(args.int("clients")), Workers: int(args.int("workers")), Locks: int(args.int("locks")), Hold: args.micros("hold")}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := Start(ctx, d, strings.Split(args["servers"], ","), args["name"], load)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if err := r.Warm(args.micros("warm"), args.micros("limit")); err != nil {
-		return r, "", err
-	}
-	return r, "ready", nil
-}
-
-// fields are those of a load that are numbers, by the words they are sent as.
-func (l *Load) fields() map[string]reflect.Value {
-	v := reflect.ValueOf(l).Elem()
-	all := map[string]reflect.Value{}
-	for _, name := range []string{"Clients", "Workers", "Locks", "Set", "Stream", "Permits", "Reads", "Rate", "Handoff"} {
-		all[strings.ToLower(name)] = v.FieldByName(name)
-	}
-	return all
+	return r, r.Warm(args.micros("warm"), args.micros("limit"))
 }
 
 // formatLoad is the line that starts a load.
 func formatLoad(addrs []string, name string, l Load, warm, limit time.Duration) string {
-	s := fmt.Sprintf("start servers=%s name=%s kind=%s hold=%d warm=%d limit=%d", strings.Join(addrs, ","), name, l.Kind,
-		l.Hold.Microseconds(), warm.Microseconds(), limit.Microseconds())
-	for word, field := range l.fields() {
-		s += fmt.Sprintf(" %s=%d", word, field.Int())
-	}
-	return s
+	return fmt.Sprintf("start servers=%s name=%s clients=%d workers=%d locks=%d hold=%d warm=%d limit=%d", strings.Join(addrs, ","), name,
+		l.Clients, l.Workers, l.Locks, l.Hold.Microseconds(), warm.Microseconds(), limit.Microseconds())
 }
 
 func formatResult(r Result) string {
-	var waits []string
-	for _, b := range r.Waits {
-		waits = append(waits, fmt.Sprintf("%d:%d", b[0], b[1]))
-	}
 	var each []string
 	for _, n := range r.Each {
 		each = append(each, strconv.FormatInt(n, 10))
 	}
-	return fmt.Sprintf("us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d first=%s each=%s waits=%s", r.Window.Microseconds(), r.Total, r.Cycles, r.Errors,
-		r.Overlaps, r.Longest.Microseconds(), url.QueryEscape(r.First), strings.Join(each, ","), strings.Join(waits, ","))
+	return fmt.Sprintf("us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d first=%s each=%s", r.Window.Microseconds(), r.Total, r.Cycles,
+		r.Errors, r.Overlaps, r.Longest.Microseconds(), url.QueryEscape(r.First), strings.Join(each, ","))
 }
 
 func parseResult(args words) (Result, error) {
@@ -112,16 +85,6 @@ func parseResult(args words) (Result, error) {
 			return r, fmt.Errorf("each: %w", err)
 		}
 		r.Each = append(r.Each, cycles)
-	}
-	for pair := range strings.SplitSeq(args["waits"], ",") {
-		if pair == "" {
-			continue
-		}
-		var wait [2]int64
-		if _, err := fmt.Sscanf(pair, "%d:%d", &wait[0], &wait[1]); err != nil {
-			return r, fmt.Errorf("waits: %q: %w", pair, err)
-		}
-		r.Waits = append(r.Waits, wait)
 	}
 	return r, nil
 }
@@ -140,12 +103,9 @@ func (w words) micros(name string) time.Duration {
 // parse splits a line. A failure is returned as the error that it tells.
 func parse(line string) (verb string, args words, err error) {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-	text, unescaped := url.QueryUnescape(rest)
-	switch {
-	case verb == "failed":
+	if verb == "failed" {
+		text, unescaped := url.QueryUnescape(rest)
 		return verb, nil, errors.Join(errors.New(text), unescaped)
-	case verb == "absent":
-		return verb, nil, fmt.Errorf("%w: %s", ErrNotOffered, strings.TrimPrefix(text, ErrNotOffered.Error()+": "))
 	}
 	args = words{}
 	for word := range strings.FieldsSeq(rest) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,39 +19,35 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// durable is what PostgreSQL does by default.
-const durable = "written and synchronised to disk; an advisory lock is in memory"
-
 // postgres counts no requests that could be read at once.
-func postgres(synchronous, durability string) starter {
-	return func(s *Scope, _ int) *Server {
-		name := found(s, "postgresql", "postgres", "/usr/lib/postgresql/*/bin/postgres")
-		if real, err := filepath.EvalSymlinks(name); err == nil {
-			name = real // initdb is beside it
-		}
-		p := newProgram(s, true)
-		p.run(filepath.Join(filepath.Dir(name), "initdb"), "-D", p.dir+"/data", "-U", "compare", "--auth=trust", "--no-sync")
-		port := realzk.FreePorts(s, 1)[0]
-		up := &Server{Addrs: []string{loopback(port)}, Durability: durability, Counts: func() Counts { return Counts{-1, -1} }, pids: p.pids}
-		ready := func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			c := Must(pgx.Connect(ctx, "postgres://compare@"+up.Addrs[0]+"/postgres"))
-			defer c.Close(ctx)
-			Check(c.QueryRow(ctx, "select 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)").Scan(&up.Version))
-			Must(c.Exec(ctx, "create table if not exists locks (name text primary key)"))
-		}
-		p.start(func() error { return Try(ready) }, name, "-D", p.dir+"/data", "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-			"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "synchronous_commit="+synchronous)
-		return up
+func postgres(s *Scope, _ int) *Server {
+	name := found(s, "postgresql", "postgres", "/usr/lib/postgresql/*/bin/postgres")
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // initdb is beside it
 	}
+	p := newProgram(s, true)
+	p.run(filepath.Join(filepath.Dir(name), "initdb"), "-D", p.dir+"/data", "-U", "compare", "--auth=trust", "--no-sync")
+	port := realzk.FreePorts(s, 1)[0]
+	up := &Server{Addrs: []string{loopback(port)}, Durability: "written and synchronised to disk; an advisory lock is in memory",
+		Counts: func() Counts { return Counts{-1, -1} }}
+	ready := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		c := Must(pgx.Connect(ctx, "postgres://compare@"+up.Addrs[0]+"/postgres"))
+		defer c.Close(ctx)
+		Check(c.QueryRow(ctx, "select 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)").Scan(&up.Version))
+		Must(c.Exec(ctx, "create table if not exists locks (name text primary key)"))
+	}
+	p.start(func() error { return Try(ready) }, name, "-D", p.dir+"/data", "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
+		"-c", "unix_socket_directories=", "-c", "max_connections=300")
+	return up
 }
 
 // pgBouncer is PostgreSQL behind a connection pool that gives every transaction a connection of its own choice, as most
 // programs with many processes have it. Its addresses are the pool's, and then the database's own.
 func pgBouncer(s *Scope, members int) *Server {
 	name := found(s, "pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer")
-	up := postgres("on", durable)(s, members)
+	up := postgres(s, members)
 	p := newProgram(s, true)
 	port := realzk.FreePorts(s, 1)[0]
 	host, dbPort, _ := strings.Cut(up.Addrs[0], ":")
@@ -59,7 +56,13 @@ func pgBouncer(s *Scope, members int) *Server {
 	file := filepath.Join(p.dir, "pgbouncer.ini")
 	Check(os.WriteFile(file, []byte(config), 0o644))
 	up.Addrs = append([]string{loopback(port)}, up.Addrs...)
-	p.start(p.listens(up.Addrs[0]), name, file)
+	p.start(func() error {
+		c, err := net.Dial("tcp", up.Addrs[0])
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	}, name, file)
 	up.Version = versionOf(name) + ", pool_mode = transaction, before " + up.Version
 	return up
 }
@@ -76,7 +79,7 @@ func mariadb(s *Scope, _ int) *Server {
 		"--socket="+p.dir+"/socket", "--max-connections=300", "--skip-name-resolve")
 	_, version, _ := strings.Cut(versionOf(name), "Ver ")
 	version, _, _ = strings.Cut(version, "-")
-	return &Server{Addrs: []string{loopback(port)}, Version: "MariaDB " + version, Durability: "in memory: GET_LOCK writes nothing", pids: p.pids, asking: 1,
+	return &Server{Addrs: []string{loopback(port)}, Version: "MariaDB " + version, Durability: "in memory: GET_LOCK writes nothing", asking: 1,
 		Counts: func() (c Counts) {
 			var name string
 			Check(db.QueryRow("show global status like 'Questions'").Scan(&name, &c.Requests))

@@ -5,8 +5,6 @@ package server
 import (
 	"io"
 	"net"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,29 +46,12 @@ func TestADistanceDelaysAndCountsAndLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sent, got)
 	require.GreaterOrEqual(t, time.Since(begin), roundTrip, "a machine cannot be too fast for this")
-	require.EqualValues(t, len(sent), d.ToServer.Load())
-	require.EqualValues(t, len(sent), d.ToClient.Load())
+	require.EqualValues(t, 2*len(sent), d.Bytes.Load())
+	require.Equal(t, []int64{int64(len(sent))}, d.Heard())
 	scope.Close()
 	_, err = c.Read(got)
 	require.Error(t, err, "the relay goes with its scope")
 	require.NoError(t, c.Close())
-}
-
-// However ZooKeeper's words arrive, the watch events among them are counted once each.
-func TestWatchEventsAreCountedInPieces(t *testing.T) {
-	frame := func(number string, rest int) string {
-		return "\x00\x00\x00" + string([]byte{byte(4 + rest)}) + number + strings.Repeat("\xff", rest)
-	}
-	const event, reply = "\xff\xff\xff\xff", "\x00\x00\x00\x07"
-	said := frame(reply, 30) + frame(event, 40) + frame(event, 0) + frame(reply, 100) + frame(event, 9)
-	for size := 1; size <= len(said); size++ {
-		var f frames
-		var n int64
-		for piece := range slices.Chunk([]byte(said), size) {
-			n += f.events(piece)
-		}
-		require.EqualValues(t, 3, n, "in pieces of %d", size)
-	}
 }
 
 func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {

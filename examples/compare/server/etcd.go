@@ -3,9 +3,10 @@
 package server
 
 import (
-	"bufio"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -24,29 +25,28 @@ func etcd(s *Scope, _ int) *Server {
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "one="+peer, "--log-level", "error", "--logger", "zap")
 	return &Server{Addrs: []string{addr}, Version: strings.Replace(versionOf(name), "etcd Version:", "etcd", 1) + ", one member",
-		Durability: "written and synchronised to disk", Counts: counts, pids: p.pids}
+		Durability: "written and synchronised to disk", Counts: counts}
 }
+
+var (
+	heard = regexp.MustCompile(`(?m)^grpc_server_msg_received_total\{.* (\S+)$`)
+	told  = regexp.MustCompile(`(?m)^grpc_server_msg_sent_total\{.*grpc_method="Watch".* (\S+)$`)
+)
 
 // messages are what etcd counts: a watch is a stream of them.
 func messages(url string) (c Counts) {
 	client := http.Client{Timeout: 5 * time.Second}
 	answer := Must(client.Get(url + "/metrics"))
 	defer answer.Body.Close()
-	seen := false
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		n, err := strconv.ParseFloat(value, 64)
-		switch {
-		case err != nil:
-		case strings.HasPrefix(name, "grpc_server_msg_received_total{"):
-			seen = true
-			c.Requests += int64(n)
-		case strings.HasPrefix(name, "grpc_server_msg_sent_total{") && strings.Contains(name, `grpc_method="Watch"`):
-			c.Events += int64(n)
+	text := string(Must(io.ReadAll(answer.Body)))
+	sum := func(lines *regexp.Regexp) (n int64) {
+		for _, line := range lines.FindAllStringSubmatch(text, -1) {
+			n += int64(Must(strconv.ParseFloat(line[1], 64)))
 		}
+		return n
 	}
-	if !seen {
+	if !heard.MatchString(text) {
 		Check(fmt.Errorf("%s counts no messages", url))
 	}
-	return c
+	return Counts{Requests: sum(heard), Events: sum(told)}
 }

@@ -45,20 +45,13 @@ func newProgram(s *Scope, asNobody bool) *program {
 	s.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &program{s: s, dir: dir}
 	if asNobody && os.Getuid() == 0 {
-		p.cred = nobody(s)
+		u := Must(user.Lookup("nobody"))
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32) // the system's own numbers
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		Check(os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)))
 	}
 	return p
-}
-
-func nobody(s *Scope) *syscall.Credential {
-	u, err := user.Lookup("nobody")
-	if err != nil {
-		s.Fatalf("databases do not run as root, and there is no nobody: %v", err)
-	}
-	uid, _ := strconv.ParseUint(u.Uid, 10, 32) // the system's own numbers
-	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
 func (p *program) command(name string, args ...string) *exec.Cmd {
@@ -112,27 +105,6 @@ func (p *program) kill() {
 }
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
-
-// pids are the process and what it has started.
-func (p *program) pids() []int {
-	all := []int{p.pid()}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has just ended
-		}
-		// "pid (name) state parent …", and a name may have anything in it.
-		rest := string(b[bytes.LastIndexByte(b, ')')+1:])
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(p.pid()) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-			if err == nil {
-				all = append(all, pid)
-			}
-		}
-	}
-	return all
-}
 
 // versionOf is the first line of what a program says of its version.
 func versionOf(name string) string {

@@ -3,12 +3,13 @@
 package server
 
 import (
-	"bufio"
+	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	client "github.com/redis/go-redis/v9"
 
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -22,25 +23,21 @@ func redis(n int, durability string, args ...string) starter {
 		for _, port := range realzk.FreePorts(s, n) {
 			up.Addrs, programs = append(up.Addrs, loopback(port)), append(programs, newProgram(s, false))
 		}
+		var clients []*client.Client
 		for i, p := range programs {
 			p.startRedis(up.Addrs[i], args)
+			clients = append(clients, dialRedis(s, up.Addrs[i]))
 		}
-		up.Version = "Redis " + info(up.Addrs[0])["redis_version"]
+		up.Version = "Redis " + Must(info(clients[0], "redis_version"))
 		if n > 1 {
 			up.Version += fmt.Sprintf(", %d servers", n)
 		}
 		// Redis counts the commands of scripts, too. Nobody watches.
 		up.Counts = func() (c Counts) {
-			for _, addr := range up.Addrs {
-				c.Requests += Must(strconv.ParseInt(info(addr)["total_commands_processed"], 10, 64))
+			for _, each := range clients {
+				c.Requests += Must(strconv.ParseInt(Must(info(each, "total_commands_processed")), 10, 64))
 			}
 			return c
-		}
-		up.pids = func() (all []int) {
-			for _, p := range programs {
-				all = append(all, p.pid())
-			}
-			return all
 		}
 		up.FailOver = func() []string {
 			programs[0].kill()
@@ -51,10 +48,17 @@ func redis(n int, durability string, args ...string) starter {
 	}
 }
 
+// startRedis returns when the program that was started answers: another that has the port would answer, too.
 func (p *program) startRedis(addr string, args []string) {
 	_, port, _ := strings.Cut(addr, ":")
-	p.start(p.listens(addr), found(p.s, "redis-server", "redis-server"),
-		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", p.dir, "--save", ""}, args...)...)
+	c := dialRedis(p.s, addr)
+	p.start(func() error {
+		pid, err := info(c, "process_id")
+		if err == nil && pid != strconv.Itoa(p.pid()) {
+			err = fmt.Errorf("process %s has %s", pid, addr)
+		}
+		return err
+	}, found(p.s, "redis-server", "redis-server"), append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", p.dir, "--save", ""}, args...)...)
 }
 
 // StartRedisPair starts a Redis with a replica, to which it fails over as Sentinel does. The replica hears of a write so much
@@ -70,47 +74,31 @@ func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
 			from = Must(Away(s, up.Addrs, 2*lag)).Addrs[0]
 		}
 		replica := redis(1, "", append(args, "--replicaof", strings.Replace(from, ":", " ", 1))...)(s, 1)
-		for end := time.Now().Add(time.Minute); info(replica.Addrs[0])["master_link_status"] != "up"; time.Sleep(10 * time.Millisecond) {
+		c := dialRedis(s, replica.Addrs[0])
+		for end := time.Now().Add(time.Minute); Must(info(c, "master_link_status")) != "up"; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				s.Fatalf("the replica has not followed within a minute")
 			}
 		}
 		up.FailOver = func() []string {
 			primary.kill()
-			talk(replica.Addrs[0], "REPLICAOF NO ONE", func(in *bufio.Reader) {
-				if answer := Must(in.ReadString('\n')); !strings.HasPrefix(answer, "+OK") {
-					s.Fatalf("the replica was not promoted: %s", strings.TrimSpace(answer))
-				}
-			})
+			Check(c.ReplicaOf(context.Background(), "NO", "ONE").Err())
 			return replica.Addrs
 		}
 		return up
 	})
 }
 
-// talk sends a command and reads the answer.
-func talk(addr, command string, answer func(*bufio.Reader)) {
-	c := Must(net.DialTimeout("tcp", addr, time.Second))
-	defer c.Close()
-	Check(c.SetDeadline(time.Now().Add(10 * time.Second)))
-	Must(fmt.Fprint(c, command+"\r\n"))
-	answer(bufio.NewReader(c))
+func dialRedis(s *Scope, addr string) *client.Client {
+	c := client.NewClient(&client.Options{Addr: addr, DisableIdentity: true, Protocol: 2, MaxRetries: -1})
+	s.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
-// info is what Redis says of itself.
-func info(addr string) map[string]string {
-	all := map[string]string{}
-	talk(addr, "INFO", func(in *bufio.Reader) {
-		var size int
-		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-			Check(fmt.Errorf("%s does not answer INFO: %w", addr, err))
-		}
-		for read := 0; read < size; {
-			line := Must(in.ReadString('\n'))
-			read += len(line)
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			all[name] = value
-		}
-	})
-	return all
+// info is a line of what Redis says of itself.
+func info(c *client.Client, name string) (string, error) {
+	text, err := c.Info(context.Background()).Result()
+	_, value, _ := strings.Cut(text, "\r\n"+name+":")
+	value, _, _ = strings.Cut(value, "\r\n")
+	return value, err
 }

@@ -13,46 +13,31 @@ import (
 )
 
 // zooKeeper is one server, or an ensemble, as an administrator would run it: with both compilers, a heap that is not in its way,
-// and fsync. Nobody should run it without; that one shows what durability costs.
-func zooKeeper(synced bool) starter {
-	return func(s *Scope, members int) *Server {
-		o := realzk.Options{
-			HeapMiB:    512,
-			JVM:        []string{"-XX:TieredStopAtLevel=4"},
-			Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
-		}
-		durability := "written and synchronised to disk"
-		if !synced {
-			o.Properties["zookeeper.forceSync"] = "no"
-			durability = "written, and not synchronised to disk"
-		}
-		var z ensemble
-		if members > 1 {
-			z = realzk.StartEnsemble(s, members, o)
-		} else {
-			z = ensemble{realzk.Start(s, o)}
-		}
-		_, version, _ := strings.Cut(z[0].Word("mntr"), "zk_version\t")
-		version, _, _ = strings.Cut(version, "-")
-		up := &Server{Version: "Apache ZooKeeper " + version, Durability: durability, Counts: z.counts, asking: int64(len(z))}
-		if members > 1 {
-			up.Version += fmt.Sprintf(", %d servers", members)
-			if synced {
-				up.Durability += " by a majority"
-			}
-		}
-		for _, m := range z {
-			up.Addrs = append(up.Addrs, m.Addr)
-		}
-		up.pids = func() (all []int) {
-			for _, m := range z {
-				all = append(all, m.Pid)
-			}
-			return all
-		}
-		up.FailOver = func() []string { z.failOver(s); return up.Addrs }
-		return up
+// and fsync.
+func zooKeeper(s *Scope, members int) *Server {
+	o := realzk.Options{
+		HeapMiB:    512,
+		JVM:        []string{"-XX:TieredStopAtLevel=4"},
+		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
 	}
+	var z ensemble
+	if members > 1 {
+		z = realzk.StartEnsemble(s, members, o)
+	} else {
+		z = ensemble{realzk.Start(s, o)}
+	}
+	_, version, _ := strings.Cut(z[0].Word("mntr"), "zk_version\t")
+	version, _, _ = strings.Cut(version, "-")
+	up := &Server{Version: "Apache ZooKeeper " + version, Durability: "written and synchronised to disk", Counts: z.counts, asking: int64(len(z))}
+	if members > 1 {
+		up.Version += fmt.Sprintf(", %d servers", members)
+		up.Durability += " by a majority"
+	}
+	for _, m := range z {
+		up.Addrs = append(up.Addrs, m.Addr)
+	}
+	up.FailOver = func() []string { z.failOver(s); return up.Addrs }
+	return up
 }
 
 type ensemble []*realzk.Server

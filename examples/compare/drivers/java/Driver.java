@@ -3,8 +3,7 @@ interface Driver {
     Client dial(String servers) throws Exception;
 
     interface Client extends AutoCloseable {
-        /** Null where there is no such lock. names has one name, but for a set. */
-        Locker locker(String kind, String[] names, int permits) throws Exception;
+        Locker locker(String name) throws Exception;
 
         /** What the library says of its locks, where it is asked to: they are lost, or nobody knows. */
         default Doubt doubt() { return Doubt.NONE; }

@@ -33,8 +33,6 @@ public final class Harness {
                         running.stop();
                         answer = "stopped";
                 }
-            } catch (UnsupportedOperationException e) {
-                answer = "absent " + escape(String.valueOf(e.getMessage()));
             } catch (IllegalStateException e) {
                 answer = "failed " + escape(e.getMessage());
             } catch (Exception e) {
@@ -47,7 +45,7 @@ public final class Harness {
     }
 
     private static void hold(Driver.Client client, String name) throws Exception {
-        Driver.Locker lock = client.locker("mutex", new String[] {name}, 0);
+        Driver.Locker lock = client.locker(name);
         System.out.println("waiting");
         lock.lock();
         System.out.println("granted token=0");

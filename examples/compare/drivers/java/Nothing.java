@@ -4,7 +4,7 @@ public final class Nothing implements Driver, Driver.Client, Driver.Locker {
     public Client dial(String servers) { return this; }
 
     @Override
-    public Locker locker(String kind, String[] names, int permits) { return this; }
+    public Locker locker(String name) { return this; }
 
     @Override
     public void lock() {}

@@ -1,9 +1,7 @@
-"""kazoo's recipes. Its lock objects serve one thread at a time, so every worker has its own."""
+"""kazoo's lock. Its objects serve one thread at a time, so every worker has its own."""
 
 import sys
 
-import kazoo
-from harness import Absent
 from kazoo.client import KazooClient, KazooState
 
 
@@ -25,19 +23,8 @@ class Client:
         """Whether nothing says otherwise; None where nobody knows."""
         return False if self.lost else self.zk.connected or None
 
-    def locker(self, kind, names, permits):
-        path = "/kazoo/" + names[0]
-        if kind in ("read", "write") and tuple(map(int, kazoo.__version__.split(".")[:2])) < (2, 9):
-            raise Absent("in kazoo %s a reader and a younger writer wait for each other, for ever (python-zk/kazoo#649)" % kazoo.__version__)
-        if kind == "mutex":
-            return Locker(self.zk.Lock(path))
-        if kind == "read":
-            return Locker(self.zk.ReadLock(path))
-        if kind == "write":
-            return Locker(self.zk.WriteLock(path))
-        if kind == "semaphore":
-            return Locker(self.zk.Semaphore(path, max_leases=permits))
-        raise Absent("kazoo has no lock of several locks")
+    def locker(self, name):
+        return Locker(self.zk.Lock("/kazoo/" + name))
 
     def close(self):
         self.zk.stop()

@@ -2,7 +2,7 @@
 
 
 class Nothing:
-    def locker(self, kind, names, permits):
+    def locker(self, name):
         return self
 
     def lock(self):

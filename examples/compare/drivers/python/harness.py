@@ -10,10 +10,6 @@ import time
 from urllib.parse import quote_plus, unquote_plus
 
 
-class Absent(Exception):
-    """There is no such lock."""
-
-
 class Late(Exception):
     """Not every worker had a turn."""
 
@@ -23,12 +19,12 @@ class Running:
 
     def __init__(self, driver, words):
         self.driver, self.words = driver, words
-        self.workers, self.rate, self.reads = self.number("workers"), self.number("rate"), self.number("reads")
+        self.workers = self.number("workers")
         self.clients, self.threads = [], []
         self.inside = [0] * self.number("locks")
         self.counting = threading.Lock()  # of inside
         self.mutex = threading.Lock()  # of the next two lines
-        self.cycles, self.errors, self.waits = 0, 0, {}
+        self.cycles, self.errors, self.longest = 0, 0, 0
         self.each, self.since = [0] * self.workers, [0] * self.workers  # by worker: cycles; when its wait began, or 0
         self.overlaps, self.first, self.stopped = 0, "", False
 
@@ -39,13 +35,13 @@ class Running:
         try:
             for _ in range(self.number("clients")):
                 self.clients.append(self.driver.dial(self.words["servers"]))
-            turns = [[self.turns(i, n) for n in range(max(1, self.number("stream")))] for i in range(self.workers)]
+            names = ["%s-%d" % (self.words["name"], i % len(self.inside)) for i in range(self.workers)]
+            lockers = [self.clients[i % len(self.clients)].locker(name) for i, name in enumerate(names)]
         except Exception:
             self.close()
             raise
-        begin = time.monotonic()
-        for i, stations in enumerate(turns):
-            self.threads.append(threading.Thread(target=self.run, args=(i, stations, begin), daemon=True))
+        for i, locker in enumerate(lockers):
+            self.threads.append(threading.Thread(target=self.run, args=(i, locker, i % len(self.inside)), daemon=True))
         for t in self.threads:
             t.start()
         end = time.monotonic() + self.number("limit") / 1e6
@@ -55,64 +51,49 @@ class Running:
             time.sleep(0.001)
         time.sleep(self.number("warm") / 1e6)
 
-    def turns(self, i, n):
-        """The nth locks of worker i, and for each way to take them: locker, weight, limit. Of a read-write lock the writer's first."""
-        locks = sorted((i + n * self.workers + k) % len(self.inside) for k in range(max(1, self.number("set"))))
-        names = ["%s-%d" % (self.words["name"], k) for k in locks]
-        client, kind, permits = self.clients[i % len(self.clients)], self.words["kind"], self.number("permits")
-        kinds = {"rw": [("write", self.workers, self.workers), ("read", 1, self.workers)], "semaphore": [(kind, 1, permits)]}
-        return locks, [(client.locker(k, names, permits), weight, limit) for k, weight, limit in kinds.get(kind, [(kind, 1, 1)])]
-
-    def run(self, i, stations, begin):
+    def run(self, i, locker, k):
         hold = self.number("hold") / 1e6
-        n = -1
         while not self.stopped:
-            n += 1
-            locks, ways = stations[n % len(stations)]
-            intended = time.monotonic()
-            if self.rate > 0:
-                intended = begin + (n * self.workers + i) / self.rate
-                time.sleep(max(0, intended - time.monotonic()))
-            locker, weight, limit = ways[1 if len(ways) > 1 and (n + i) % self.reads else 0]
-            self.since[i] = intended
+            self.since[i] = time.monotonic()
             try:
                 locker.lock()
-                self.since[i] = 0
-                wait = int((time.monotonic() - intended) * 1e6)
+                self.waited(i)
                 with self.counting:
-                    for k in locks:
-                        self.inside[k] += weight
-                        self.overlaps += self.inside[k] > limit
+                    self.inside[k] += 1
+                    self.overlaps += self.inside[k] > 1
                 if hold > 0:
                     time.sleep(hold)
                 with self.counting:
-                    for k in locks:
-                        self.inside[k] -= weight
+                    self.inside[k] -= 1
                 locker.unlock()
             except Exception as e:
-                self.since[i] = 0
+                self.waited(i)
                 with self.mutex:
                     self.first = self.first or repr(e)
                     self.errors += 1
                 time.sleep(0.01)
                 continue
-            shift = max(0, wait.bit_length() - 11)  # three digits, as the histogram that reads it has
-            wait = wait >> shift << shift
             with self.mutex:
-                self.waits[wait] = self.waits.get(wait, 0) + 1
                 self.cycles += 1
                 self.each[i] += 1
 
+    def waited(self, i):
+        with self.mutex:
+            if self.since[i]:
+                self.longest = max(self.longest, time.monotonic() - self.since[i])
+            self.since[i] = 0
+
     def measure(self, seconds):
         with self.mutex:
-            self.waits, cycles, errors, begin = {}, self.cycles, self.errors, time.monotonic()
+            self.longest, cycles, errors, begin = 0, self.cycles, self.errors, time.monotonic()
             self.each = [0] * self.workers
         time.sleep(seconds)
         with self.mutex:
-            longest = max([*self.waits, 0, *((time.monotonic() - since) * 1e6 for since in self.since if since)])
-            return "us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d each=%s first=%s waits=%s" % (
-                (time.monotonic() - begin) * 1e6, self.cycles, self.cycles - cycles, self.errors - errors, self.overlaps,
-                longest, ",".join(map(str, self.each)), quote_plus(self.first), ",".join("%d:%d" % bucket for bucket in sorted(self.waits.items())))
+            now = time.monotonic()
+            longest = max(self.longest, *(now - since for since in self.since if since), 0)
+            return "us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d each=%s first=%s" % (
+                (now - begin) * 1e6, self.cycles, self.cycles - cycles, self.errors - errors, self.overlaps,
+                longest * 1e6, ",".join(map(str, self.each)), quote_plus(self.first))
 
     def stop(self):
         self.stopped = True
@@ -127,7 +108,7 @@ class Running:
 
 def hold(client, name):
     print("waiting", flush=True)
-    client.locker("mutex", [name], 0).lock()
+    client.locker(name).lock()
     print("granted token=0", flush=True)
     held = client.held()
     while held is not False:
@@ -153,8 +134,6 @@ def main(driver):
             else:
                 running.stop()
                 answer = "stopped"
-        except Absent as e:
-            answer = "absent " + quote_plus(str(e))
         except Late as e:
             answer = "failed " + quote_plus(str(e))
         except Exception as e:
@@ -163,7 +142,6 @@ def main(driver):
 
 
 if __name__ == "__main__":
-    sys.modules["harness"] = sys.modules["__main__"]  # so that a driver's Absent is this one
     driver = importlib.import_module(sys.argv[1])
     if len(sys.argv) > 3:
         hold(driver.dial(sys.argv[4]), sys.argv[5])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,8 +16,13 @@ import (
 func Herd(gate <-chan struct{}) lock.Driver {
 	return func(ctx context.Context, addrs []string) (lock.Client, error) {
 		c, _, err := dialZooKeeper(ctx, addrs)
-		return onZooKeeper(c, func(name string) (lock.Locker, error) {
-			dir, err := folder(c, "/herd", name)
+		return onZooKeeper(c, func(_ context.Context, name string) (lock.Locker, error) {
+			dir := "/herd/" + name
+			for _, path := range []string{"/herd", dir} {
+				if _, err := c.Create(path, nil, 0, open); err != nil && err != zk.ErrNodeExists {
+					return lock.Locker{}, err
+				}
+			}
 			var node string
 			return lock.Locker{Lock: func(context.Context) (err error) {
 				if node, err = c.Create(dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, open); err != nil {
@@ -32,7 +36,7 @@ func Herd(gate <-chan struct{}) lock.Driver {
 					}
 					<-changed
 				}
-			}, Unlock: func(context.Context) error { return c.Delete(node, -1) }}, err
+			}, Unlock: func(context.Context) error { return c.Delete(node, -1) }}, nil
 		}), err
 	}
 }
@@ -42,31 +46,4 @@ func opened() <-chan struct{} {
 	gate := make(chan struct{})
 	close(gate)
 	return gate
-}
-
-// sleeper is the other lock of the articles: it tries to create one node, and sleeps.
-func sleeper(ctx context.Context, addrs []string) (lock.Client, error) {
-	c, _, err := dialZooKeeper(ctx, addrs)
-	return onZooKeeper(c, func(name string) (lock.Locker, error) {
-		dir, err := folder(c, "/sleeper", name)
-		return lock.Locker{Lock: func(context.Context) error {
-			for {
-				_, err := c.Create(dir+"/lock", nil, zk.FlagEphemeral, open)
-				if err != zk.ErrNodeExists {
-					return err
-				}
-				time.Sleep(again)
-			}
-		}, Unlock: func(context.Context) error { return c.Delete(dir+"/lock", -1) }}, err
-	}), err
-}
-
-// folder makes the node below which the nodes of a lock are.
-func folder(c *zk.Conn, dir, name string) (string, error) {
-	for _, path := range []string{dir, dir + "/" + name} {
-		if _, err := c.Create(path, nil, 0, open); err != nil && err != zk.ErrNodeExists {
-			return "", err
-		}
-	}
-	return dir + "/" + name, nil
 }
