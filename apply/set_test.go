@@ -42,6 +42,7 @@ const (
 	differs   = "Root has other administrators"
 	company   = "Other stacks are on this root"
 	notShown  = "Access lists cannot be planned"
+	byName    = "Passwords were not compared"
 	onlyOldCi = "digest:ci:r, digest:provisioner:cdrwa"
 	onlyNewCi = "digest:ci:r, digest:successor:cdrwa"
 	allThree  = "digest:ci:r, digest:provisioner:cdrwa, digest:successor:cdrwa"
@@ -63,16 +64,24 @@ func (s *site) quiet(tree *plan.Tree, keys ...string) {
 	for _, key := range keys {
 		p := s.plan(s.as(key), tree)
 		require.False(s.t, p.HasChanges(), "%s: %s %+v", key, p, p.Access)
-		require.Empty(s.t, p.Problems, key)
+		require.Empty(s.t, s.told(p), key)
 		require.Empty(s.t, p.Drifted, key)
 	}
+}
+
+// told are the problems of a plan, without what it tells once a reader to whom the servers show no hashes.
+func (s *site) told(p *plan.Plan) []plan.Problem {
+	s.t.Helper()
+	rest := slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool { return q.Summary == byName })
+	require.LessOrEqual(s.t, len(p.Problems)-len(rest), 1)
+	return rest
 }
 
 func (s *site) says(p *plan.Plan, summaries ...string) {
 	s.t.Helper()
 	require.True(s.t, p.Applyable(), "%s", p)
 	var got []string
-	for _, q := range p.Problems {
+	for _, q := range s.told(p) {
 		got = append(got, q.Summary)
 	}
 	require.ElementsMatch(s.t, summaries, got, "%v", warnings(p))
@@ -201,7 +210,7 @@ func TestOneStackReplacesTheSetAndTheOtherFollows(t *testing.T) {
 			step(order[0], order[1], before, both, oldKey, []string{replaced, notShown})
 			s.quiet(s.of("a", both), oldKey, newKey)
 			s.quiet(s.of("b", both), oldKey, newKey)
-			step(order[2], order[3], both, after, newKey, []string{replaced}, company)
+			step(order[2], order[3], both, after, newKey, []string{replaced, notShown}, company)
 			for _, name := range []string{"a", "b"} {
 				require.Equal(t, []string{onlyNewCi}, s.ownOf(s.as(newKey), name))
 				_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), s.of(name, after))
