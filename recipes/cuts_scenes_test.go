@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,12 @@ func scenes() []scene {
 				return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/s").Semaphore("1").Acquire(ctx, 2) }
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
+		}},
+		{"stream", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
+			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Mutex("/m" + strconv.Itoa(i)) })
+		}},
+		{"stream of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
+			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Keyed("/km").Mutex(strconv.Itoa(i)) })
 		}},
 		{ofAllKinds, func(l *lab) {
 			l.mutex()
@@ -282,3 +289,18 @@ func playWatched(s *stage) {
 	cancel()
 	<-over
 }
+
+// playStream goes from lock to lock by releases that nobody waits for; a rival wants one of the locks.
+func (s *stage) playStream(lock func(c *recipes.Client, i int) *recipes.Mutex) {
+	theirs := lock(s.rival, 1)
+	s.take("acquire", lock(s.victim, 0).Lock).Release()
+	s.take("acquire behind a release", lock(s.victim, 1).Lock).Release()
+	s.elsewhere()
+	s.give("rival's release of what was released", s.take("rival's acquire of that", theirs.Lock))
+	s.take("acquire behind the rival", lock(s.victim, 1).Lock).Release()
+	s.elsewhere()
+	s.take("acquire behind its own release", lock(s.victim, 1).Lock).Release()
+}
+
+// elsewhere forgets what was granted: what comes is of other locks.
+func (s *stage) elsewhere() { s.last, s.leases = 0, nil }
