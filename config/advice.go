@@ -75,6 +75,7 @@ var (
 		"providers":  " Write ensemble = ensemble.NAME.",
 	}
 	terraformBlocks = map[string]string{
+		"dynamic":   ` There are no dynamic blocks: write for_each on a block that declares something, and name all principals of a grant in to = [for ...].`,
 		"resource":  ` Write the type of the lock itself: mutex "NAME" { ... }.`,
 		"data":      " Write import { ... } to take over what exists already.",
 		"provider":  ` Write ensemble "NAME" { ... } to say how to reach ZooKeeper.`,

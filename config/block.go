@@ -29,8 +29,7 @@ type attribute struct {
 	each      bool    // it refers to each.key or each.value
 	// unresolved: it refers to something that does not exist, which has been reported.
 	unresolved bool
-	element    string // in the content of a dynamic block: the name of its element
-	required   bool   // null, which means not set, is an error: see scope.as
+	required   bool // null, which means not set, is an error: see scope.as
 }
 
 // name is the first label; "" without one, and of what no block declares.
@@ -92,14 +91,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		}
 	}
 	for _, raw := range content.Blocks {
-		typ := t.typeOf(raw, r)
-		if typ == nil {
-			continue // a dynamic block of no type, which has been reported
-		}
-		n := decodeBody(raw.Body, typ, r)
-		if typ.of != nil {
-			n.bindElement()
-		}
+		n := decodeBody(raw.Body, t.nested(raw.Type), r)
 		n.labels, n.labelRanges, n.head = raw.Labels, raw.LabelRanges, raw.DefRange
 		b.blocks = append(b.blocks, n)
 	}
@@ -182,7 +174,7 @@ func (t *blockType) argumentHint(given string) string {
 }
 
 func (t *blockType) blockHint(given string) string {
-	if text := terraformBlocks[given]; t.top && text != "" {
+	if text := terraformBlocks[given]; text != "" && (t.top || given == "dynamic") {
 		return text
 	}
 	if slices.Contains(t.argNames(), given) {
@@ -210,9 +202,6 @@ func (b *block) complete(r *report) {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
 				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
 		}
-	}
-	if b.typ.of != nil && len(b.nested("content")) == 0 {
-		r.errorf(b.head, "Missing block", "A dynamic block needs a content block, which holds the arguments of each %s.", b.typ.of.name)
 	}
 	first := map[*blockType]*block{}
 	for _, n := range b.blocks {

@@ -13,7 +13,7 @@ type loading struct {
 	opts      Options
 	code      *Code       // of LoadCode; nil: values are given to variables
 	root      *evaluation // of the configuration itself
-	expanded  int         // nodes, modules and dynamic blocks so far
+	expanded  int         // nodes and modules so far
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents

@@ -83,7 +83,7 @@ func FuzzLoad(f *testing.F) {
 }
 
 var (
-	loops  = regexp.MustCompile(`\b(for|range|setproduct|format|formatlist|indent|pow|dynamic)\b|\*`)
+	loops  = regexp.MustCompile(`\b(for|range|setproduct|format|formatlist|indent|pow)\b|\*`)
 	digits = regexp.MustCompile(`[0-9]{3}|[eE][-+]?[0-9]{2}`)
 )
 

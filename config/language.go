@@ -103,7 +103,7 @@ func declarationTypes() []*blockType {
 				arg("id", "string", "The identity, in the form of the scheme."),
 			},
 		},
-		withDynamic(&blockType{
+		{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
 			args: []argument{
 				arg("allow_world", "bool", "Let everybody do more than read; false by default."),
@@ -116,7 +116,7 @@ func declarationTypes() []*blockType {
 					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
 				},
 			}},
-		}),
+		},
 		{
 			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
 			args: []argument{

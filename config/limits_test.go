@@ -18,7 +18,6 @@ func TestLimitsAreToldWithAPlace(t *testing.T) {
 	deep := strings.Repeat
 	for name, c := range map[string]struct{ src, want string }{
 		"nodes":              {"locals { r = { for i in range(600) : i => i } }\nnamespace \"n\" {\n  for_each = local.r\n  mutex \"m\" { for_each = local.r }\n}", "Too many nodes"},
-		"dynamic":            {"locals { r = range(1000) }\nprincipal \"p\" {\n  scheme = \"ip\"\n  id = \"10.0.0.1\"\n}\n" + manyDynamic(210), "Too many nodes"},
 		"principals":         {"acl \"a\" {\n  grant {\n    to    = [for p in setproduct(range(10), range(1000)) : { name = \"x\", scheme = \"sasl\", id = \"u${p[0]}-${p[1]}\" }]\n    allow = \"admin\"\n  }\n}\nmutex \"m\" { acl = acl.a }", "Access list too long"},
 		"long path":          {deep("namespace \"a\" {\nname = \""+deep("x", 200)+"\"\n", 6) + deep("}\n", 6), "Path too long"},
 		"long name":          {"mutex \"m\" { name = \"" + deep("x", 300) + "\" }", "Illegal znode name"},
@@ -46,14 +45,6 @@ func TestLimitsAreToldWithAPlace(t *testing.T) {
 			}
 		})
 	}
-}
-
-func manyDynamic(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "acl \"a%d\" {\n  dynamic \"grant\" {\n    for_each = local.r\n    content {\n      to = [principal.p]\n      allow = \"observe\"\n    }\n  }\n}\n", i)
-	}
-	return b.String()
 }
 
 func chain(n int) string {
@@ -112,5 +103,5 @@ func TestInstancesOfModulesAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	most := regexp.MustCompile(`at most ([0-9,]+) nodes`).FindStringSubmatch(string(page))
 	require.NotNil(t, most)
-	require.Contains(t, diags[0].Detail, "more than "+strings.ReplaceAll(most[1], ",", "")+" nodes, modules and dynamic blocks")
+	require.Contains(t, diags[0].Detail, "more than "+strings.ReplaceAll(most[1], ",", "")+" nodes and modules")
 }

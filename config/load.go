@@ -136,7 +136,7 @@ const (
 	maxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB
 	maxFiles     = 1000
 	maxReadBytes = 1 << 20 // what file() reads; also a ZooKeeper packet
-	maxNodes     = 200_000 // nodes, modules and dynamic blocks, after expansion of for_each
+	maxNodes     = 200_000 // nodes and modules, after expansion of for_each
 	maxCallDepth = 16
 	// maxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
 	maxCalls = 2000

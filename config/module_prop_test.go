@@ -48,12 +48,9 @@ principal "p" {
   id = digest("u", "${var.s}${var.n.name}")
 }
 acl "l" {
-  dynamic "grant" {
-    for_each = local.b
-    content {
-      to = [principal.p]
-      allow = grant.value == "o" ? "observe" : "admin"
-    }
+  grant {
+    to = [for k in concat(["first"], keys(local.b)) : principal.p]
+    allow = length(local.b) > 1 ? "observe" : "admin"
   }
   grant {
     to = [principal.p]

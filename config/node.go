@@ -159,7 +159,7 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 // count counts what a block expands to, and returns false when that is too much.
 func (s scope) count(n int) bool {
 	if s.expanded += n; s.expanded > maxNodes {
-		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules and dynamic blocks. Split it into several stacks.", maxNodes)
+		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", maxNodes)
 	}
 	return s.expanded <= maxNodes
 }

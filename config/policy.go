@@ -206,12 +206,12 @@ func (s scope) evaluateACL() {
 		allowWorld: s.yes(d.block.arg("allow_world")), allowLockout: s.yes(d.block.arg("allow_lockout")),
 		namespace: kind.List{}, lock: kind.List{}, contender: kind.List{},
 	}
-	grants := s.expandNested(d.block, "grant")
+	grants := d.block.nested("grant")
 	if len(grants) == 0 && !s.r.failed {
 		s.refuse(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
-		g.s.evaluateGrant(g.block, p)
+		s.evaluateGrant(g, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
 		s.refuse(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)

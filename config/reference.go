@@ -57,9 +57,6 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 	switch {
 	case len(t) == 1 && slices.Contains(typeWords, root):
 		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
-	case root == r.a.element && root != "":
-		r.a.each = true
-		return r.member(t, root, []string{"key", "value"})
 	case root == "path":
 		return r.member(t, "path", []string{"module", "root"})
 	case root == "each":

@@ -31,8 +31,6 @@ type blockType struct {
 	single    bool       // at most one in its parent
 	anyArgs   bool       // arguments of any name besides args, as in locals
 	kind      *kind.Kind // set for blocks that declare a node
-	// of is set on the type of a dynamic block: what it repeats.
-	of *blockType
 	// top is set for the body of a file, child when that belongs to a module.
 	top, child bool
 }

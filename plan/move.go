@@ -109,7 +109,7 @@ func (c *Change) replacing(from *Change) *Change {
 // vacated warns of locks that leave paths at which others may create nodes. A program that still uses such a path does not fail.
 func (d *selection) vacated() {
 	var first *Change
-	var around string
+	var who string
 	var after map[string]*Change
 	n := 0
 	for c := range d.p.Each() {
@@ -124,14 +124,17 @@ func (d *selection) vacated() {
 			continue
 		}
 		if n++; first == nil {
-			first, around = c, at
+			first, who = c, "Others may create nodes in "+at
+			if list == nil {
+				who = "We may not see who may create nodes in " + at
+			}
 		}
 	}
 	if n > 0 {
 		d.problem(Warning, ProblemOpen, &Node{Addr: first.Addr, Path: first.Path}, "Others may create a lock at an old path",
-			fmt.Sprintf("Apply deletes %d old path%s of locks that get another one, %s first. Others may create nodes in %s. A program of another library that "+
-				"still uses an old path creates a lock there, and can hold it beside the holder at the new path. Stop such programs, or give them the new path, before you apply.",
-				n, plural(n), first.Path, around))
+			fmt.Sprintf("Apply replaces %d lock%s by one at another path, %s first. %s. A program of another library that still uses an old path can create a lock there, "+
+				"and hold it beside the holder at the new path. Stop such programs, or give them the new path, before you apply.",
+				n, plural(n), first.Path, who))
 	}
 }
 
