@@ -177,7 +177,9 @@ func newTraffic(ctx context.Context, s *site, seed uint64, drained bool) *traffi
 	return w
 }
 
-func (p *program) String() string { return fmt.Sprintf("the program that %s by %s%s", p.name, p.side, p.lock) }
+func (p *program) String() string {
+	return fmt.Sprintf("the program that %s by %s%s", p.name, p.side, p.lock)
+}
 
 // handle opens the lock.
 func (p *program) handle(c *recipes.Client, k *kind.Kind, n int) {
