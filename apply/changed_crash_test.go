@@ -94,7 +94,7 @@ func (m change) strike(t *testing.T, k int, fault zktest.Fault, dies bool) bool 
 	hit, err := s.runStruck(p, k, fault, dies, nil)
 	var used *apply.InUseError
 	switch {
-	case hit && dies: // nobody is left to be told
+	case hit && dies: // the program that would be told is gone
 	case !m.drained && errors.As(err, &used): // by one who called meanwhile
 	default:
 		require.NoError(t, err)
@@ -177,7 +177,9 @@ func newTraffic(ctx context.Context, s *site, seed uint64, drained bool) *traffi
 	return w
 }
 
-func (p *program) String() string { return fmt.Sprintf("who %s by %s%s", p.name, p.side, p.lock) }
+func (p *program) String() string {
+	return fmt.Sprintf("the program that %s by %s%s", p.name, p.side, p.lock)
+}
 
 // handle opens the lock.
 func (p *program) handle(c *recipes.Client, k *kind.Kind, n int) {
@@ -218,7 +220,7 @@ func (w *traffic) call(roles []role, hold time.Duration) {
 	}
 }
 
-// duringWrites has programs call at each write of an apply, until it is removed. Where nobody may be in the queue, they do so only when
+// duringWrites has programs call at each write of an apply, until it is removed. Where the queue must be empty, they do so only when
 // the apply changes the paths.
 func (w *traffic) duringWrites() *zktest.Injection {
 	n := 0

@@ -25,8 +25,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// javaPeer is a process of Curator clients (testdata/interop), one command at a time.
-type javaPeer struct {
+// peer is a process of clients of another library (testdata/interop), one command at a time.
+type peer struct {
 	t  *testing.T
 	mu sync.Mutex
 	in io.Writer
@@ -34,7 +34,7 @@ type javaPeer struct {
 	n  int
 }
 
-func startCurator(t *testing.T, address string) *javaPeer {
+func startCurator(t *testing.T, address string) *peer {
 	classes := []string{t.TempDir()}
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
 		file := "/usr/share/java/" + jar + ".jar"
@@ -48,9 +48,18 @@ func startCurator(t *testing.T, address string) *javaPeer {
 	path := strings.Join(classes, ":")
 	out, err := exec.Command("javac", append([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	cmd := exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path, "Peer", address, "40000", "java")
-	p := &javaPeer{t: t}
+	return startPeer(t, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path, "Peer", address, "40000", "java"))
+}
+
+func startKazoo(t *testing.T, address string) *peer {
+	cmd := exec.Command("/usr/bin/python3", "-B", "../testdata/interop/python/peer.py", address, "40000", "python")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=../config/generate") // curator_locks.py and key_names.py
+	return startPeer(t, cmd)
+}
+
+func startPeer(t *testing.T, cmd *exec.Cmd) *peer {
+	p := &peer{t: t}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
@@ -63,7 +72,7 @@ func startCurator(t *testing.T, address string) *javaPeer {
 }
 
 // say sends a command and waits for its answer.
-func (p *javaPeer) say(command string) error {
+func (p *peer) say(command string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n++
