@@ -44,7 +44,6 @@ func startCurator(t *testing.T, address string) *javaPeer {
 	}
 	sources, err := filepath.Glob("../testdata/interop/java/*.java")
 	require.NoError(t, err)
-	sources = append(sources, "../config/generate/KeyNames.java")
 	path := strings.Join(classes, ":")
 	out, err := exec.Command("javac", append([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", path, "-d", classes[0]}, sources...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -187,7 +187,7 @@ var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense", "no|compat nowhere.invalid:1", "compat -under=nonsense nowhere.invalid:1",
 	"fmt -check", "mistake|fmt -",
-	"validate", "validate -json", "validate -nonsense", "generate go", "generate java", "generate python", "schema -json", "vet -config=. ./...", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
+	"validate", "validate -json", "validate -nonsense", "generate go", "schema -json", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",

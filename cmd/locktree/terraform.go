@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,10 +55,14 @@ var terraformFlags = map[string]string{
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
-// unknownCommand says what to type instead of a command that does not exist.
-func unknownCommand(c *cobra.Command, name string) error {
+// unknownCommand says what to type instead of a command that does not exist. Of a command with subcommands, the advice may be about one.
+func unknownCommand(c *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
-	advice := terraformCommands[path+name]
+	name, advice := args[0], ""
+	for n := min(2, len(args)); n > 0 && advice == ""; n-- {
+		name = strings.Join(args[:n], " ")
+		advice = cmp.Or(formerCommands[path+name], terraformCommands[path+name])
+	}
 	if near := nearest(c, name); advice == "" && near != "" {
 		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)
 	}
@@ -100,7 +105,7 @@ func flagText(c *cobra.Command, err error) string {
 		return text
 	}
 	name := unknown.GetSpecifiedName()
-	if advice := terraformFlags[name]; advice != "" {
+	if advice := cmp.Or(formerFlags[name], terraformFlags[name]); advice != "" {
 		return text + " " + advice
 	}
 	var names []string

@@ -1,0 +1,17 @@
+package main
+
+// Commands and flags that existed before 0.1, and what to type instead. CHANGELOG.md lists what was removed.
+
+var formerCommands = map[string]string{
+	"generate java":   "Java programs take the path of a lock from an output: see docs/generate.md.",
+	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
+	"vet":             "\"locktree generate go\" writes the names of the locks as code, which the compiler checks.",
+}
+
+const textInReview = "The output of plan is text: post it in a code block, as the GitHub Action does."
+
+var formerFlags = map[string]string{
+	"annotations": textInReview,
+	"markdown":    "The output of show is text: put it into a code block.",
+	"summary":     textInReview,
+}
