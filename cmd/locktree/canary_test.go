@@ -187,7 +187,7 @@ var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense", "no|compat nowhere.invalid:1", "compat -under=nonsense nowhere.invalid:1",
 	"fmt -check", "mistake|fmt -",
-	"validate", "validate -json", "validate -nonsense", "generate go", "schema -json", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
+	"validate", "validate -json", "validate -nonsense", "generate go", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
@@ -325,7 +325,7 @@ var exitCodeSet = map[int]bool{exitOK: true, exitError: true, exitChanges: true,
 
 // readsConfiguration tells the commands that take -var and -var-file.
 func readsConfiguration(args []string) bool {
-	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "schema", "__complete"}, args[0])
+	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
 }
 
 // paper is written on by a command and by the log beside it, which in a process of
