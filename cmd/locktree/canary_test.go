@@ -185,7 +185,7 @@ run "by_the_file" {
 // input.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
-	"init", "dev -listen=nonsense", "no|compat nowhere.invalid:1", "compat -under=nonsense nowhere.invalid:1",
+	"init", "dev -listen=nonsense",
 	"fmt -check", "mistake|fmt -",
 	"validate", "validate -json", "validate -nonsense", "generate go", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
 	"__complete plan --target ", "__complete output ", "__complete show ",

@@ -3,6 +3,7 @@ package main
 // Commands and flags that existed before 0.1, and what to type instead. CHANGELOG.md lists what was removed.
 
 var formerCommands = map[string]string{
+	"compat":          "\"locktree doctor\" checks the conditions that locktree needs of the servers.",
 	"generate java":   "Java programs take the path of a lock from an output: see docs/generate.md.",
 	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
 	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",

@@ -92,7 +92,7 @@ func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
 		statusCommand, topCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, stateCommand, fmtCommand, testCommand, generateCommand, importCommand,
-		compatCommand, devCommand, demoCommand, versionCommand,
+		devCommand, demoCommand, versionCommand,
 	}
 }
 
