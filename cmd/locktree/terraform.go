@@ -24,14 +24,14 @@ const stateIsShown = "\"locktree show\" shows what the stack has in ZooKeeper, w
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
-	"taint":      "Plan and apply with -replace=ADDRESS.",
-	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
-	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":      "\"locktree status\" shows the tree.",
-	"metadata":   "docs/language.md lists the functions.",
-	"console":    "Declare an output, and plan: it shows the value.",
-	"state list": stateIsShown, "state show": stateIsShown, "state pull": stateIsShown, "state push": stateIsShown, "state mv": stateIsShown, "state rm": stateIsShown,
+	"refresh":   "Every plan reads the live tree and shows what was changed by hand.",
+	"taint":     "Plan and apply with -replace=ADDRESS.",
+	"untaint":   "Nothing is marked for replacement. Leave -replace out.",
+	"workspace": "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
+	"graph":     "\"locktree status\" shows the tree.",
+	"metadata":  "docs/language.md lists the functions.",
+	"console":   "Declare an output, and plan: it shows the value.",
+	"state":     stateIsShown,
 }
 
 var terraformFlags = map[string]string{

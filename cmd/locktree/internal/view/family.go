@@ -181,7 +181,7 @@ func emptyLines(all []inspect.Empty, prefix string) (lines []string) {
 	case known > 0:
 		since = fmt.Sprintf("Of %d it is known that they have been empty since before %s", known, newest.Format(time.RFC3339))
 	}
-	return append(lines, fmt.Sprintf("%s. Programs that make their own locks leave such nodes: \"locktree state prune -prefix %s\" removes them.", since, clean(prefix)))
+	return append(lines, since+". Programs that make their own locks leave such nodes: delete those that no program uses any more, with zkCli.sh.")
 }
 
 // waiting is how long the queue is; of a family, that of the busiest key.
