@@ -17,4 +17,5 @@ var formerFlags = map[string]string{
 	"annotations": textInReview,
 	"markdown":    "The output of show is text: put it into a code block.",
 	"summary":     textInReview,
+	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once nobody uses the lock.",
 }
