@@ -194,7 +194,7 @@ var canaryLines = append(helpLines(), []string{
 	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -exclude=namespace.pay.mutex.*", "plan -out=q", "plan -out=/nowhere/q",
 	"show", "show -json", "status", "status -json", "status -detailed-exitcode", "status /t", "status -json /t/pay/ledger", "status nonsense",
 	"status /t/pay/ledger -key=x", "exec -key=x /t/pay/ledger -- true", "history", "history -json", "revoke -auto-approve /t/pay/ledger", "no|break namespace.pay.mutex.ledger", "break -json -auto-approve -holder=x /t/pay/ledger", "apply -auto-approve -message=why",
-	"top -count=1", "top -interval=1ms", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec -once /t/pay/ledger -- true", "once run /t/pay/ledger x -- true", "once skip /t/pay/ledger x", "once pause /t/pay/ledger x", "exec namespace.pay.mutex.ledger -- /nowhere/true",
+	"status -watch -detailed-exitcode", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec -once /t/pay/ledger -- true", "once run /t/pay/ledger x -- true", "once skip /t/pay/ledger x", "once pause /t/pay/ledger x", "exec namespace.pay.mutex.ledger -- /nowhere/true",
 	"output", "output -json", "output it", "output -raw it", "output -json it", "output path", "output nothing",
 	"show namespace.pay.mutex.ledger", "show -json namespace.pay.mutex.ledger", "show mutex.nothing",
 	"import -from=/t", "import -from=/t -empty-as=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
@@ -215,7 +215,7 @@ func helpLines() (out []string) {
 var canaryLoads = []string{
 	"validate", "validate -json", "test", "test -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
-	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
+	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "serve -listen=127.0.0.1:nonsense",
 	"history", "revoke -auto-approve namespace.pay.mutex.ledger", "break -auto-approve namespace.pay.mutex.ledger",
 }
 
