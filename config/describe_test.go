@@ -39,11 +39,6 @@ func reference() string {
 		t.write(&b, "")
 		b.WriteString("\n")
 	}
-	b.WriteString("# Files of tests, *.locktreetest.hcl, have these blocks instead.\n")
-	for _, t := range testLanguage.blocks {
-		t.write(&b, "")
-		b.WriteString("\n")
-	}
 	fmt.Fprintf(&b, "Functions: %s.\n", strings.Join(Functions(), ", "))
 	return b.String()
 }
@@ -129,7 +124,7 @@ func eachType(types []*blockType, f func(*blockType)) {
 
 // Nobody can look up what has no name, type or sentence.
 func TestEveryArgumentIsDescribed(t *testing.T) {
-	eachType(slices.Concat(language.blocks, testLanguage.blocks), func(b *blockType) {
+	eachType(language.blocks, func(b *blockType) {
 		require.True(t, strings.HasSuffix(b.doc, "."), b.name)
 		for _, a := range b.args {
 			require.NotEmpty(t, a.typ, "%s.%s", b.name, a.name)

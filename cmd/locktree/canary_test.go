@@ -152,42 +152,13 @@ output "path" {
 }
 `
 
-// tellingTests fail in ways that would show the password: as a value, in a message, in the error of an expression, and by way of an
-// output or of another variable.
-const tellingTests = `variables {
-  password = env("LOCKTREE_VAR_password")
-}
-run "whole" {
-  assert {
-    condition     = var.password == "" && output.it == ""
-    error_message = "It is ${var.password}."
-  }
-  assert {
-    condition     = tonumber(output.it) > 1
-    error_message = "It is ${output.it}."
-  }
-}
-run "handed_on" {
-  command = plan
-  variables {
-    root = run.whole.it
-  }
-}
-run "by_the_file" {
-  command = plan
-  variables {
-    root = "/${var.password}"
-  }
-}
-`
-
 // A line is one command of the program; what stands before a bar is its standard
 // input.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense",
 	"fmt -check", "mistake|fmt -",
-	"validate", "validate -json", "validate -nonsense", "generate go", "test -junit-xml=results.xml", "test -json", "test -verbose -filter=whole",
+	"validate", "validate -json", "validate -nonsense", "generate go",
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
@@ -252,7 +223,6 @@ func newCanary(t *testing.T) *canary {
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "base.locktree.hcl")))
 	c.env = []string{"LOCKTREE_VAR_zk=" + c.server.Addr(), "LOCKTREE_VAR_root=/t", "LOCKTREE_VAR_password=" + password, "LOCKTREE_LOG=debug", "ZOOKEEPER_SESSION=40"}
 	c.write("locks.locktree.hcl", secretive)
-	c.write("locks.locktreetest.hcl", tellingTests)
 	return c
 }
 

@@ -8,6 +8,7 @@ var formerCommands = map[string]string{
 	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
 	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",
 	"state prune":     "Delete what undeclared locks left behind with zkCli.sh; \"locktree status -prefix PATH\" lists it.",
+	"test":            "Write check blocks, which every plan evaluates, and look at \"locktree plan -json\".",
 	"top":             "\"locktree status -watch\" shows who holds and who waits, and goes on.",
 	"vet":             "\"locktree generate go\" writes the names of the locks as code, which the compiler checks.",
 }

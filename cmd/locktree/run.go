@@ -91,7 +91,7 @@ func init() { cobra.EnableCommandSorting = false }
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
-		statusCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, fmtCommand, testCommand, generateCommand, importCommand,
+		statusCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, fmtCommand, generateCommand, importCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }

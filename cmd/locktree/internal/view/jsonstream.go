@@ -88,11 +88,6 @@ type message struct {
 	Progress    *progressJSON              `json:"progress,omitempty"`
 	Transaction *transaction               `json:"transaction,omitempty"`
 
-	TestAbstract map[string][]string `json:"test_abstract,omitempty"`
-	TestFile     *testFileJSON       `json:"test_file,omitempty"`
-	TestRun      *testRunJSON        `json:"test_run,omitempty"`
-	TestSummary  *testSummaryJSON    `json:"test_summary,omitempty"`
-
 	Type string `json:"type"`
 	UI   string `json:"ui,omitempty"`
 }
