@@ -71,8 +71,6 @@ type message struct {
 	Level     string `json:"@level"`
 	Text      string `json:"@message"`
 	Module    string `json:"@module"`
-	InFile    string `json:"@testfile,omitempty"`
-	InRun     string `json:"@testrun,omitempty"`
 	Timestamp string `json:"@timestamp"`
 
 	Change      *change                    `json:"change,omitempty"`
