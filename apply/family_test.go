@@ -443,8 +443,8 @@ func litteredScene(t *testing.T, s *site, c *recipes.Client) scene {
 	return scene{tree: s.orders(of("mutex"), fanout("16"))}
 }
 
-// A program that locks a node for each key is taken over while it runs, and its keys are named. In the instant when nobody uses one,
-// the family's node is made anew, with what the program has left behind.
+// A program that locks a node for each key is taken over while it runs, and its keys are named. A replacement that drains waits for
+// them, and creates the family's node again, without what the program has left behind.
 func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, inMemory(t)) }
 
 func familyImported(t *testing.T, s *site) {
@@ -469,12 +469,15 @@ func familyImported(t *testing.T, s *site) {
 	require.Equal(t, kind.MadeElsewhere, s.made(c))
 
 	done := make(chan error)
-	remake := apply.New(c, executor(c).Options)
-	err = remake.Remake(t.Context(), tree, tree.Nodes[1], 300*time.Millisecond)
+	replace := func(drain time.Duration) error {
+		_, err := executor(c).Run(t.Context(), s.plan(c, tree, plan.Options{Replace: []string{string(tree.Nodes[1].Addr)}, Drain: drain}))
+		return err
+	}
+	err = replace(300 * time.Millisecond)
 	var used *apply.InUseError
 	require.ErrorAs(t, err, &used)
 	require.ErrorContains(t, err, `key "order-17" held by`)
-	go func() { done <- remake.Remake(t.Context(), tree, tree.Nodes[1], time.Minute) }()
+	go func() { done <- replace(time.Minute) }()
 	require.NoError(t, session.Delete(t.Context(), held, -1))
 	require.NoError(t, <-done)
 	require.Equal(t, kind.MadeHere, s.made(c))

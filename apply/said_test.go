@@ -62,6 +62,8 @@ func TestLeftoverOfAKeyIsNotCalledInUse(t *testing.T) {
 	require.NotContains(t, text, "in use")
 }
 
+const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
+
 // "Shorten the declaration", of thousands of places in a queue.
 func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 	s := inMemory(t)
@@ -147,26 +149,6 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, s.history(c), 1)
 		require.True(t, done.Gone(), "%v", done)
-	})
-}
-
-// The time was up during a look at the lock, which a busy one is looked at most of the time: the servers were blamed.
-func TestWaitThatEndsDuringALookSaysWhoIsInTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		x, tree, n, java, _ := s.busy(t, kind.Mutex, "", mutexName)
-		_, err := java.enter(n.Path, mutexName)
-		require.NoError(t, err)
-		last, err := java.enter(n.Path, mutexName)
-		require.NoError(t, err)
-		go func() {
-			time.Sleep(50 * time.Second)
-			s.server.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == n.Path }, zktest.DelayReply(20*time.Second))
-			java.leave(last)
-		}()
-		err = x.applier().Remake(t.Context(), tree, n, time.Minute)
-		var used *apply.InUseError
-		require.ErrorAs(t, err, &used)
 	})
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -40,17 +39,12 @@ func reference() string {
 		t.write(&b, "")
 		b.WriteString("\n")
 	}
-	b.WriteString("# Files of tests, *.locktreetest.hcl, have these blocks instead.\n")
-	for _, t := range testLanguage.blocks {
-		t.write(&b, "")
-		b.WriteString("\n")
-	}
 	fmt.Fprintf(&b, "Functions: %s.\n", strings.Join(Functions(), ", "))
 	return b.String()
 }
 
 // Functions are the names of the functions that an expression can call, sorted.
-func Functions() []string { return functionNames() }
+func Functions() []string { return slices.Sorted(maps.Keys(new(declarations).functionsOf(nil))) }
 
 // write writes a block as it is written in a file, each argument with its type and meaning.
 func (t *blockType) write(b *strings.Builder, indent string) {
@@ -95,38 +89,6 @@ func (t *blockType) write(b *strings.Builder, indent string) {
 	}
 }
 
-// What an editor reads has every block and argument that the reference has, with the same words.
-func TestTheSchemaIsTheLanguage(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, WriteSchema(&out))
-	type block struct {
-		Description string
-		Attributes  map[string]struct{ Type, Description string }
-		Blocks      map[string]block `json:"block_types"`
-	}
-	var schema struct {
-		Blocks   map[string]block `json:"block_types"`
-		TestFile map[string]block `json:"test_block_types"`
-	}
-	require.NoError(t, json.Unmarshal(out.Bytes(), &schema))
-	var same func([]*blockType, map[string]block)
-	same = func(types []*blockType, blocks map[string]block) {
-		for _, b := range types {
-			got := blocks[b.name]
-			require.Equal(t, b.doc, got.Description)
-			require.Len(t, got.Attributes, len(b.args))
-			for _, a := range b.args {
-				require.Equal(t, a.typ+a.doc, got.Attributes[a.name].Type+got.Attributes[a.name].Description)
-			}
-			if b.kind == nil {
-				same(b.blocks, got.Blocks)
-			}
-		}
-	}
-	same(language.blocks, schema.Blocks)
-	same(testLanguage.blocks, schema.TestFile)
-}
-
 // fieldNotes are the facts of a parameter besides its description.
 func fieldNotes(f kind.Field) string {
 	var notes []string
@@ -162,7 +124,7 @@ func eachType(types []*blockType, f func(*blockType)) {
 
 // Nobody can look up what has no name, type or sentence.
 func TestEveryArgumentIsDescribed(t *testing.T) {
-	eachType(slices.Concat(language.blocks, testLanguage.blocks), func(b *blockType) {
+	eachType(language.blocks, func(b *blockType) {
 		require.True(t, strings.HasSuffix(b.doc, "."), b.name)
 		for _, a := range b.args {
 			require.NotEmpty(t, a.typ, "%s.%s", b.name, a.name)

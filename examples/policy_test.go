@@ -1,9 +1,11 @@
 package examples_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,17 +13,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The tests beside the configuration: it keeps all rules, and each check fails where its rule is broken, and no other.
-func TestPolicyAsChecks(t *testing.T) {
-	programs, err := binary()
-	require.NoError(t, err)
-	out, err := exec.Command(filepath.Join(programs, "locktree"), "-chdir=policy", "test").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "Success! 7 passed")
-}
-
-// The same rules outside the program, on the plan: each finds what breaks it, and nothing else does.
-func TestPolicyOutside(t *testing.T) {
+// The rules as check blocks, which warn in the plan, and outside the program, on the plan: each finds what breaks it, and nothing
+// else does.
+func TestPolicyInsideAndOutside(t *testing.T) {
 	programs, err := binary()
 	require.NoError(t, err)
 	srv := zktest.Start(t)
@@ -42,6 +36,15 @@ func TestPolicyOutside(t *testing.T) {
 			plan.Env = env
 			out, err := plan.CombinedOutput()
 			require.NoError(t, err, string(out))
+			failed := regexp.MustCompile(`in check "(\w+)"`).FindAllStringSubmatch(string(out), -1)
+			if c.want == "" {
+				require.Empty(t, failed, string(out))
+			} else {
+				require.NotEmpty(t, failed, string(out))
+			}
+			for _, check := range failed {
+				require.Equal(t, cmp.Or(map[string]string{"world": "no_world_access"}[c.broken], c.broken), check[1], string(out))
+			}
 			show := exec.Command("bash", "-o", "pipefail", "-c", `"$0" show -json "$1" | jq -r --arg environment production -f policy/policy.jq`, filepath.Join(programs, "locktree"), file)
 			show.Env = env
 			out, err = show.CombinedOutput()

@@ -180,7 +180,7 @@ func (d *decisions) mayVanish(c *Change) {
 		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: d.want[c.Path].Origin}, "Lock may be a container",
 			fmt.Sprintf("%s was taken over while programs used it, so its node is the one that another program made. If that is a container, the servers delete it "+
 				"soon after the last one leaves, and programs that use this library are refused until the next apply. "+
-				"Create it again as a node that stays, in the instant when nobody uses it: %s.", c.Path, takeover(" -wait-idle=10m", c.After)))
+				"Create it again as a node that stays, once nobody uses it: locktree apply -replace=%s -drain=10m.", c.Path, shellWord(string(c.Addr))))
 	}
 }
 

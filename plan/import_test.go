@@ -70,7 +70,7 @@ func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
 	again := replan(t, m, tree)
 	require.Empty(t, actions(again), "nobody uses it now, but a plan does not depend on that")
 	require.Equal(t, []string{"warning container"}, codes(again))
-	require.Contains(t, again.Problems[0].Detail, "locktree import -wait-idle=10m "+boss+" /locks/solo")
+	require.Contains(t, again.Problems[0].Detail, "locktree apply -replace="+boss+" -drain=10m.")
 	params := base()
 	params.Nodes[3].Payload.Protect = true
 	changed := replan(t, m, params)

@@ -45,7 +45,7 @@ func WithParams(p kind.Params) Option { return func(o *options) { o.params = p }
 //
 // What it creates stays when nobody uses it any more: a node for each path, three for a semaphore, and the parents. A program
 // that locks a path for each order leaves a node for each order; for that there is [Client.Keyed]. "locktree status PATH"
-// and "locktree doctor" count nodes that were left, and "locktree state prune" deletes them. WithCreate creates them again.
+// and "locktree doctor" count nodes that were left.
 func WithCreate(acl ...zk.ACL) Option {
 	if len(acl) == 0 {
 		acl = zk.WorldACL(zk.PermAll)

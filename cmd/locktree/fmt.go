@@ -30,7 +30,7 @@ func fmtCommand(a *app) *cobra.Command {
 		Use:        "fmt [FILE | DIRECTORY | -]...",
 		SuggestFor: []string{"format"},
 		Short:      "Rewrite configuration files to the canonical style",
-		Long: "fmt rewrites *.locktree.hcl, *.locktreetest.hcl and *.ltvars files in place and lists those it\n" +
+		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it\n" +
 			"changed.\n" +
 			"\"-\" formats standard input to standard output. Exit codes: 2 if a file does not parse\n" +
 			"(it is left as it was), 3 with -check if a file would change.",
@@ -77,7 +77,7 @@ func (f *formatter) target(arg string) error {
 	}
 	if !info.IsDir() {
 		if !formattable(arg) {
-			return &codeError{exitFmtRead, view.Failf("Nothing to format", "%s is no *.locktree.hcl, *.locktreetest.hcl or *.ltvars file.", arg)}
+			return &codeError{exitFmtRead, view.Failf("Nothing to format", "%s is no *.locktree.hcl or *.ltvars file.", arg)}
 		}
 		return f.file(arg)
 	}
@@ -102,7 +102,7 @@ func (f *formatter) target(arg string) error {
 // files are nobody's configuration.
 func formattable(path string) bool {
 	base := filepath.Base(path)
-	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".locktreetest.hcl") || strings.HasSuffix(base, ".ltvars"))
+	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".ltvars"))
 }
 
 func (f *formatter) file(name string) error {

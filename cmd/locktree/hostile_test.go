@@ -28,7 +28,7 @@ func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
 			}
 		}
 		for _, args := range []string{
-			"status", "status -json", "status /t", "status -json /t", "top -n=1 -prefix=/t", "top -n=1", "doctor", "doctor -json",
+			"status", "status -json", "status /t", "status -json /t", "doctor", "doctor -json",
 			"plan", "plan -json", "plan -destroy", "show", "show -json", "show mutex.ledger", "output", "output -json",
 			"import -from=/t", "apply -auto-approve", "destroy -auto-approve",
 		} {

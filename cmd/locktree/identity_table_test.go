@@ -33,7 +33,6 @@ var tableCommands = []struct {
 	{"destroy -auto-approve", nil},
 	{"status", nil},
 	{"status $ROOT/pay/ledger", nil},
-	{"top -n=1", nil},
 	{"doctor", nil},
 	{"show", nil},
 	{"show p", savedByReader},

@@ -18,7 +18,7 @@ import (
 // lookingCommands are those that only look, and what each must say to whoever may read everything.
 var lookingCommands = map[string]string{
 	"plan": "No changes.", "plan -json": `"change_summary"`, "plan -destroy": "5 to destroy", "plan -out=looked": "No changes.",
-	"status": "4 locks, ", "status -json": `/pay/ledger"`, "status $ROOT": "4 locks, ", "top -n=1": "4 locks, ", "doctor": "4 locks checked", "doctor -json": `"locks_checked": 4`,
+	"status": "4 locks, ", "status -json": `/pay/ledger"`, "status $ROOT": "4 locks, ", "doctor": "4 locks checked", "doctor -json": `"locks_checked": 4`,
 	"show": "namespace.pay.semaphore.pool", "show -json": `"namespace.pay.mutex.ledger"`, "output": "/pay/ledger", "output -raw ledger": "/pay/ledger",
 	"show namespace.pay.mutex.ledger": "namespace.pay.mutex.ledger", "import -from=$ROOT": "",
 }

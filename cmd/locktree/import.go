@@ -8,12 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -24,7 +22,6 @@ import (
 type importFlags struct {
 	applyFlags
 	from, generate, emptyAs, ensemble string
-	waitIdle                          time.Duration
 }
 
 func importCommand(a *app) *cobra.Command {
@@ -34,9 +31,8 @@ func importCommand(a *app) *cobra.Command {
 		Short: "Take over existing locks",
 		Long: "import ADDRESS PATH takes over one znode: it becomes the node declared at ADDRESS.\n\n" +
 			"If programs use the lock, its node stays as it is, and may be a container, which the servers\n" +
-			"delete soon after the last program left. -wait-idle=10m waits up to that long for the instant\n" +
-			"in which nobody uses it, and creates it again then, as a node that stays. Nobody is kept out\n" +
-			"meanwhile, neither programs nor other applies.\n\n" +
+			"delete soon after the last program left. apply -replace=ADDRESS -drain=10m creates it again\n" +
+			"as a node that stays, once nobody uses it.\n\n" +
 			"import -from PATH looks at a whole subtree, recognises the locks in it by the names of their\n" +
 			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
 			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.\n" +
@@ -44,7 +40,7 @@ func importCommand(a *app) *cobra.Command {
 		Args: atMost(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case f.from != "" && len(args) == 0 && f.waitIdle == 0:
+			case f.from != "" && len(args) == 0:
 				return a.importTree(c.Context(), &f)
 			case f.from == "" && len(args) == 2 && f.generate == "":
 				return f.exit(a.importOne(c.Context(), &f, args[0], args[1]))
@@ -58,7 +54,6 @@ func importCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
 	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")
 	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	c.Flags().DurationVar(&f.waitIdle, "wait-idle", 0, "how long to wait for an instant in which nobody uses the lock, such as 10m")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c
 }
@@ -74,35 +69,12 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	if err := declareImport(cfg, plan.Addr(addr), path); err != nil {
 		return err
 	}
-	if _, n := nodeAt(cfg, plan.Addr(addr)); f.waitIdle > 0 && (n.Path != path || n.Kind().Container) {
-		return view.Failf("Nothing to wait for", "-wait-idle is for a lock that stays at its path. %s is a %s at %s. For a lock that moves to its path, "+
-			"declare an import block and wait with \"locktree apply -drain\".", addr, n.Kind().Name, n.Path)
-	}
 	return a.connected(ctx, cfg, false, func(s *stack) error {
 		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
-		err := a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
+		return a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 		})
-		if err != nil || f.waitIdle == 0 {
-			return err
-		}
-		return a.remake(ctx, f, s, plan.Addr(addr))
 	})
-}
-
-// remake waits for the instant in which a lock that was just imported can be created again.
-func (a *app) remake(ctx context.Context, f *importFlags, s *stack, addr plan.Addr) error {
-	e, n := nodeAt(s.Config, addr)
-	i := slices.Index(s.Ensembles, e)
-	a.view().Message(fmt.Sprintf("\nWaiting up to %v for an instant in which nobody uses %s, unless an apply made its node.", f.waitIdle, n.Path))
-	err := apply.New(s.clients[i], a.applying(&f.applyFlags, false, nil)).Remake(ctx, e.Tree, n, f.waitIdle)
-	switch {
-	case err == nil:
-		a.view().Message(fmt.Sprintf("%s stays: an apply made its node.", n.Path))
-	case isA[*apply.InUseError](err):
-		a.view().Message(fmt.Sprintf("%s is imported and works, but its node may still be a container.", n.Path))
-	}
-	return denied(ctx, s.clients[i], err)
 }
 
 // lockTypes are the types of locks, without those of containers.

@@ -56,7 +56,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for command, code := range map[string]int{
-			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "top": exitError,
+			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "status -watch": exitError,
 			"exec mutex.a -- true": 128 + int(signal),
 		} {
 			t.Run(command+" "+signal.String(), func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
 
 // Servers that fall silent are waited for, and even to give up on them takes seconds; an interrupt ends that, wherever it was.
 func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
-	for _, command := range []string{"plan", "apply -auto-approve", "status", "status /t", "doctor", "top", "show", "output"} {
+	for _, command := range []string{"plan", "apply -auto-approve", "status", "status /t", "doctor", "status -watch", "show", "output"} {
 		for round := 0; round < 12; round += effort.Of(1, 4) { // trips to the servers before they fall silent
 			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 				b.run(exitOK, "apply", "-auto-approve")

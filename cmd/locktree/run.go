@@ -91,8 +91,8 @@ func init() { cobra.EnableCommandSorting = false }
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
-		statusCommand, topCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, stateCommand, fmtCommand, testCommand, generateCommand, importCommand,
-		schemaCommand, compatCommand, devCommand, demoCommand, versionCommand,
+		statusCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, fmtCommand, generateCommand, importCommand,
+		devCommand, demoCommand, versionCommand,
 	}
 }
 
@@ -131,7 +131,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command
-			return unknownCommand(c, c.Flags().Arg(0))
+			return unknownCommand(c, c.Flags().Args())
 		}
 		return usage(c, "Bad flag", "%s", flagText(c, err))
 	})
@@ -166,7 +166,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 // onlyCommands takes every argument for a command that does not exist.
 func onlyCommands(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return unknownCommand(c, args[0])
+		return unknownCommand(c, args)
 	}
 	return nil
 }

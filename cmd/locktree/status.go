@@ -19,13 +19,13 @@ import (
 
 func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
-	var detailedExitcode bool
+	var detailedExitcode, watch bool
 	var key keyFlag
 	var filter view.Filter
 	reads := maxReads
 	c := &cobra.Command{
 		Use:        "status [ADDRESS | PATH]",
-		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
+		SuggestFor: []string{"who", "holders", "list", "ls", "ps", "watch", "monitor"},
 		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, deadlocks among them, and\n" +
 			"whether the tree still matches the configuration. Of each holder and waiter it shows the name,\n" +
@@ -40,6 +40,9 @@ func statusCommand(a *app) *cobra.Command {
 			"only the ensemble's own configuration names, and says which did not answer. It looks at no more\n" +
 			"than 100,000 nodes.\n\n" +
 			"-in-use, -owner and -longer show only locks that fit all of them.\n\n" +
+			"-watch looks every two seconds until it is interrupted, and reads only what may have changed. A\n" +
+			"terminal is redrawn; elsewhere, and with -json, each change is printed. If ZooKeeper cannot be\n" +
+			"reached, it keeps trying, shows what it saw last, and says how old that is.\n\n" +
 			"It names the nodes and the ensembles it cannot read, shows the others, and then exits with 1.",
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,6 +50,8 @@ func statusCommand(a *app) *cobra.Command {
 			switch {
 			case len(args) == 1 && tree.prefix != "":
 				return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
+			case watch && (key.given || detailedExitcode):
+				return usage(c, "Bad flag", "-watch shows all locks, and has no end of its own. Leave out -key and -detailed-exitcode.")
 			case reads < 0:
 				return usage(c, "Bad flag", "-reads=%d: must not be negative. 0 means no limit.", reads)
 			case key.given && at == "":
@@ -58,6 +63,12 @@ func statusCommand(a *app) *cobra.Command {
 			cfg, err := a.configuredAt(c, &tree, at)
 			if err != nil {
 				return err
+			}
+			if watch {
+				if !c.Flags().Changed("reads") {
+					reads = readsPerLook
+				}
+				return a.watch(c.Context(), cfg, tree.prefix, filter, reads)
 			}
 			return a.dialled(c.Context(), cfg, true, func(s *stack) error {
 				if tree.prefix == "" {
@@ -74,8 +85,9 @@ func statusCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks of which `NAME` is the declared owner")
 	c.Flags().DurationVar(&filter.Longer, "longer", 0, "show only locks that somebody has held, or waited for, for longer than this `DURATION`")
 	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
+	c.Flags().BoolVar(&watch, "watch", false, "go on, and show what changes, until interrupted")
 	key.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document")
+	a.jsonFlag(c, documentJSON, "print one JSON document; with -watch one for each change")
 	return c
 }
 

@@ -49,5 +49,7 @@ func TestApprovalWithoutLineEnd(t *testing.T) {
 	a.stdin = strings.NewReader("yes, of course")
 	require.Equal(t, exitError, codeOf(a.approve(t.Context(), "It", "?", "")))
 	a.stdin = strings.NewReader("")
-	require.ErrorContains(t, a.approve(t.Context(), "It", "?", ""), "EOF")
+	err := a.approve(t.Context(), "It", "?", "")
+	require.ErrorContains(t, err, "EOF")
+	require.ErrorContains(t, err, `Answer "yes" there, or add -auto-approve.`, "what saves no plan advised to apply a saved one")
 }

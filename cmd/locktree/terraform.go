@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,14 +24,14 @@ const stateIsShown = "\"locktree show\" shows what the stack has in ZooKeeper, w
 var terraformCommands = map[string]string{
 	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads the live tree and shows what was changed by hand.",
-	"taint":      "Plan and apply with -replace=ADDRESS.",
-	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
-	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
-	"graph":      "\"locktree status\" shows the tree.",
-	"metadata":   "docs/language.md lists the functions.",
-	"console":    "Declare an output, and plan: it shows the value.",
-	"state list": stateIsShown, "state show": stateIsShown, "state pull": stateIsShown, "state push": stateIsShown, "state mv": stateIsShown, "state rm": stateIsShown,
+	"refresh":   "Every plan reads the live tree and shows what was changed by hand.",
+	"taint":     "Plan and apply with -replace=ADDRESS.",
+	"untaint":   "Nothing is marked for replacement. Leave -replace out.",
+	"workspace": "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
+	"graph":     "\"locktree status\" shows the tree.",
+	"metadata":  "docs/language.md lists the functions.",
+	"console":   "Declare an output, and plan: it shows the value.",
+	"state":     stateIsShown,
 }
 
 var terraformFlags = map[string]string{
@@ -54,10 +55,14 @@ var terraformFlags = map[string]string{
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
-// unknownCommand says what to type instead of a command that does not exist.
-func unknownCommand(c *cobra.Command, name string) error {
+// unknownCommand says what to type instead of a command that does not exist. Of a command with subcommands, the advice may be about one.
+func unknownCommand(c *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
-	advice := terraformCommands[path+name]
+	name, advice := args[0], ""
+	for n := min(2, len(args)); n > 0 && advice == ""; n-- {
+		name = strings.Join(args[:n], " ")
+		advice = cmp.Or(formerCommands[path+name], terraformCommands[path+name])
+	}
 	if near := nearest(c, name); advice == "" && near != "" {
 		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)
 	}
@@ -100,7 +105,7 @@ func flagText(c *cobra.Command, err error) string {
 		return text
 	}
 	name := unknown.GetSpecifiedName()
-	if advice := terraformFlags[name]; advice != "" {
+	if advice := cmp.Or(formerFlags[name], terraformFlags[name]); advice != "" {
 		return text + " " + advice
 	}
 	var names []string

@@ -95,7 +95,7 @@ func helpCommand(a *app) *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return unknownCommand(of, rest[0])
+				return unknownCommand(of, rest)
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()

@@ -123,7 +123,6 @@ var wayCommands = []struct{ command, says string }{
 	{"status", "4 locks, 0 held"},
 	{"status -json", `"/ways`},
 	{"output path", "/pay/m"},
-	{"top -n=1", "4 locks"},
 	{"doctor", "identity"},
 	{"exec namespace.pay.mutex.m -- echo ran", "ran"},
 	{"exec -mode=read namespace.pay.rwlock.rw -- echo ran", "ran"},

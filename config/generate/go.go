@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/format"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -265,6 +266,16 @@ func (f *goFile) list() {
 		}
 	}
 	f.printf("}\n")
+}
+
+// listedBlocks are the blocks whose names are listed.
+func listedBlocks(blocks []*config.Block) map[plan.Addr]bool {
+	listed := map[plan.Addr]bool{}
+	for _, b := range blocks {
+		listed[b.Addr] = b.Name.Listed
+		maps.Copy(listed, listedBlocks(b.Blocks))
+	}
+	return listed
 }
 
 func (f *goFile) imports() string {

@@ -24,9 +24,8 @@ import (
 )
 
 const (
-	interop  = "../../testdata/interop" // its README.md has the language of the programs
-	generate = "../../config/generate"
-	jars     = "/usr/share/java"
+	interop = "../../testdata/interop" // its README.md has the language of the programs
+	jars    = "/usr/share/java"
 )
 
 // peer is a program of Curator or kazoo, driven line by line.
@@ -50,7 +49,7 @@ func compileCurator(t *testing.T) string {
 	path := strings.Join(classes, ":")
 	sources, err := filepath.Glob(interop + "/java/*.java")
 	require.NoError(t, err)
-	args := append([]string{"-proc:none", "-cp", path, "-d", classes[0], generate + "/KeyNames.java"}, sources...)
+	args := append([]string{"-proc:none", "-cp", path, "-d", classes[0]}, sources...)
 	out, err := exec.CommandContext(t.Context(), "javac", args...).CombinedOutput()
 	require.NoError(t, err, "Debian's packages default-jdk-headless and libcurator-recipes-java have what it needs: %s", out)
 	return path
@@ -63,7 +62,6 @@ func curator(t *testing.T, classes, servers, id string, session time.Duration) *
 
 func kazoo(t *testing.T, servers, id string, session time.Duration) *peer {
 	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", servers, fmt.Sprint(session.Milliseconds()), id)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+generate)
 	return startPeer(t, id, cmd)
 }
 

@@ -213,7 +213,7 @@ func (k *keysLook) left(now time.Time) (c Condition, ok bool) {
 	slices.Sort(long)
 	return Condition{Name: "empty keys", Verdict: VerdictUnsure, What: fmt.Sprintf("nobody has been in %d of %d nodes for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
 		Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
-		Next: "run locktree state prune -prefix " + k.of.path + " when nobody uses the family; the next user of such a key deletes its node too"}, true
+		Next: "the next user of such a key deletes its node; when nobody uses the family, you can delete such nodes below " + k.of.path + " with zkCli.sh"}, true
 }
 
 // few names the keys of three nodes.

@@ -35,7 +35,6 @@ type Snapshot struct {
 	Cut          bool      // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Empty        []Empty   // of a Look below a prefix: what programs left of locks that nobody declared
 	Pending      int       // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
-	seen         []moment  // of a Look
 	Cost         struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
@@ -197,8 +196,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	snap.Pending, snap.Certificates = r.pending, live.Certificates()
 	s.show(snap)
 	if s.once {
-		snap.seen = s.moments()
-		snap.Empty = s.empties(snap.seen)
+		snap.Empty = s.empties()
 	}
 	for _, at := range snap.Servers {
 		snap.Zxid = max(snap.Zxid, at.Zxid)

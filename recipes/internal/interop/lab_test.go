@@ -120,7 +120,7 @@ func compileJava(dir string, more ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("javac", slices.Concat([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", classes, "-d", dir, "../../../config/generate/KeyNames.java"}, sources, more)...).CombinedOutput()
+	out, err := exec.Command("javac", slices.Concat([]string{"-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-cp", classes, "-d", dir}, sources, more)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}
@@ -158,7 +158,6 @@ func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event 
 func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
 	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id)
-	cmd.Env = append(os.Environ(), "PYTHONPATH=../../../config/generate") // curator_locks.py and key_names.py
 	return startPeer(t, id, cmd, event)
 }
 

@@ -14,7 +14,7 @@ import (
 // TestInteropReadmeShowsTheMatrix keeps testdata/interop/README.md telling what the tests prove. With
 // INTEROP_README=write it writes the tables instead.
 func TestInteropReadmeShowsTheMatrix(t *testing.T) {
-	python, err := os.ReadFile("../../../config/generate/curator_locks.py")
+	python, err := os.ReadFile("../../../testdata/interop/python/curator_locks.py")
 	require.NoError(t, err)
 	interopReadme(t, func(text string) string {
 		for _, g := range grids {

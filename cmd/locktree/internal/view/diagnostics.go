@@ -85,6 +85,16 @@ func frame(text string, paint func(string) string) string {
 	return b.String()
 }
 
+// shortened leaves out the middle of a name longer than room. It keeps more of the end, which says more of a path or a process.
+func shortened(name string, room int) string {
+	r := []rune(name)
+	if len(r) <= room {
+		return name
+	}
+	head := (room - 1) / 3
+	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
+}
+
 // presentable escapes control characters in what may come from a server: a node name
 // must not be able to write to a reader's terminal. A place that is no file, such as
 // -var, is written out, because it has no source to show.

@@ -15,7 +15,6 @@ var (
 	Explained       = explain
 	ListChange      = listChange
 	Snippet         = snippet
-	Widest          = widest
 )
 
 // OutputChanges writes what a plan says of outputs.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -181,58 +180,7 @@ func emptyLines(all []inspect.Empty, prefix string) (lines []string) {
 	case known > 0:
 		since = fmt.Sprintf("Of %d it is known that they have been empty since before %s", known, newest.Format(time.RFC3339))
 	}
-	return append(lines, fmt.Sprintf("%s. Programs that make their own locks leave such nodes: \"locktree state prune -prefix %s\" removes them.", since, clean(prefix)))
-}
-
-// waiting is how long the queue is; of a family, that of the busiest key.
-func (r topRow) waiting() int {
-	if r.Keys == nil {
-		return len(r.waiters)
-	}
-	if r.Keys.Busiest == nil {
-		return 0
-	}
-	return len(queueOf(r.Keys.Busiest).waiters)
-}
-
-// longest are those who hold the lock; of a family, the key that has been held for longest.
-func (r topRow) longest() []recipes.Contender {
-	if r.Keys == nil {
-		return r.holders
-	}
-	if r.Keys.Longest == nil {
-		return nil
-	}
-	return r.Keys.Longest.Holders
-}
-
-// holding yields the holders with what they hold; of a family, those of the keys that were looked at.
-func (r topRow) holding(yield func(path string, c recipes.Contender) bool) {
-	locks := []*inspect.Report{r.Report}
-	if r.Keys != nil {
-		locks = r.Keys.Read
-	}
-	for _, in := range locks {
-		for _, c := range in.Holders {
-			if !yield(in.Path, c) {
-				return
-			}
-		}
-	}
-}
-
-// keyColumns are the columns of a family: of its keys, the one that has been held for longest and the longest queue.
-func (r topRow) keyColumns(over []Excess, token string, room int, where bool) string {
-	holder, wait := keysUse(r.Keys), []recipes.Contender(nil)
-	connection, at := r.first(r.longest(), where)
-	if key := r.Keys.Longest; key != nil {
-		holder += "; longest " + shortened(KeyName(key.Key), room) + " " + topRow{Report: key, queue: queueOf(key)}.names(room)
-		token = strconv.FormatUint(key.Holders[0].Token, 10) + strings.TrimPrefix(token, "-")
-	}
-	if key := r.Keys.Busiest; key != nil {
-		wait = key.Waiters
-	}
-	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%s%s", holder, longest(r.longest(), r.at)+beyond(over, "max_hold"), connection, r.waiting(), longest(wait, r.at)+beyond(over, "max_wait"), typeOf(r.Report), token, at)
+	return append(lines, since+". Programs that make their own locks leave such nodes: delete those that no program uses any more, with zkCli.sh.")
 }
 
 // keysDoc is what the -json of a family has besides. Waiters are counted of the keys whose queues are known, and who holds is known of

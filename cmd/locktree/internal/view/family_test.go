@@ -43,7 +43,6 @@ func TestAFamilyIsOneRow(t *testing.T) {
 	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}
 	v, out, _ := capture(nil)
 	v.Show(l)
-	v.Show(view.NewTop(l.Ensembles, time.UnixMilli(now)))
 	alone := of
 	alone.Snapshot = &inspect.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Empty[1:]}
 	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{alone}})

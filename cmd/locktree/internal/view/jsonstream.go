@@ -71,8 +71,6 @@ type message struct {
 	Level     string `json:"@level"`
 	Text      string `json:"@message"`
 	Module    string `json:"@module"`
-	InFile    string `json:"@testfile,omitempty"`
-	InRun     string `json:"@testrun,omitempty"`
 	Timestamp string `json:"@timestamp"`
 
 	Change      *change                    `json:"change,omitempty"`
@@ -87,11 +85,6 @@ type message struct {
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
 	Progress    *progressJSON              `json:"progress,omitempty"`
 	Transaction *transaction               `json:"transaction,omitempty"`
-
-	TestAbstract map[string][]string `json:"test_abstract,omitempty"`
-	TestFile     *testFileJSON       `json:"test_file,omitempty"`
-	TestRun      *testRunJSON        `json:"test_run,omitempty"`
-	TestSummary  *testSummaryJSON    `json:"test_summary,omitempty"`
 
 	Type string `json:"type"`
 	UI   string `json:"ui,omitempty"`

@@ -37,11 +37,16 @@ func (l Locks) text(h *Human) {
 			continue
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
+		if e.Error != "" {
+			h.out.printf("%s\n", h.out.paint(red)(fmt.Sprintf("stale since %s (%s): %s", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), e.Error)))
+		}
 		shown := l.Filter.of(e.Locks, now)
 		switch {
 		case len(e.Locks)+e.Pending+len(e.Closed()) > 0 || e.Cut: // or not everything was looked at, which is said below
 		case e.Key != nil:
 			h.out.printf("\nNobody uses the key %s of %s: it has no node.\n", KeyName(e.Key.Key), clean(e.Key.Family))
+		case e.Path == "":
+			h.out.printf("\nNo lock is declared.\n")
 		default:
 			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))
 		}
@@ -80,6 +85,33 @@ func (l Locks) text(h *Human) {
 			h.out.printf("%s\n", line)
 		}
 	}
+}
+
+// State is what changes when something has happened: who holds and waits, and what could not be read. No time is in it.
+func (l Locks) State() string {
+	var b strings.Builder
+	for _, e := range l.Ensembles {
+		fmt.Fprintf(&b, "%q %t\n", e.Ensemble, e.Error != "")
+		if e.Snapshot == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Pending, e.Cut, deadlockLines(e.Waits))
+		now := time.UnixMilli(l.NowMs)
+		for _, in := range l.Filter.of(e.Locks, now) {
+			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
+			locks := []*inspect.Report{in}
+			if in.Keys != nil {
+				fmt.Fprintln(&b, in.Keys.InUse, in.Keys.Waited)
+				locks = in.Keys.Read
+			}
+			for _, one := range locks {
+				for _, c := range slices.Concat(one.Holders, one.Waiters) {
+					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Sight(c, now).Away())
+				}
+			}
+		}
+	}
+	return b.String()
 }
 
 // quiet reports whether there is no more to say of a lock than that it is idle.

@@ -128,3 +128,20 @@ func TestLocksCutLongQueues(t *testing.T) {
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }
+
+// What is shown while nothing newer can be read says how old it is. The passing of time is no change, and a holder that goes is one.
+func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
+	of := view.LocksOf{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}}
+	first := view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}
+	later := view.Locks{NowMs: now + 35_000, Ensembles: []view.LocksOf{of}}
+	require.Equal(t, first.State(), later.State())
+	later.Ensembles[0].Error = "connection lost"
+	require.NotEqual(t, first.State(), view.Locks{NowMs: now, Ensembles: later.Ensembles}.State())
+	v, out, _ := capture(nil)
+	v.Show(later)
+	require.Contains(t, out.String(), "\nstale since 08:01:30 (35s): connection lost\n")
+	of.Error = ""
+	of.Snapshot = &inspect.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}
+	of.Locks[0].Holders = nil
+	require.NotEqual(t, first.State(), view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}.State())
+}

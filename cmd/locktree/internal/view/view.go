@@ -128,24 +128,6 @@ type Status struct {
 	NowMs  int64
 }
 
-// Top is the locks in use at one moment.
-type Top struct {
-	Locks
-	Lines   int   // of the screen; 0: any number
-	ShownMs int64 // when it is shown
-}
-
-// NewTop is what is known at a time. NowMs is when the newest look began.
-func NewTop(known []LocksOf, shown time.Time) Top {
-	t := Top{Locks: Locks{Ensembles: known}, ShownMs: shown.UnixMilli()}
-	for _, e := range known {
-		if e.Snapshot != nil {
-			t.NowMs = max(t.NowMs, e.At.UnixMilli())
-		}
-	}
-	return t
-}
-
 // Locks are the locks that were looked at, on each ensemble.
 type Locks struct {
 	Ensembles []LocksOf

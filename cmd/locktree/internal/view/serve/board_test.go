@@ -272,7 +272,7 @@ func TestLockThatMayBeAContainerIsAProblem(t *testing.T) {
 	i := slices.IndexFunc(problems, func(p Problem) bool { return p.What == "container" })
 	require.GreaterOrEqual(t, i, 0)
 	require.Equal(t, "/locks/ours", problems[i].Locks[0])
-	require.Equal(t, `locktree import -wait-idle=10m 'mutex.ours["a"]' /locks/ours`, problems[i].Command)
+	require.Equal(t, `locktree apply -replace='mutex.ours["a"]' -drain=10m`, problems[i].Command)
 }
 
 // "dump is not allowed" was said when the servers refused the page's own certificate.

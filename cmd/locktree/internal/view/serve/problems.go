@@ -261,7 +261,7 @@ func (p *problemsOf) locks() {
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
 			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left.",
-				"locktree import -wait-idle=10m "+shellWord(in.Payload.Owner.Addr)+" "+shellWord(in.Path))
+				"locktree apply -replace="+shellWord(in.Payload.Owner.Addr)+" -drain=10m")
 		}
 		n += len(p.found) - size
 	}

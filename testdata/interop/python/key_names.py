@@ -1,6 +1,4 @@
-"""Where the node of a key is (docs/keyed.md): what "locktree generate python" writes, and what a Python team copies that does not
-generate.
-"""
+"""Where the node of a key is (docs/keyed.md). A Python team copies this file."""
 import re
 import zlib
 

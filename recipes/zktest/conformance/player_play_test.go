@@ -17,20 +17,10 @@ type player struct {
 	dial     Dial
 	root     string
 	base     int64 // zxid of the root's creation
-	telling  telling
-	writes   map[int64]string // of byName: the zxids of the sequence's writes
 	sessions map[int]*session
 	owners   map[int64]string // session ids by name
 	lines    []string
 }
-
-// telling is how a transcript tells zxids.
-type telling int
-
-const (
-	byDistance telling = iota // from the creation of the sequence's root: nobody else writes to the server
-	byName                    // in the order of the sequence's writes: others may write too
-)
 
 // sessionCount is how many sessions a sequence has.
 const sessionCount = 3
@@ -44,7 +34,7 @@ func play(dial Dial, root string, ops []Op) ([]string, error) {
 }
 
 func (p *player) play(ops []Op) ([]string, error) {
-	p.sessions, p.owners, p.writes = map[int]*session{}, map[int64]string{}, map[int64]string{}
+	p.sessions, p.owners = map[int]*session{}, map[int64]string{}
 	defer p.close()
 	for i := range sessionCount {
 		if _, err := p.session(i); err != nil {
@@ -58,7 +48,6 @@ func (p *player) play(ops []Op) ([]string, error) {
 		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", p.root, f.code, err)
 	}
 	p.base = f.zxid
-	p.writes[f.zxid] = "z0"
 	for _, op := range ops {
 		if err := p.step(op); err != nil {
 			return p.lines, fmt.Errorf("%v: %w", op, err)
@@ -185,7 +174,7 @@ func (p *player) flush(op Op) error {
 			}
 			continue
 		}
-		if f.zxid != p.sessions[i].last && p.telling == byDistance {
+		if f.zxid != p.sessions[i].last {
 			p.log("   s%d ping zxid %s", i, p.zxid(f.zxid))
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What becomes of programs whose node "locktree state prune" has removed: Curator creates it again, a kazoo object that was used
-// before fails, a new one works.
-func TestProgramsAfterTheirEmptyNodeWasPruned(t *testing.T) {
+// What becomes of programs whose empty node was deleted: Curator creates it again, a kazoo object that was used before fails, a new
+// one works. A look knows since when the nodes have been empty.
+func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -42,16 +42,17 @@ func TestProgramsAfterTheirEmptyNodeWasPruned(t *testing.T) {
 		require.WithinDuration(t, time.Now(), e.Before, patience, e.Path)
 	}
 
+	admin, err := l.goClient(t, "admin", nil).Session(ctx)
+	require.NoError(t, err)
 	held := kazoo.enter(t, l, "/left/python")
 	require.NoError(t, held.acquire(ctx))
-	admin := l.goClient(t, "admin", nil)
-	done, err := apply.Prune(ctx, admin, left)
-	require.NoError(t, err)
-	require.Equal(t, apply.Pruned{Removed: 1, Used: []string{"/left/python"}}, done, "somebody has come")
+	require.ErrorIs(t, admin.Delete(ctx, "/left/python", -1), zk.ErrNotEmpty)
+	require.Len(t, l.empty(ctx, t), 1)
 	require.NoError(t, held.release(ctx))
-	done, err = apply.Prune(ctx, admin, l.empty(ctx, t))
-	require.NoError(t, err)
-	require.Equal(t, apply.Pruned{Removed: 1}, done)
+	for _, e := range l.empty(ctx, t) {
+		require.NoError(t, admin.Delete(ctx, e.Path, -1))
+	}
+	require.Empty(t, l.empty(ctx, t))
 
 	use(inJava)
 	require.ErrorContains(t, inPython.acquire(ctx), "NoNodeError")

@@ -1,5 +1,4 @@
-"""kazoo's locks under Apache Curator's names: what "locktree generate python" writes, and what a Python team copies that
-does not generate, to share a lock with Java and Go programs.
+"""kazoo's locks under Apache Curator's names. A Python team copies this file to share a lock with Java and Go programs.
 
 kazoo looks for contenders by the text right before the number; these classes change that text, and nothing else. The
 first two lines of each are the whole of it.

@@ -4,7 +4,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32;
 
-/** Where the node of a key is (docs/keyed.md): what "locktree generate java" writes, and what a Java team copies that does not generate. */
+/** Where the node of a key is (docs/keyed.md). A Java team copies this file. */
 final class KeyNames {
     private static final int MAX_KEY = 512;
     // What looks like a contender of any known library.

@@ -15,10 +15,7 @@ func (p *player) reply(op Op, f frame) (text string) {
 		}
 	}()
 	zxid := p.zxid(f.zxid)
-	switch {
-	case p.telling == byName:
-		zxid = p.written(op, f)
-	case op.Op == opAuth: // 0 here, and a 0 is told as it is
+	if op.Op == opAuth { // 0 here, and a 0 is told as it is
 		zxid = fmt.Sprint(f.zxid)
 	}
 	text = fmt.Sprintf("code=%d zxid=%s", f.code, zxid)
@@ -34,27 +31,10 @@ func (p *player) reply(op Op, f frame) (text string) {
 // zxid tells a transaction by its distance from the creation of the sequence's root,
 // so two servers with different pasts agree. 0 and -1 are told as they are.
 func (p *player) zxid(z int64) string {
-	switch name, known := p.writes[z]; {
-	case z <= 0:
+	if z <= 0 {
 		return fmt.Sprint(z)
-	case p.telling == byDistance:
-		return fmt.Sprintf("%+d", z-p.base)
-	case known:
-		return name
 	}
-	return "another"
-}
-
-// written names the transaction of a write. The zxid beside any other answer is whatever the server has come to.
-func (p *player) written(op Op, f frame) string {
-	switch op.Op {
-	case opCreate, opCreate2, opDelete, opSetData, opSetACL, opMulti:
-		if f.code == 0 {
-			p.writes[f.zxid] = fmt.Sprintf("z%d", len(p.writes))
-			return p.writes[f.zxid]
-		}
-	}
-	return "-"
+	return fmt.Sprintf("%+d", z-p.base)
 }
 
 // record renders what follows the header of a reply that is no error. It reads no

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,8 +20,20 @@ import (
 
 const oneLedger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"
 
-// An outage that outlasts the session ended top, after seconds in which it had said nothing.
-func TestTopGoesOnAfterAnOutage(t *testing.T) {
+// watched is what status -watch prints until it is interrupted, which is an error as for every command that only reads.
+func (b *bench) watched(lasts time.Duration, args ...string) string {
+	b.t.Helper()
+	ctx, interrupt := context.WithCancel(b.t.Context())
+	ended := time.AfterFunc(lasts, interrupt)
+	defer ended.Stop()
+	out, errs := b.runUnder(ctx, exitError, append([]string{"status", "-watch"}, args...)...)
+	require.Error(b.t, ctx.Err(), "it ended by itself: %s", errs)
+	require.Contains(b.t, errs, "Interrupted")
+	return out
+}
+
+// An outage that outlasts the session is said, with what was seen last; and that it is over.
+func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exitOK, "apply", "-auto-approve")
 		start := time.Now()
@@ -33,43 +44,53 @@ func TestTopGoesOnAfterAnOutage(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			b.server.RefuseDials(false)
 		}()
-		out, _ := b.run(exitOK, "top", "-n=20")
-		frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")
-		stale := regexp.MustCompile(`(?m)^stale since ` + start.Add(4*time.Second).UTC().Format(time.TimeOnly) + ` \((\S+)\): (.*)$`)
-		ages, whys := map[string]bool{}, map[string]bool{}
-		for _, f := range frames {
-			require.Contains(t, f, "1 lock, ", "what was seen last stays")
-			if m := stale.FindStringSubmatch(f); m != nil {
-				ages[m[1]], whys[m[2]] = true, true
-			} else {
-				require.NotContains(t, f, "stale")
-			}
-		}
-		for _, age := range []string{"4s", "10s", "30s", "1m0s", "1m50s"} {
-			require.Contains(t, ages, age, "each two seconds something is said")
-		}
-		require.Contains(t, whys, "No answer yet.")
-		require.Contains(t, whys, "No session within 10s; zk:2181: connection refused by zktest.")
-		require.NotContains(t, frames[len(frames)-1], "stale", "and it is over")
+		frames := strings.SplitAfter(b.watched(3*time.Minute), "1 lock, 0 held, 0 waiting.\n")
+		require.Len(t, frames, 4, "three, each with the lock, and nothing behind: %q", frames)
+		require.NotContains(t, frames[0], "stale")
+		require.Regexp(t, `(?m)^stale since `+start.Add(4*time.Second).UTC().Format(time.TimeOnly)+` \(\S+\): .*$`, frames[1])
+		require.NotContains(t, frames[2], "stale", "and it is over")
 	})
 }
 
-func TestTopThatEndsInAnOutageSaysSoByItsExitCode(t *testing.T) {
+// A document for each change, and none for a look that finds what was there.
+func TestWatchPrintsOneDocumentForEachChange(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exitOK, "apply", "-auto-approve")
-		for _, args := range [][]string{{"top", "-n=4"}, {"top"}} {
-			ctx, interrupt := context.WithCancel(t.Context())
-			go func() {
-				time.Sleep(3 * time.Second)
-				b.server.Freeze()
-				time.Sleep(10 * time.Minute)
-				interrupt()
-			}()
-			out, _ := b.runUnder(ctx, exitError, args...)
-			require.Contains(t, out, "stale since ")
-			b.server.Thaw()
+		go func() {
+			time.Sleep(11 * time.Second)
+			x := newOutsider(t, b.server, "/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
+			time.Sleep(20 * time.Second)
+			require.NoError(t, x.Delete(t.Context(), "/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-0000000000", -1))
+		}()
+		documents := json.NewDecoder(strings.NewReader(b.watched(time.Minute, "-json")))
+		var holders []int
+		for documents.More() {
+			var doc struct {
+				Ensembles []struct{ Locks []struct{ Holders []any } }
+			}
+			require.NoError(t, documents.Decode(&doc))
+			holders = append(holders, len(doc.Ensembles[0].Locks[0].Holders))
 		}
+		require.Equal(t, []int{0, 1, 0}, holders)
 	})
+}
+
+// Servers that cannot be reached at first are an error, as for status.
+func TestWatchThatReachesNothingEnds(t *testing.T) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
+		b.server.RefuseDials(true)
+		out, errs := b.run(exitError, "status", "-watch")
+		require.Empty(t, out)
+		require.Contains(t, errs, "Error: Cannot reach ZooKeeper")
+		_, errs = b.run(exitError, "status", "-watch", "-detailed-exitcode")
+		require.Contains(t, errs, "-watch shows all locks, and has no end of its own.")
+	})
+}
+
+// A terminal is painted over, and a frame that is higher than it says what it leaves out.
+func TestAFrameFitsTheTerminal(t *testing.T) {
+	require.Equal(t, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J", string(repainted([]byte("a\nb\n"), 24)))
+	require.Equal(t, "\x1b[H1\x1b[K\n2\x1b[K\nand 3 more lines; -in-use, -owner and -longer show less\x1b[K\n\x1b[J", string(repainted([]byte("1\n2\n3\n4\n5\n"), 4)))
 }
 
 // A session that ends while status reads is no reason to show nothing.
@@ -123,7 +144,7 @@ func (x *outsider) unplug() {
 
 // With the words allowed and forbidden, what has not changed is asked for its stat at most: no directory is listed twice, and
 // no declaration is read twice. A lock that changes hands costs the requests for this one lock.
-func TestTopReadsAgainOnlyWhatHasChanged(t *testing.T) {
+func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 	const locks, holds = 300, 3
 	for name, opts := range map[string][]zktest.Option{"allowed": nil, "forbidden": {zktest.WithWords("srvr")}} {
 		stats := locks
@@ -148,10 +169,9 @@ func TestTopReadsAgainOnlyWhatHasChanged(t *testing.T) {
 						time.Sleep(3 * time.Second)
 						meanwhile()
 					}()
-					out, _ := b.run(exitOK, "top", "-n="+strconv.Itoa(refreshes))
+					out := b.watched(time.Duration(2*refreshes-1) * time.Second)
 					<-done
-					require.Equal(t, refreshes, strings.Count(out, fmt.Sprintf("  %d locks, ", locks)))
-					require.Contains(t, out, "  300 locks, 3 in use, 3 held, 0 waiting\n")
+					require.Contains(t, out, "300 locks, 3 held, 0 waiting.\n")
 					return b.server.Counts().ByOp
 				}
 				nothing := func() {}
@@ -171,7 +191,7 @@ func TestTopReadsAgainOnlyWhatHasChanged(t *testing.T) {
 }
 
 // It needs no configuration, and shows whose lock it is, also while its client is cut off.
-func TestTopWithoutAConfiguration(t *testing.T) {
+func TestWatchWithoutAConfiguration(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		require.NoError(t, b.server.Create("/java/orders", nil))
 		require.NoError(t, b.server.Create("/python/jobs", nil))
@@ -182,17 +202,14 @@ func TestTopWithoutAConfiguration(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			x.unplug()
 		}()
-		out, _ := b.run(exitOK, "top", "-servers="+b.addr(), "-n=30")
-		require.Contains(t, out, "  2 locks, 2 in use, 2 held, 0 waiting\n")
-		require.Regexp(t, `(?m)^/java/orders  10\.1\.2\.3  \d+s +connected +0 +- +mutex +\d+ +[^ ]+ +20\S+ \(\S+\)$`, out)
-		require.Regexp(t, `(?m)^10\.1\.2\.3 holds /java/orders: since [^ ]+ \([^ ]+\), connected to no server that was asked; if it is gone, its place is free in about (3\d|\d)s \([0-9:]+ UTC\)$`, out)
-		frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")
+		out := b.watched(time.Minute, "-servers="+b.addr(), "/")
+		require.Contains(t, out, "2 locks, 2 held, 0 waiting.")
+		require.Regexp(t, `(?m)^  held by +10\.1\.2\.3 .*connected to no server that was asked`, out)
+		frames := strings.SplitAfter(strings.TrimSpace(out), " waiting.\n")
 		require.NotContains(t, frames[len(frames)-1], "/java/orders", "its session has ended")
 
-		out, _ = b.run(exitOK, "top", "-servers="+b.addr(), "-prefix=/python", "-n=1")
+		out = b.watched(time.Second, "-servers="+b.addr(), "-prefix=/python")
 		require.Contains(t, out, "/python/jobs")
 		require.NotContains(t, out, "/java")
-		out, _ = b.run(exitError, "top", "-servers="+b.addr(), "-prefix=python")
-		require.Empty(t, out)
 	})
 }

@@ -1,0 +1,23 @@
+package main
+
+// Commands and flags that existed before 0.1, and what to type instead. CHANGELOG.md lists what was removed.
+
+var formerCommands = map[string]string{
+	"compat":          "\"locktree doctor\" checks the conditions that locktree needs of the servers.",
+	"generate java":   "Java programs take the path of a lock from an output: see docs/generate.md.",
+	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
+	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",
+	"state prune":     "Delete what undeclared locks left behind with zkCli.sh; \"locktree status -prefix PATH\" lists it.",
+	"test":            "Write check blocks, which every plan evaluates, and look at \"locktree plan -json\".",
+	"top":             "\"locktree status -watch\" shows who holds and who waits, and goes on.",
+	"vet":             "\"locktree generate go\" writes the names of the locks as code, which the compiler checks.",
+}
+
+const textInReview = "The output of plan is text: post it in a code block, as the GitHub Action does."
+
+var formerFlags = map[string]string{
+	"annotations": textInReview,
+	"markdown":    "The output of show is text: put it into a code block.",
+	"summary":     textInReview,
+	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once nobody uses the lock.",
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+)
+
+// watchEvery is how often status -watch looks.
+const watchEvery = 2 * time.Second
+
+// watch shows the locks again and again, until an interrupt ends it: on a terminal every two seconds, elsewhere when something has
+// changed. If a look fails, or takes longer, the last result stays, with its age.
+func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter view.Filter, reads int) error {
+	a.lasting()
+	screen, _ := a.stdout.(*os.File)
+	if screen != nil && (a.json != 0 || !isTerminal(screen) || a.env.get("TERM") == "dumb") {
+		screen = nil
+	}
+	if screen != nil {
+		// The alternate screen of the terminal, so that its content comes back afterwards; no cursor; too long lines are cut.
+		fmt.Fprint(screen, "\x1b[?1049h\x1b[?25l\x1b[?7l")
+		defer fmt.Fprint(screen, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+	}
+	shown, last := false, ""
+	_, errs := serve.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []view.LocksOf, _ int) bool {
+		locks := view.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
+		if state := locks.State(); screen != nil {
+			a.paint(screen, locks)
+		} else if !shown || state != last {
+			a.show(locks)
+			last = state
+		}
+		shown = true
+		return true
+	})
+	if !shown && ctx.Err() == nil { // no ensemble could be reached
+		s := &stack{Config: cfg, clients: make([]*recipes.Client, len(errs))}
+		s.lose(errs)
+		return s.lost.Err()
+	}
+	return context.Cause(ctx)
+}
+
+// paint paints over the last frame, so that nothing flickers. If the terminal is gone, a signal ends the program.
+func (a *app) paint(screen *os.File, locks view.Locks) {
+	width, height, err := term.GetSize(int(screen.Fd()))
+	if err != nil {
+		width, height = 80, 24
+	}
+	var frame bytes.Buffer
+	view.NewHuman(view.Stream{Writer: &frame, Color: a.color(screen), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(locks)
+	_, _ = screen.Write(repainted(frame.Bytes(), height))
+}
+
+// repainted is a frame as a terminal of this height shows it in the place of the last one.
+func repainted(frame []byte, height int) []byte {
+	lines := bytes.SplitAfter(frame, []byte("\n"))
+	if more := len(lines) - height; more > 0 && height > 1 {
+		lines = append(lines[:height-2], fmt.Appendf(nil, "and %d more lines; -in-use, -owner and -longer show less\n", more+1))
+	}
+	text := bytes.ReplaceAll(bytes.Join(lines, nil), []byte("\n"), []byte("\x1b[K\n"))
+	return append(append([]byte("\x1b[H"), text...), "\x1b[J"...)
+}
