@@ -72,13 +72,16 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
 		}},
 		{"an administrator with two passwords", "second", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"second", "third"}, []string{auditor})+strings.ReplaceAll(someLocks, zktest.DigestID("app:app"), zktest.DigestID("app:another")), zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"second", "third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
 		}},
 		{"the new password alone", "second:third", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor})+strings.ReplaceAll(someLocks, zktest.DigestID("app:app"), zktest.DigestID("app:another")), zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
 		}},
 		{"a reader more", "second:third", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor, "later"})+strings.ReplaceAll(someLocks, zktest.DigestID("app:app"), zktest.DigestID("app:another")), zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor, "later"})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
 		}},
 	}
 	for _, step := range steps {
