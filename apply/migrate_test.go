@@ -8,7 +8,6 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -97,11 +96,4 @@ func TestEachStackHasAKeyOfItsOwn(t *testing.T) {
 		keys[s.index(c).Key] = true
 	}
 	require.Len(t, keys, 3)
-}
-
-func (s *site) read(c *recipes.Client, tree *plan.Tree) *plan.Tree {
-	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
-	require.NoError(s.t, err)
-	return live
 }

@@ -50,7 +50,7 @@ func everythingIsSeen(t *testing.T, o *office) {
 }
 
 // notCompared is what a plan tells a reader once.
-const notCompared = "\nWarning: Passwords were not compared"
+const notCompared = "Warning: Passwords were not compared"
 
 // A reader is not shown the hashes in access lists. It plans what an administrator plans, but for a password that changes, and its
 // plan is applied as an administrator's is.

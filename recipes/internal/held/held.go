@@ -221,12 +221,6 @@ func (h *Lock) finish(why error, lost bool) (was holdState) {
 	return was
 }
 
-func (h *Lock) is(state holdState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state == state
-}
-
 // end cancels the leases' contexts, those that are made later too. The first cause counts.
 func (h *Lock) end(cause error) {
 	h.mu.Lock()

@@ -258,17 +258,6 @@ func (st *Client) Begin(s *session.Session) *Session {
 	return e
 }
 
-// each calls f for the nodes whose paths are known, until it returns false.
-func (e *Session) each(f func(k *Node, path string) bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for k, path := range e.nodes {
-		if path != "" && !f(k, path) {
-			return
-		}
-	}
-}
-
 // spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
 // sync.WaitGroup: a call of Lock may still spawn while Close waits.
 func (st *Client) Spawn(f func()) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -169,7 +170,7 @@ func hiddenCount(c *plan.Change) int {
 // listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because
 // their hashes are not shown: a comment says that they differ.
 func listChange(d *plan.ACLDiff) []string {
-	gone, come, stay := split(d.Before.Normalize(), d.After.Normalize())
+	gone, come, stay := split(entries(d.Before), entries(d.After))
 	const other = " # another digest of that user"
 	var out []string
 	line := func(symbol string, a kind.ACL) {
@@ -197,23 +198,35 @@ func listChange(d *plan.ACLDiff) []string {
 	return out
 }
 
+// entries are sorted, and those of one identity are one. Entries whose hash is hidden may be of several identities: they stay apart.
+func entries(list kind.List) kind.List {
+	var shown, hidden kind.List
+	for _, a := range list {
+		if (kind.List{a}).Masked() {
+			hidden = append(hidden, a)
+		} else {
+			shown = append(shown, a)
+		}
+	}
+	out := append(shown.Normalize(), hidden...)
+	slices.SortStableFunc(out, func(a, b kind.ACL) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// split pairs the entries of two lists. The servers may hide the hash of an entry, which then pairs with one that reads the same.
 func split(before, after kind.List) (gone, come, stay kind.List) {
+	come = after
 	for _, a := range before {
-		i := slices.Index(after, a)
-		if i < 0 && (kind.List{a}.Masked()) { // the servers hide its hash
-			i = slices.IndexFunc(after, func(b kind.ACL) bool { return b.String() == a.String() })
+		i := slices.Index(come, a)
+		if i < 0 && (kind.List{a}).Masked() {
+			i = slices.IndexFunc(come, func(b kind.ACL) bool { return b.String() == a.String() })
 		}
 		if i < 0 {
 			gone = append(gone, a)
 			continue
 		}
-		after[i] = a // where its hash is not shown to us
+		come = slices.Delete(come, i, i+1)
 		stay = append(stay, a)
-	}
-	for _, a := range after {
-		if !slices.Contains(before, a) {
-			come = append(come, a)
-		}
 	}
 	return gone, come, stay
 }
