@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strconv"
@@ -279,6 +280,51 @@ func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zoo
 		}
 		require.Equal(t, nodes, deleted, "the deletions came before the expiry")
 	})
+}
+
+// Watches that come, go and fire in any order: each that is not stopped is called once, and none is kept.
+func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
+	key := watchKey{path: "/a"}
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s := &Session{watches: map[watchKey]*Watch{}}
+		var all []*Watch
+		var called, want []int // by watch
+		fire := func() {
+			if r.IntN(2) == 0 {
+				s.fired(key, zk.EventNodeDataChanged)
+			} else {
+				s.fireAll(zk.EventSession)
+			}
+		}
+		for range 40 {
+			switch i := len(all); r.IntN(7) {
+			case 0, 1, 2:
+				called, want = append(called, 0), append(want, 1)
+				all = append(all, s.attach(key, func() { called[i]++ }))
+			case 3, 4, 5:
+				if i == 0 {
+					continue
+				}
+				i = r.IntN(i)
+				all[i].Stop()
+				want[i] = called[i]
+			default:
+				fire()
+			}
+			live := 0
+			for w := s.watches[key]; w != nil; w = w.next {
+				live++
+			}
+			for i := range want {
+				live -= want[i] - called[i]
+			}
+			require.Zero(t, live)
+		}
+		fire()
+		require.Equal(t, want, called)
+		require.Empty(t, s.watches)
+	}
 }
 
 // watchesOn is how many watches the server of s has, of all sessions.
