@@ -162,7 +162,7 @@ var canaryLines = append(helpLines(), []string{
 	"__complete plan --target ", "__complete output ", "__complete show ",
 	"show p", "show -concise p", "show -json p", "show nothing",
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -destroy -drain=1s",
-	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -exclude=namespace.pay.mutex.*", "plan -out=q", "plan -out=/nowhere/q",
+	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -target=namespace.pay.mutex.*", "plan -target=namespace.pay.mutex.nothing", "plan -out=q", "plan -out=/nowhere/q",
 	"show", "show -json", "status", "status -json", "status -detailed-exitcode", "status /t", "status -json /t/pay/ledger", "status nonsense",
 	"status /t/pay/ledger -key=x", "exec -key=x /t/pay/ledger -- true", "history", "history -json", "revoke -auto-approve /t/pay/ledger", "no|break namespace.pay.mutex.ledger", "break -json -auto-approve -holder=x /t/pay/ledger", "apply -auto-approve -message=why",
 	"status -watch -detailed-exitcode", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec -once /t/pay/ledger -- true", "once run /t/pay/ledger x -- true", "once skip /t/pay/ledger x", "once pause /t/pay/ledger x", "exec namespace.pay.mutex.ledger -- /nowhere/true",
