@@ -188,7 +188,7 @@ func playWritersFirst(s *stage) {
 	s.give("last release", reader("read after the writer"))
 }
 
-// playOrders: a holder and a waiter are asked to leave, and the lock is drained, moved and in use again.
+// playOrders: a holder and a waiter are asked to leave, and the lock is drained and in use again.
 func playOrders(s *stage) {
 	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 	x := s.take("acquire", ours.Lock)
@@ -208,14 +208,12 @@ func playOrders(s *stage) {
 	})
 	s.sentAway(ours.Lock, recipes.ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
 	s.inUse()
-	s.sentAway(ours.Lock, recipes.ErrMoved, func() { s.declare("/m", kind.Mutex.New(), moved) })
-	s.inUse()
 	again := s.queue(ours.Lock)
 	s.give("rival's release", y)
 	s.give("last release", again("grant after waiting"))
 }
 
-// inUse ends draining and moving, and gives a client that is cut off the time to hear of it.
+// inUse ends draining, and gives a client that is cut off the time to hear of it.
 func (s *stage) inUse() {
 	s.declare("/m", kind.Mutex.New(), active)
 	time.Sleep(3 * time.Second)

@@ -24,7 +24,6 @@ type schedule struct {
 	scripts [][]simStep
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
-	moves   bool // locks move between two paths, and handles are on either
 	keyed   bool // locks are those of keys, in families with these directories
 	keyedBy string
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
@@ -62,7 +61,7 @@ type simStep struct {
 	patience time.Duration // of what is done with the lease; 0: a quarter of a session timeout
 	obedient bool          // gives back when the lease's context ends, as it should
 	release  string        // "unlock", "cancelled", "brief"
-	moved    bool          // where locks move: by a handle on the other path
+	byKey    bool          // where locks are those of keys: by its key
 	extra    string        // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 
@@ -77,11 +76,11 @@ type simFault struct {
 }
 
 // simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
-// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain",
-// "move" and "resize" a change of the declaration that is taken back later, "lower" one that is not.
+// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain"
+// and "resize" a change of the declaration that is taken back later, "lower" one that is not.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
-	refuse-one delete delete revoke restart restart lag drain move resize lower`)
+	refuse-one delete delete revoke restart restart lag drain drain resize lower`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "setWatches", "exists", "ping", "connect"}
 
