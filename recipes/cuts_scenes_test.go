@@ -26,9 +26,6 @@ func scenes() []scene {
 			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
 		}},
 		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
-		{"read-write lock, writers first", func(l *lab) {
-			l.declare("/rw", &kind.RWLockParams{Preference: "writer"})
-		}, []string{"/rw"}, playWritersFirst},
 		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
 			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))
 		}},
@@ -174,18 +171,6 @@ func playReaders(s *stage) {
 	again := s.queue(ours.RLock)
 	s.give("rival's release", y)
 	s.give("last release", again("read after waiting"))
-}
-
-// playWritersFirst reads beside a writer that waits: the next reader lets it go first.
-func playWritersFirst(s *stage) {
-	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
-	x := s.take("read", ours.RLock)
-	writer := s.queue(theirs.Lock)
-	reader := s.queue(ours.RLock)
-	s.give("release of the reader", x)
-	y := writer("rival's grant")
-	s.give("rival's release", y)
-	s.give("last release", reader("read after the writer"))
 }
 
 // playOrders: a holder and a waiter are asked to leave, and the lock is drained and in use again.

@@ -23,11 +23,7 @@ func (w *simWorld) declareLock(of simMember) {
 	d := &simDeclaration{recipe: of.recipe, lowered: simPermits}
 	switch of.recipe {
 	case "rwlock":
-		p := &kind.RWLockParams{Common: common, Preference: "fair"}
-		if w.plan.writers {
-			p.Preference = "writer"
-		}
-		d.params = p
+		d.params = &kind.RWLockParams{Common: common}
 	case "semaphore":
 		d.params = &kind.SemaphoreParams{Common: common, Permits: simPermits}
 	case "election":

@@ -83,7 +83,7 @@ func (w *simWorld) familyOf(of kind.Params) kind.Params {
 	p := &kind.KeyedParams{Of: of.Kind().Name, Fanout: w.plan.keyedBy, Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	switch of := of.(type) {
 	case *kind.RWLockParams:
-		p.Preference, p.MaxWaiters = of.Preference, of.MaxWaiters
+		p.MaxWaiters = of.MaxWaiters
 	case *kind.SemaphoreParams:
 		p.Permits, p.MaxWaiters = of.Permits, of.MaxWaiters
 	case *kind.MutexParams:
