@@ -112,8 +112,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	for _, c := range []struct {
 		success string
 		decided time.Duration
-		moved   bool // their handles are on its former path
-	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}} {
+	}{{kind.SuccessStart, 0}, {kind.SuccessEnd, time.Minute}} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Success: c.success})
 			a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")

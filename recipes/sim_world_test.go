@@ -55,7 +55,6 @@ type simStats struct {
 	late                                   int    // requests with which a thread of a server stood still
 	exchanged                              int    // leases, for those of other locks
 	rivals                                 [3]int // grants of rivals, by habit
-	moved, movedInUse                      int    // locks; those that somebody held or waited for when the move began
 }
 
 // simClient is the place of a client: who closes it dials the next.
