@@ -44,7 +44,6 @@ type simWorld struct {
 	stats    simStats
 	foreign  map[int64]bool  // the czxids of nodes of keys that stock libraries have made
 	rivals   map[*rival]bool // granted, not known to be over
-	moving   chan struct{}   // full while one does
 }
 
 type simStats struct {
