@@ -22,19 +22,19 @@ func covers(given []string, addrs ...Addr) bool {
 func (d *sides) unused(what string, given []string, addrs []Addr) {
 	for _, g := range given {
 		if !slices.ContainsFunc(addrs, Addr(g).Covers) {
-			d.unmatched(what, g, "address", addrs)
+			d.unmatched(Error, what, g, "address", addrs)
 		}
 	}
 }
 
-// unmatched refuses an address that matches nothing, most often a typing mistake: a plan without it is not what was asked for.
-func (d *sides) unmatched(what, given, kind string, addrs []Addr) {
-	d.problem(Error, ProblemTarget, &Node{Addr: Addr(given)}, "Nothing matches "+what,
+// unmatched tells of an address that matches nothing, most often a typing mistake.
+func (d *sides) unmatched(severity Severity, what, given, kind string, addrs []Addr) {
+	d.problem(severity, ProblemTarget, &Node{Addr: Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
 			Sentence(what)[:len(what)], given, kind, NearestAddr(given, addrs)))
 }
 
-// forced refuses addresses to break that are not locks.
+// forced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted them.
 func (d *sides) forced() {
 	if len(d.opts.ForceBreak) == 0 {
 		return
@@ -42,7 +42,7 @@ func (d *sides) forced() {
 	addrs := d.addrs(false)
 	for _, given := range d.opts.ForceBreak {
 		if !slices.Contains(addrs, Addr(given)) {
-			d.unmatched("lock to break", given, "lock", addrs)
+			d.unmatched(Warning, "lock to break", given, "lock", addrs)
 		}
 	}
 }
