@@ -440,6 +440,7 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 		held.Release()
 		require.NoError(t, (<-done).err)
 		r := l.record()
+		require.NotNil(t, r.Run("h"), "the skip was overwritten")
 		require.Equal(t, kind.SlotSkipped, r.Run("h").State)
 		require.Equal(t, kind.SlotSucceeded, r.Run("m").State)
 		require.Equal(t, 1, n)
