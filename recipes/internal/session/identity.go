@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
 )
 
 // Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
@@ -17,7 +19,7 @@ type Identity struct{ Scheme, ID string }
 // certificate.
 // Those that only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
 // tls.Config.GetClientCertificate would choose.
-func identities(login SASL, auth []Auth, config *tls.Config) []Identity {
+func identities(login sasl.Mechanism, auth []Auth, config *tls.Config) []Identity {
 	all := []Identity{{"world", "anyone"}}
 	if login != nil {
 		if name := login.Identity(); name != "" {

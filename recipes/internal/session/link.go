@@ -14,7 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // link is one connection on which the session was granted. Goroutines write their requests themselves, one for several (submit).
@@ -23,7 +24,7 @@ type link struct {
 	s       *Session
 	conn    net.Conn
 	raw     *rawWriter
-	target  Server
+	target  servers.Server
 	shown   shown // to it
 	asked   stamp // before the connect request was written
 	timeout time.Duration
@@ -56,7 +57,7 @@ const (
 	linkDead
 )
 
-func newLink(s *Session, conn net.Conn, t Server, asked stamp, timeout time.Duration) *link {
+func newLink(s *Session, conn net.Conn, t servers.Server, asked stamp, timeout time.Duration) *link {
 	return &link{
 		s: s, conn: conn, raw: newRawWriter(conn), target: t, asked: asked, timeout: timeout,
 		r:      bufio.NewReaderSize(conn, 16<<10),
@@ -79,7 +80,7 @@ func (l *link) fail(cause error) {
 		return
 	}
 	if !errors.Is(cause, errOver) { // before serve can end: Close reports it
-		l.s.hosts.blame(l.target, explainLoss(cause))
+		l.s.hosts.Blame(l.target, explainLoss(cause))
 	}
 	hangUp(l.conn)
 	l.s.lost(l)
@@ -138,7 +139,7 @@ func (l *link) leave(err error, patience time.Duration) {
 		l.fail(errOver)
 		return
 	}
-	if !l.submit(closing(nil, 0), []*call{{op: jute.OpCloseSession, prompt: true}}) {
+	if !l.submit(wire.Closing(nil, 0), []*call{{op: wire.OpCloseSession, prompt: true}}) {
 		return
 	}
 	l.mu.Lock()
@@ -214,7 +215,7 @@ func (l *link) await() ([]byte, error) {
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
 		// The deadline that has passed may be an older one: setting it anew for each answer would cost more than reading it.
-		if err != nil && !(timedOut(err) && l.patience()) {
+		if err != nil && !(wire.TimedOut(err) && l.patience()) {
 			return nil, err
 		}
 	}
@@ -227,12 +228,6 @@ func (l *link) await() ([]byte, error) {
 	frame, err := l.readFrame()
 	l.patience()
 	return frame, err
-}
-
-// timedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for it.
-func timedOut(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // patience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer
@@ -253,8 +248,8 @@ func (l *link) readFrame() ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
 	limit := l.s.client.cfg.MaxReply
-	if n < replyHeader || n > limit {
-		return nil, explainLength([4]byte(head), limit)
+	if n < wire.ReplyHeader || n > limit {
+		return nil, wire.ExplainLength([4]byte(head), limit)
 	}
 	var frame []byte
 	if n+4 <= l.r.Size() {
@@ -274,21 +269,21 @@ func (l *link) readFrame() ([]byte, error) {
 // reply handles a frame: it first takes from it what the session's clock needs, and then completes the call that waits for it.
 // So when a create returns, the proof of its commit is in place for the Hold that follows.
 func (l *link) reply(body []byte) error {
-	b := newCursor(body)
-	xid, r := b.Int32(), reply{zxid: b.Int64(), code: b.Int32()}
+	b := wire.Decoder{B: body}
+	xid, r := b.Int32(), wire.Reply{Zxid: b.Int64(), Code: b.Int32()}
 	switch xid {
-	case jute.XidEvent:
+	case wire.XidEvent:
 		return l.event(b.B)
-	case jute.XidPing:
+	case wire.XidPing:
 		return l.pong()
 	}
 	c, err := l.expected(xid)
 	if err != nil {
 		return err
 	}
-	if r.code == 0 {
+	if r.Code == 0 {
 		// A frame that does not contain what was asked for proves nothing.
-		if err := r.decode(c.op, c.ops, b.B); err != nil {
+		if err := r.Decode(c.op, c.ops, b.B); err != nil {
 			return err
 		}
 	}
@@ -302,22 +297,22 @@ func (l *link) reply(body []byte) error {
 	}
 	retired := l.state == linkRetiring && l.calls.first == nil
 	l.mu.Unlock()
-	if c.op == jute.OpRemoveWatches && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
+	if c.op == wire.OpRemoveWatches && r.Code == wire.CodeUnimplemented { // by servers before 3.5, which end the connection with it
 		l.s.keepsWatches.Store(true)
 	}
-	if r.zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
-		l.s.zxid.Store(r.zxid)
+	if r.Zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
+		l.s.zxid.Store(r.Zxid)
 	}
 	l.acked(c.sent)
-	if r.code == 0 && writeCodes[c.op] {
+	if r.Code == 0 && writeCodes[c.op] {
 		l.s.committed(c.sent, c.touched)
 	}
-	if c.op == jute.OpAuth && r.code != 0 || r.code == jute.CodeSessionExpired || r.code == jute.CodeSASLRequired {
-		l.s.refused(r.code) // before the call is completed: its caller must find the session over
+	if c.op == wire.OpAuth && r.Code != 0 || r.Code == wire.CodeSessionExpired || r.Code == wire.CodeSASLRequired {
+		l.s.refused(r.Code) // before the call is completed: its caller must find the session over
 	}
-	if c.op == jute.OpCloseSession {
-		if r.code != 0 && r.code != jute.CodeSessionExpired {
-			_, err := answer(r.code)
+	if c.op == wire.OpCloseSession {
+		if r.Code != 0 && r.Code != wire.CodeSessionExpired {
+			_, err := wire.Answer(r.Code)
 			return fmt.Errorf("it refused to end the session: %w", err)
 		}
 		close(l.s.ended)
@@ -332,7 +327,7 @@ func (l *link) reply(body []byte) error {
 }
 
 // writeCodes are the operations whose success is a commit.
-var writeCodes = map[int32]bool{jute.OpCreate: true, jute.OpDelete: true, jute.OpSetData: true, jute.OpSetACL: true, jute.OpMulti: true}
+var writeCodes = map[int32]bool{wire.OpCreate: true, wire.OpDelete: true, wire.OpSetData: true, wire.OpSetACL: true, wire.OpMulti: true}
 
 // expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
 // request means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one
@@ -377,8 +372,8 @@ func (l *link) acked(sent stamp) {
 // event reports the watches that an event uses up as fired. The creation of a node uses up none: we never watch a node that is
 // missing.
 func (l *link) event(body []byte) error {
-	c := newCursor(body)
-	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.str()
+	c := wire.Decoder{B: body}
+	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.Str()
 	if c.Bad {
 		return fmt.Errorf("%w: malformed watch event of %d bytes", ErrProtocol, len(body))
 	}
@@ -402,7 +397,7 @@ func (l *link) event(body []byte) error {
 func (l *link) submit(frames []byte, calls []*call) bool {
 	now := l.s.clock.now()
 	l.mu.Lock()
-	if l.state == linkDead || l.state != linkOpen && calls[0].op != jute.OpCloseSession {
+	if l.state == linkDead || l.state != linkOpen && calls[0].op != wire.OpCloseSession {
 		l.mu.Unlock()
 		return false
 	}
@@ -462,9 +457,9 @@ func (l *link) ping() {
 	}
 	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
 	l.pings = append(l.pings, now)
-	e := newEncoder(append(l.outbox, 0, 0, 0, 8))
-	e.Int32(jute.XidPing)
-	e.Int32(jute.OpPing)
+	e := wire.Encoder{B: append(l.outbox, 0, 0, 0, 8)}
+	e.Int32(wire.XidPing)
+	e.Int32(wire.OpPing)
 	l.outbox = e.B
 	l.pinger.Reset(l.timeout / 3)
 	l.push()
@@ -502,7 +497,7 @@ func (l *link) flush(out []byte) {
 	}
 	for ; out != nil; out = l.take(out) {
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
-		if _, err := l.conn.Write(out); err != nil && (timedOut(err) || !l.leaving()) {
+		if _, err := l.conn.Write(out); err != nil && (wire.TimedOut(err) || !l.leaving()) {
 			l.fail(err)
 		}
 		_ = l.conn.SetWriteDeadline(time.Time{})

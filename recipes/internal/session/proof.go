@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // proof is the newest committed write of the session: the time it was sent, and the time touched at which the newest frame
@@ -156,7 +156,7 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
-	_, err := s.run(ctx, &op{name: "confirm", code: jute.OpMulti, ops: checks, prompt: true, lane: in})
+	_, err := s.run(ctx, &op{name: "confirm", code: wire.OpMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
 		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
@@ -242,7 +242,7 @@ func (s *Session) look() (next time.Time) {
 		linked := s.link != nil
 		s.mu.Unlock()
 		if !linked {
-			cause = fmt.Errorf("%w (%s)", cause, s.hosts.report())
+			cause = fmt.Errorf("%w (%s)", cause, s.hosts.Report())
 		}
 		s.lose(cause)
 		return now
@@ -269,7 +269,7 @@ func (s *Session) look() (next time.Time) {
 	switch {
 	case dead != nil:
 		dead.fail(errSilent)
-	case l != nil && !l.target.of(s.hosts.roster.list()):
+	case l != nil && !s.hosts.Listed(l.target):
 		l.retire()
 	}
 	return next
@@ -282,7 +282,7 @@ var errSilent = errors.New("it answers nothing, or commits nothing")
 // uncommitting reports whether to try another server because this one answers but commits nothing, as a follower does
 // that has lost its leader. A new connection gets T/6 to do better. mu is held.
 func (s *Session) uncommitting(now time.Time) bool {
-	return len(s.holds) > 0 && s.hosts.size() > 1 &&
+	return len(s.holds) > 0 && s.hosts.Size() > 1 &&
 		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
 		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
 }

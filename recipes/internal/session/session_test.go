@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -516,7 +516,7 @@ func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
 		lost.lose(errors.New("enough"))
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(jute.CodeSASLRequired)))
+		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(wire.CodeSASLRequired)))
 		began := time.Now()
 		require.ErrorContains(t, s.CloseLost(t.Context(), lost), "not closed: recipes: authentication refused")
 		require.Zero(t, time.Since(began))

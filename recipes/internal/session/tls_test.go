@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -139,7 +140,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 
 			serves.Store(fresh)
 			srv.Disconnect(s.ID())
-			require.Eventually(t, func() bool { return strings.Contains(s.hosts.report(), "unknown authority") }, hostile.Patience, time.Millisecond,
+			require.Eventually(t, func() bool { return strings.Contains(s.hosts.Report(), "unknown authority") }, hostile.Patience, time.Millisecond,
 				"whoever did not follow the servers is refused as before")
 			trusts.Store(fresh)
 			_, _, err = s.Get(t.Context(), node)
@@ -270,7 +271,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	defer c.Close()
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	ask := func(at Server) string {
+	ask := func(at servers.Server) string {
 		var answer []byte
 		require.NoError(t, s.Aside(t.Context(), at, []byte("ruok"), func(r io.Reader) (err error) {
 			answer, err = io.ReadAll(r)
@@ -279,7 +280,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 		return string(answer)
 	}
 	before := shown.Load()
-	require.Equal(t, "imok", ask(Server{Name: "zk1:2999", Addr: "zk1:2999", Told: true}))
+	require.Equal(t, "imok", ask(servers.Server{Name: "zk1:2999", Addr: "zk1:2999", Told: true}))
 	require.Equal(t, before, shown.Load())
 	require.Equal(t, "imok", ask(s.Servers()[0]))
 	require.Equal(t, before+1, shown.Load(), "one that is listed does")
