@@ -17,7 +17,7 @@ const module = "github.com/locktree/locktree"
 // What the rules below have in common. Each group is what its package links, with the package itself, in the order of the compiler:
 // a lower one never sees a higher one.
 var (
-	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
+	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
 	looks    = with(sessions, "recipes/inspect", "recipes/kind")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
@@ -50,6 +50,8 @@ var importRules = []struct {
 		"a login is a conversation over a connection that somebody has dialled"},
 	{"recipes/internal/session/servers", nil,
 		"which server is next is decided from names and failures: whoever dials it brings the network and the log"},
+	{"recipes/internal/session/clock", nil, "a moment is two readings, and knows no session"},
+	{"recipes/internal/session/identity", nil, "an identity follows from a certificate or a password alone"},
 	{"recipes/internal/session", sessions,
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
 	{"recipes/internal/znode", nodes,

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 
 	"github.com/go-zookeeper/zk"
 
@@ -190,7 +191,7 @@ type call struct {
 	slot   bool  // it occupies one of its lane
 	told   bool  // done is closed, or about to be; guarded by the link's mu
 
-	sent, touched stamp
+	sent, touched clock.Stamp
 	next          *call // the one submitted after it
 
 	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it

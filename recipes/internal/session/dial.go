@@ -79,7 +79,7 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server
 	say := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
 	var answer wire.Grant
-	asked := s.clock.now()
+	asked := s.clock.Now()
 	err := talk(ctx, conn, say, func(r io.ReadWriter) (err error) {
 		if answer, err = wire.ReadGrant(r); err == nil && answer.ID != 0 {
 			err = login.Run(r)

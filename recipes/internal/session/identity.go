@@ -1,9 +1,9 @@
 package session
 
 import (
-	"crypto/sha1" //nolint:gosec // ZooKeeper's digest scheme is SHA-1
+	"github.com/locktree/locktree/recipes/internal/session/identity"
+	//nolint:gosec // ZooKeeper's digest scheme is SHA-1
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,26 +28,18 @@ func identities(login sasl.Mechanism, auth []Auth, config *tls.Config) []Identit
 	}
 	for _, a := range auth {
 		if a.Scheme == "digest" {
-			all = append(all, Identity{"digest", digestID(string(a.Credentials))})
+			all = append(all, Identity{"digest", identity.Digest(string(a.Credentials))})
 		}
 	}
 	if config != nil {
 		for _, certificate := range config.Certificates {
 			// A certificate that cannot be read gives no identity; the handshake reports what is wrong with it.
-			if subject, err := subjectOf(certificate); err == nil {
+			if subject, err := identity.Subject(certificate); err == nil {
 				all = append(all, Identity{"x509", subject})
 			}
 		}
 	}
 	return all
-}
-
-// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the hash includes the
-// user, and a password may contain colons.
-func digestID(credentials string) string {
-	user, _, _ := strings.Cut(credentials, ":")
-	sum := sha1.Sum([]byte(credentials))
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName).

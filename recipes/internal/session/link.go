@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"io"
 	"net"
 	"runtime"
@@ -25,12 +26,12 @@ type link struct {
 	conn    net.Conn
 	raw     *rawWriter
 	target  servers.Server
-	shown   shown // to it
-	asked   stamp // before the connect request was written
+	shown   shown       // to it
+	asked   clock.Stamp // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
-	used    int   // bytes of r that the present frame occupies
-	answer  stamp // send time of the newest answered frame
+	used    int         // bytes of r that the present frame occupies
+	answer  clock.Stamp // send time of the newest answered frame
 
 	mu      sync.Mutex
 	state   linkState
@@ -38,11 +39,11 @@ type link struct {
 	calls   callQueue // submitted, not answered, in the order in which servers answer them
 	turned  time.Time // when the first of calls became that, if others were before it
 	pinger  *time.Timer
-	goodbye *time.Timer // bounds the wait for the answer to closeSession, or to all requests of a link that retires
-	pings   []stamp     // written, not answered, oldest first: servers answer them in order
-	touches []stamp     // send times of some of the frames written, oldest first; see touch
-	outbox  []byte      // frames to be written
-	writing bool        // some goroutine is writing the outbox
+	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
+	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order
+	touches []clock.Stamp // send times of some of the frames written, oldest first; see touch
+	outbox  []byte        // frames to be written
+	writing bool          // some goroutine is writing the outbox
 
 	gathering bool      // some goroutine is about to write it; see gather
 	hasty     time.Time // nobody gathers before this time
@@ -57,11 +58,11 @@ const (
 	linkDead
 )
 
-func newLink(s *Session, conn net.Conn, t servers.Server, asked stamp, timeout time.Duration) *link {
+func newLink(s *Session, conn net.Conn, t servers.Server, asked clock.Stamp, timeout time.Duration) *link {
 	return &link{
 		s: s, conn: conn, raw: newRawWriter(conn), target: t, asked: asked, timeout: timeout,
 		r:      bufio.NewReaderSize(conn, 16<<10),
-		answer: asked, touches: []stamp{asked}, // the connect request is the first answered frame
+		answer: asked, touches: []clock.Stamp{asked}, // the connect request is the first answered frame
 	}
 }
 
@@ -172,8 +173,8 @@ func (l *link) expire(next time.Time) time.Time {
 		l.mu.Unlock()
 		return next
 	}
-	if first.sent.at.After(due) {
-		due = first.sent.at
+	if first.sent.At.After(due) {
+		due = first.sent.At
 	}
 	due = due.Add(l.timeout)
 	l.mu.Unlock()
@@ -235,7 +236,7 @@ func (l *link) await() ([]byte, error) {
 // deadline lies ahead.
 func (l *link) patience() bool {
 	now := time.Now()
-	until := l.answer.after(l.timeout*2/3, l.s.clock.slept(now))
+	until := l.answer.After(l.timeout*2/3, l.s.clock.Slept(now))
 	_ = l.conn.SetReadDeadline(until)
 	return now.Before(until)
 }
@@ -362,8 +363,8 @@ func (l *link) pong() error {
 }
 
 // acked notes an answer. Answers come in the order of the requests, except to pings, so only a newer stamp counts.
-func (l *link) acked(sent stamp) {
-	if sent.at.After(l.answer.at) {
+func (l *link) acked(sent clock.Stamp) {
+	if sent.At.After(l.answer.At) {
 		l.answer = sent
 	}
 	l.s.acked(sent)
@@ -395,7 +396,7 @@ func (l *link) event(body []byte) error {
 // submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
 // taken. The stamp is taken before the write: a server can only have received the requests later.
 func (l *link) submit(frames []byte, calls []*call) bool {
-	now := l.s.clock.now()
+	now := l.s.clock.Now()
 	l.mu.Lock()
 	if l.state == linkDead || l.state != linkOpen && calls[0].op != wire.OpCloseSession {
 		l.mu.Unlock()
@@ -410,12 +411,12 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 		at += l.number(c, l.outbox[at:])
 	}
 	switch {
-	case !busy || l.writing || calls[0].prompt || now.at.Before(l.hasty):
+	case !busy || l.writing || calls[0].prompt || now.At.Before(l.hasty):
 		l.push()
 	case l.gathering: // whoever gathers writes this too
 		l.mu.Unlock()
 	default:
-		l.gather(now.at)
+		l.gather(now.At)
 		l.push()
 	}
 	return true
@@ -448,7 +449,7 @@ func (l *link) number(c *call, frame []byte) int {
 
 // ping sends a ping, every third of the timeout.
 func (l *link) ping() {
-	now := l.s.clock.now()
+	now := l.s.clock.Now()
 	l.mu.Lock()
 	if l.state == linkDead {
 		l.mu.Unlock()
@@ -532,17 +533,17 @@ func (l *link) take(written []byte) []byte {
 
 // touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older,
 // or else that of the connect request; see proof for its meaning. Older stamps are dropped. The caller holds mu.
-func (l *link) touch(now stamp) (touched stamp) {
-	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= l.timeout/8 {
+func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
+	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= l.timeout/8 {
 		l.touches = l.touches[1:]
 	}
 	touched = l.asked
-	if len(l.touches) > 0 && now.at.Sub(l.touches[0].at) >= l.timeout/8 {
+	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= l.timeout/8 {
 		touched = l.touches[0]
 	}
 	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. Leaving
 	// one out makes a proof older than it is, never younger.
-	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= l.timeout/32 {
+	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= l.timeout/32 {
 		l.touches = append(l.touches, now)
 	}
 	return touched

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"slices"
 	"time"
 
@@ -26,12 +27,12 @@ import (
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both (measured with pings:
 // for 5.82 s two clients believed to be the holder).
-type proof struct{ sent, touched stamp }
+type proof struct{ sent, touched clock.Stamp }
 
 // deadline is the time until which no server has expired the session. The sixteenth allows for clocks that run at
 // different rates.
 func (p proof) deadline(t, slept time.Duration) time.Time {
-	own, chain := p.sent.after(t/2, slept), p.touched.after(t-t/16, slept)
+	own, chain := p.sent.After(t/2, slept), p.touched.After(t-t/16, slept)
 	if chain.Before(own) {
 		return chain
 	}
@@ -125,7 +126,7 @@ func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.read()
-	return s.state != StateLost && now.Before(s.proof.sent.after(s.timeout/6, s.slept))
+	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
 }
 
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
@@ -166,10 +167,10 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 
 // acked notes an answer to what was sent then. It clears a suspect session that holds nothing. If something is held, an answer proves
 // only that a server is there: see proof.
-func (s *Session) acked(sent stamp) {
+func (s *Session) acked(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sent.at.After(s.answered.at) {
+	if sent.At.After(s.answered.At) {
 		s.answered = sent
 	}
 	if len(s.holds) == 0 {
@@ -178,10 +179,10 @@ func (s *Session) acked(sent stamp) {
 }
 
 // committed notes that a write sent then was committed. A later proof may rest on an older touched, and then proves less.
-func (s *Session) committed(sent, touched stamp) {
+func (s *Session) committed(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = max(s.slept, sent.slept) // a sleep since then brings both deadlines nearer by as much
+	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
 	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
 		s.proof = next
 	}
@@ -199,21 +200,21 @@ func (s *Session) reassure() {
 // read reads the clock: the time, and into slept the machine's sleep. mu is held.
 func (s *Session) read() (now time.Time) {
 	now = time.Now()
-	s.slept = s.clock.slept(now)
+	s.slept = s.clock.Slept(now)
 	return now
 }
 
 // doubtAt is when silence, or while something is held the lack of commits, makes the session suspect. mu is held.
 func (s *Session) doubtAt() time.Time {
 	at := s.silentAt()
-	if commit := s.proof.sent.after(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
+	if commit := s.proof.sent.After(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
 		return commit
 	}
 	return at
 }
 
 // silentAt is when the present connection counts as dead: nothing sent within the last 2T/3 has been answered. mu is held.
-func (s *Session) silentAt() time.Time { return s.answered.after(s.timeout*2/3, s.slept) }
+func (s *Session) silentAt() time.Time { return s.answered.After(s.timeout*2/3, s.slept) }
 
 // lostAt is when the session counts as lost: at the lease deadline while something is held, otherwise T/8 before the servers
 // can expire it. The first is a promise; the second need not be exact, because nothing is held. mu is held.
@@ -221,7 +222,7 @@ func (s *Session) lostAt() time.Time {
 	if len(s.holds) > 0 {
 		return s.proof.deadline(s.timeout, s.slept)
 	}
-	return s.answered.after(s.timeout-s.timeout/8, s.slept)
+	return s.answered.After(s.timeout-s.timeout/8, s.slept)
 }
 
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
@@ -234,10 +235,10 @@ func (s *Session) look() (next time.Time) {
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
 	now := s.read()
 	if !now.Before(s.lostAt()) {
-		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
+		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.At).Round(time.Millisecond), s.timeout)
 		if len(s.holds) > 0 {
 			cause = fmt.Errorf("no write was committed for %v; a lease lasts half of the session timeout of %v",
-				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+				now.Sub(s.proof.sent.At).Round(time.Millisecond), s.timeout)
 		}
 		linked := s.link != nil
 		s.mu.Unlock()
@@ -283,8 +284,8 @@ var errSilent = errors.New("it answers nothing, or commits nothing")
 // that has lost its leader. A new connection gets T/6 to do better. mu is held.
 func (s *Session) uncommitting(now time.Time) bool {
 	return len(s.holds) > 0 && s.hosts.Size() > 1 &&
-		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
-		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
+		!now.Before(s.proof.sent.After(s.timeout/3, s.slept)) &&
+		!now.Before(s.link.asked.After(s.timeout/6, s.slept))
 }
 
 // due returns the node to send a heartbeat on, if it is time for one. mu is held.
@@ -316,7 +317,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	switch {
 	case s.ID() == 0:
 		return 0, false
-	case held && !now.Before(s.proof.sent.after(s.timeout/6, s.slept)):
+	case held && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
 		return s.timeout / 32, held
 	default:
 		return s.timeout / 12, held
@@ -335,7 +336,7 @@ func (s *Session) respite() time.Duration {
 	defer s.mu.Unlock()
 	now := s.read()
 	until := s.silentAt()
-	if beat := s.proof.sent.after(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
+	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
 		until = beat
 	}
 	return max(0, min(s.timeout/12, until.Sub(now)))
@@ -343,7 +344,7 @@ func (s *Session) respite() time.Duration {
 
 // beatAt is when the next heartbeat is due: T/6 after the last commit; at once while the session is suspect. mu is held.
 func (s *Session) beatAt() time.Time {
-	at := s.proof.sent.after(s.timeout/6, s.slept)
+	at := s.proof.sent.After(s.timeout/6, s.slept)
 	if s.state == StateSuspect || at.Before(s.nextBeat) {
 		return s.nextBeat
 	}
@@ -425,7 +426,7 @@ func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
 	ahead := [4]time.Time{s.doubtAt(), s.silentAt()} // of those left zero none is after now
 	if len(s.holds) > 0 && s.link != nil {
-		ahead[2] = s.link.asked.after(s.timeout/6, s.slept) // see uncommitting
+		ahead[2] = s.link.asked.After(s.timeout/6, s.slept) // see uncommitting
 	}
 	if len(s.holds)+len(s.next) > 0 && s.link != nil && !s.beating {
 		ahead[3] = s.beatAt()
@@ -436,42 +437,4 @@ func (s *Session) nextLook(now time.Time) time.Time {
 		}
 	}
 	return next
-}
-
-// stamp is a moment, with the time the machine had been suspended by then. Go's monotonic clock stands still while the
-// machine is suspended (golang/go#24595); a server's clock does not. So an age is the monotonic difference plus the time
-// suspended in between, here called sleep.
-type stamp struct {
-	at    time.Time
-	slept time.Duration
-}
-
-// clock tells the time. Tests say how long the machine has slept: in a synctest bubble time is fake and sleep is not.
-type clock struct {
-	replaced func() time.Duration // nil: the machine's own
-}
-
-func (c clock) now() stamp {
-	now := time.Now()
-	return stamp{at: now, slept: c.slept(now)}
-}
-
-// slept is how long the machine has been suspended by now, which the caller has just read.
-func (c clock) slept(now time.Time) time.Duration {
-	if c.replaced != nil {
-		return c.replaced()
-	}
-	return slept(now)
-}
-
-// nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
-const nap = 10 * time.Millisecond
-
-// after returns the time.Now() moment at which d will have passed since s, sleep included. slept is the machine's sleep until
-// now: each second of it since s brings that moment a second nearer.
-func (s stamp) after(d, slept time.Duration) time.Time {
-	if gap := slept - s.slept; gap >= nap {
-		d -= gap
-	}
-	return s.at.Add(d)
 }

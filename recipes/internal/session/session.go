@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"io"
 	"log/slog"
 	"math"
@@ -46,7 +47,7 @@ func (s State) String() string { return [...]string{"active", "suspect", "lost"}
 type Session struct {
 	client *Client
 	hosts  *servers.Rotation
-	clock  clock
+	clock  clock.Clock
 	log    *journal
 	live   context.Context    // of whatever makes connections
 	end    context.CancelFunc // ends that, for good; the present link lives on
@@ -76,7 +77,7 @@ type Session struct {
 	down     time.Time     // when the last link ended
 	links    int           // number of links so far
 	refusal  error         // why a login was refused; see turnedAway
-	answered stamp         // send time of the newest frame that was answered
+	answered clock.Stamp   // send time of the newest frame that was answered
 	proof    proof
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
@@ -91,7 +92,7 @@ type Session struct {
 func newSession(c *Client) *Session {
 	live, end := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	return &Session{
-		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
+		client: c, clock: clock.Clock{Replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
 		live: live, end: end, hosts: servers.NewRotation(live, c.servers, c.book), slots: newSlots(),
 		ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),

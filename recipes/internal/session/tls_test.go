@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"github.com/locktree/locktree/recipes/internal/session/identity"
 	"io"
 	"log/slog"
 	"math/big"
@@ -337,7 +338,7 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 	odd := reissue(t, pkix.RDNSequence{
 		{{Type: []int{2, 5, 4, 3}, Value: "alice"}}, {{Type: []int{2, 5, 4, 11}, Value: "ops"}}, {{Type: []int{2, 5, 4, 10}, Value: "Acme"}},
 	})
-	subject, err := subjectOf(odd)
+	subject, err := identity.Subject(odd)
 	require.NoError(t, err)
 	require.Equal(t, "O=Acme,OU=ops,CN=alice", subject)
 
@@ -346,7 +347,7 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 		{{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: "acme"}}, {{Type: []int{0, 9, 2342, 19200300, 100, 1, 1}, Value: "al"}},
 		{{Type: []int{2, 5, 4, 5}, Value: "4711"}}, {{Type: []int{2, 5, 4, 10}, Value: "  Acme, = #1 "}},
 	})
-	subject, err = subjectOf(odd)
+	subject, err = identity.Subject(odd)
 	require.NoError(t, err)
 	require.Equal(t, `O=\ \ Acme\, \= \#1\ ,2.5.4.5=#130434373131,UID=al,DC=acme`, subject)
 }
