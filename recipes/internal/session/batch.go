@@ -2,10 +2,10 @@ package session
 
 import (
 	"context"
-	"github.com/locktree/locktree/recipes/internal/session/clock"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 

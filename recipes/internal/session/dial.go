@@ -11,7 +11,6 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
-
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 

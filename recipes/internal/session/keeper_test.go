@@ -8,11 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/session/wire"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // keeperGrant is how a ClickHouse Keeper answers a connect request.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
-
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 

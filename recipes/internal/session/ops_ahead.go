@@ -3,9 +3,9 @@ package session
 import (
 	"context"
 
-	"github.com/locktree/locktree/recipes/internal/session/wire"
-
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Reads are reads to be sent together, by their paths.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
@@ -191,7 +191,7 @@ func (s *Session) committed(sent, touched clock.Stamp) {
 
 // reassure ends a doubt that an answer has removed. mu is held.
 func (s *Session) reassure() {
-	if s.state == StateSuspect && s.link != nil && s.read().Before(s.doubtAt()) {
+	if s.state == StateSuspect && s.link != nil && s.read().Before(s.schedule().doubt) {
 		s.move(StateActive)
 		s.wake()
 	}
@@ -204,25 +204,60 @@ func (s *Session) read() (now time.Time) {
 	return now
 }
 
-// doubtAt is when silence, or while something is held the lack of commits, makes the session suspect. mu is held.
-func (s *Session) doubtAt() time.Time {
-	at := s.silentAt()
-	if commit := s.proof.sent.After(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
-		return commit
-	}
-	return at
+// schedule is what the session does next, and when: it follows from the last answer and the last commit. What is due has a moment
+// in the past, and what is not to be done has never.
+type schedule struct {
+	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
+	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
+	another time.Time // this server answers but commits nothing, as a follower does that has lost its leader: another one is tried
+	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered
+	lost    time.Time // the session counts as lost
 }
 
-// silentAt is when the present connection counts as dead: nothing sent within the last 2T/3 has been answered. mu is held.
-func (s *Session) silentAt() time.Time { return s.answered.After(s.timeout*2/3, s.slept) }
+var never = time.Unix(1<<40, 0)
 
-// lostAt is when the session counts as lost: at the lease deadline while something is held, otherwise T/8 before the servers
-// can expire it. The first is a promise; the second need not be exact, because nothing is held. mu is held.
-func (s *Session) lostAt() time.Time {
-	if len(s.holds) > 0 {
-		return s.proof.deadline(s.timeout, s.slept)
+// schedule returns the schedule as of the sleep that was read last. mu is held.
+func (s *Session) schedule() (x schedule) {
+	commit := func(d time.Duration) time.Time { return s.proof.sent.After(d, s.slept) }
+	held := len(s.holds) > 0
+	x.beat, x.another = never, never
+	x.silent = s.answered.After(s.timeout*2/3, s.slept)
+	x.doubt = x.silent
+	if held {
+		if third := commit(s.timeout / 3); third.Before(x.doubt) {
+			x.doubt = third
+		}
+		// The lease deadline is a promise. Without a lease nothing is held, and T/8 before the servers can expire it is exact enough.
+		x.lost = s.proof.deadline(s.timeout, s.slept)
+	} else {
+		x.lost = s.answered.After(s.timeout-s.timeout/8, s.slept)
 	}
-	return s.answered.After(s.timeout-s.timeout/8, s.slept)
+	if s.link == nil {
+		return x
+	}
+	if held { // a new connection gets T/6 to do better
+		if x.another = commit(s.timeout / 3); x.another.Before(s.link.asked.After(s.timeout/6, s.slept)) {
+			x.another = s.link.asked.After(s.timeout/6, s.slept)
+		}
+	}
+	if (held || len(s.next) > 0) && !s.beating {
+		if x.beat = commit(s.timeout / 6); s.state == StateSuspect || x.beat.Before(s.nextBeat) {
+			x.beat = s.nextBeat
+		}
+	}
+	return x
+}
+
+// after returns the first moment of the schedule after now; what was due up to now has been done. A moment that moves away causes
+// a look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
+func (x schedule) after(now time.Time) time.Time {
+	next := x.lost
+	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
@@ -234,7 +269,8 @@ func (s *Session) look() (next time.Time) {
 	}
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
 	now := s.read()
-	if !now.Before(s.lostAt()) {
+	x := s.schedule()
+	if !now.Before(x.lost) {
 		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.At).Round(time.Millisecond), s.timeout)
 		if len(s.holds) > 0 {
 			cause = fmt.Errorf("no write was committed for %v; a lease lasts half of the session timeout of %v",
@@ -248,7 +284,7 @@ func (s *Session) look() (next time.Time) {
 		s.lose(cause)
 		return now
 	}
-	if !now.Before(s.doubtAt()) {
+	if !now.Before(x.doubt) {
 		s.move(StateSuspect)
 	}
 	if s.state == StateSuspect && s.client.cfg.LoseOnSuspect && len(s.holds) > 0 {
@@ -258,13 +294,13 @@ func (s *Session) look() (next time.Time) {
 	}
 	dead := s.link // fail the link that was judged: there may be the next one by then
 	var beat *held
-	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
+	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
 		dead, beat = nil, s.due(now) // only here: whatever due returns must be sent, and a dead link cannot
 	}
 	if beat != nil {
 		s.running.Go(func() { s.beat(beat) })
 	}
-	next = s.nextLook(now)
+	next = s.schedule().after(now)
 	l := s.link
 	s.mu.Unlock()
 	switch {
@@ -280,17 +316,9 @@ var errDoubt = errors.New("the session is in doubt and Config.LoseOnSuspect says
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
 
-// uncommitting reports whether to try another server because this one answers but commits nothing, as a follower does
-// that has lost its leader. A new connection gets T/6 to do better. mu is held.
-func (s *Session) uncommitting(now time.Time) bool {
-	return len(s.holds) > 0 && s.hosts.Size() > 1 &&
-		!now.Before(s.proof.sent.After(s.timeout/3, s.slept)) &&
-		!now.Before(s.link.asked.After(s.timeout/6, s.slept))
-}
-
 // due returns the node to send a heartbeat on, if it is time for one. mu is held.
 func (s *Session) due(now time.Time) *held {
-	if s.beating || s.link == nil || now.Before(s.beatAt()) {
+	if now.Before(s.schedule().beat) {
 		return nil
 	}
 	for _, list := range []*[]*held{&s.holds, &s.next} {
@@ -326,7 +354,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 
 // respite is the longest time by which the first attempt after a connection has ended may be put off, so that the clients of a server
 // that ends all its connections do not come back in one moment: a twelfth of the timeout, but never beyond a moment at which the
-// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up at silentAt. Had it
+// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up then (schedule.silent). Had it
 // committed nothing more, the next heartbeat, due T/6 after the last commit, would be the first to fail. What was derived of either
 // moment holds as it did: a session that holds nothing has its 5T/24 from the one, a lease its T/3 and its ten passes from the other
 // (see hurry). So no lease ends because of the jitter, whose end it does not move (P4); a session lives as long as it did, and so
@@ -335,23 +363,14 @@ func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.read()
-	until := s.silentAt()
+	until := s.schedule().silent
 	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
 		until = beat
 	}
 	return max(0, min(s.timeout/12, until.Sub(now)))
 }
 
-// beatAt is when the next heartbeat is due: T/6 after the last commit; at once while the session is suspect. mu is held.
-func (s *Session) beatAt() time.Time {
-	at := s.proof.sent.After(s.timeout/6, s.slept)
-	if s.state == StateSuspect || at.Before(s.nextBeat) {
-		return s.nextBeat
-	}
-	return at
-}
-
-// beat sends one heartbeat. One that is not answered mostly ends with the connection (see silentAt and uncommitting), before
+// beat sends one heartbeat. One that is not answered mostly ends with the connection (see schedule), before
 // its own bound.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
@@ -376,7 +395,7 @@ func (s *Session) beat(h *held) {
 
 // hasten wakes watchClock if what has changed needs a look sooner than planned. mu is held.
 func (s *Session) hasten(now time.Time) {
-	if !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
+	if x := s.schedule(); !x.beat.After(now) || x.after(now).Before(s.looks) {
 		s.wake()
 	}
 }
@@ -418,23 +437,4 @@ func (s *Session) plan(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks = at
-}
-
-// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away causes a
-// look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
-func (s *Session) nextLook(now time.Time) time.Time {
-	next := s.lostAt()
-	ahead := [4]time.Time{s.doubtAt(), s.silentAt()} // of those left zero none is after now
-	if len(s.holds) > 0 && s.link != nil {
-		ahead[2] = s.link.asked.After(s.timeout/6, s.slept) // see uncommitting
-	}
-	if len(s.holds)+len(s.next) > 0 && s.link != nil && !s.beating {
-		ahead[3] = s.beatAt()
-	}
-	for _, at := range ahead {
-		if at.After(now) && at.Before(next) {
-			next = at
-		}
-	}
-	return next
 }

@@ -13,12 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/session/servers"
-
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 

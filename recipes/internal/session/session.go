@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"io"
 	"log/slog"
 	"math"
@@ -17,12 +16,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/session/servers"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
@@ -147,7 +146,7 @@ type Stats struct {
 // State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
 func (s *Session) State() State {
 	s.mu.Lock()
-	if now := s.read(); s.state == StateActive && now.Before(s.doubtAt()) && now.Before(s.lostAt()) {
+	if now, x := s.read(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
 		s.mu.Unlock()
 		return StateActive // most are: no deadline has passed
 	}

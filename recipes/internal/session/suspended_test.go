@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
