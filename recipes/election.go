@@ -82,7 +82,10 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, _ := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	q, err := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	if errors.Is(err, ErrKindMismatch) {
+		return Contender{}, false, err
+	}
 	for {
 		children, _, err := at.S.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {

@@ -62,7 +62,7 @@ type Call struct {
 	Wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
-	tickets []string          // of the local queues, by key
+	tickets []turn.Key        // of the local queues, by key
 	entries []*wait.Place     // whose nodes exist, or may
 	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
 	e       *Session          // of the newest try
@@ -349,12 +349,12 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 // turns are the goroutines of this client that wait behind a lock that is held.
 type turns struct {
 	c    *Client
-	keys []string // of their queues; readers and permits have none
+	keys []turn.Key // of their queues; readers and permits have none
 	set  bool
 	of   *wait.Opened
 }
 
-func (t *turns) each(f func(key string)) {
+func (t *turns) each(f func(key turn.Key)) {
 	for _, key := range t.keys {
 		f(key)
 	}
