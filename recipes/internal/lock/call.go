@@ -166,6 +166,20 @@ func (a *Call) heldLocally(ctx context.Context, q *Queue, ahead *turn.Ahead) err
 	if ahead.Ended {
 		b.Cause, b.Waited = znode.WhyEnded(ctx), time.Since(a.start)
 	}
+	return a.held(b)
+}
+
+// held is the error of a call that b says is blocked. A contender of our own is not told of as a stranger's.
+func (a *Call) held(b *Blocked) error {
+	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
+		works := k.Work.Load()
+		switch b.Local, b.State = true, turn.Leaves; {
+		case works == nil:
+			b.State = turn.Asks
+		case (*works)():
+			b.State = turn.Holds
+		}
+	}
 	return a.up.Held(b)
 }
 
@@ -435,7 +449,7 @@ func (a *Call) Waits(t *wait.Opened, node string) {
 	a.up.Queued(node, func() error { return a.Held(t) })
 }
 
-func (a *Call) Held(t *wait.Opened) error { return a.up.Held(a.blocked(t)) }
+func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }
 
 // blocked says who is in the way.
 func (a *Call) blocked(t *wait.Opened) *Blocked {
@@ -449,7 +463,7 @@ func (a *Call) blocked(t *wait.Opened) *Blocked {
 func (a *Call) TimedOut(t *wait.Opened, cause error) error {
 	b := a.blocked(t)
 	b.Waited, b.Cause = time.Since(a.start), cause
-	return a.up.Held(b)
+	return a.held(b)
 }
 
 func (a *Call) Left(undone <-chan struct{}) {
