@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -50,13 +49,13 @@ func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	ended := a.Wait.Err() != nil && errors.Is(err, a.Wait.Err())
 	switch {
 	case a.Try && ended && ctx.Err() == nil:
-		return fmt.Errorf("recipes: lock %s: %w", a.Path, context.Cause(a.Wait))
+		return session.Errorf("recipes: lock %s: %w", a.Path, context.Cause(a.Wait))
 	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), k.c.conn.Newest().State() == session.StateActive:
 		return err
 	case held != nil && !known:
-		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
+		return session.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
 	case ended:
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return session.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
 }

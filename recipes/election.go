@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -89,7 +88,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	for {
 		children, _, err := at.S.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {
-			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
+			return Contender{}, false, session.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if err != nil || len(line) == 0 {

@@ -145,7 +145,7 @@ func (e *HeldError) Error() string {
 	if e.Cause != nil {
 		fmt.Fprintf(&b, ", gave up after %v: %v", e.Waited.Round(time.Millisecond), e.Cause)
 	}
-	return b.String()
+	return session.OnePrefix(b.String())
 }
 
 // Sight is the holder as locktree's commands show one; its Line is in the error's text. The servers were not asked whether it is

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/locktree/locktree/recipes/internal/lock"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -49,10 +49,10 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}
 	if q.Wrong != nil {
-		q.Wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
+		q.Wrong = session.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		q.Wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
+		q.Wrong = session.Errorf("recipes: %s: %w", k, err) // it quotes the path
 	}
 	return q
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -52,7 +51,7 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 
 func lock(ctx context.Context, c provider, path string, most int) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("recipes: inspect: %w", err)
+		return nil, session.Errorf("recipes: inspect: %w", err)
 	}
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -225,7 +224,7 @@ func readAll(dir string, queue []kind.Contender, read reading) ([]Contender, err
 	errs := make([]error, len(queue))
 	together(maxReads, len(queue), func(i int) { found[i], errs[i] = read(queue[i]) })
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
+		return nil, session.Errorf("recipes: inspect %s: %w", dir, err)
 	}
 	var out []Contender
 	for _, c := range found {

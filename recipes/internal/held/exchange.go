@@ -81,7 +81,7 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		return err
 	})
 	if err != nil && unapplied != nil && !errors.Is(err, znode.ErrNotApplied) {
-		err = fmt.Errorf("%w; before that: %w", err, unapplied)
+		err = session.Errorf("%w; before that: %w", err, unapplied)
 	}
 	return next, err
 }

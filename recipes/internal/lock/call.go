@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -127,7 +128,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
 func (a *Call) ended(ctx context.Context) error {
-	return fmt.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
+	return session.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
@@ -328,7 +329,7 @@ func (a *Call) halfMade(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
+	return session.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
 }
 
 // nodes are our contenders.
@@ -525,7 +526,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 		case err != nil:
 			return znode.NotQueued(err)
 		case d.Mzxid != e.D.Mzxid || older: // our server may lag
-			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
+			return session.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
 		}
 	}
 	return refusal

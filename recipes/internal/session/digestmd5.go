@@ -37,7 +37,7 @@ func (d digestMD5) Start(context.Context, string, string) (SASLExchange, error) 
 	password, err := d.password()
 	switch {
 	case err != nil:
-		return SASLExchange{}, fmt.Errorf("%w: the password of %s: %w", ErrAuth, d.user, err)
+		return SASLExchange{}, Errorf("%w: the password of %s: %w", ErrAuth, d.user, err)
 	case password == "":
 		return SASLExchange{}, fmt.Errorf("%w: the password of %s is empty", ErrAuth, d.user)
 	}
@@ -70,7 +70,7 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 	}
 	says, err := directives(string(challenge))
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: not a challenge of DIGEST-MD5: %w", ErrProtocol, err)
+		return nil, false, Errorf("%w: not a challenge of DIGEST-MD5: %w", ErrProtocol, err)
 	}
 	var realms []string
 	for _, s := range says {

@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"errors"
-	"fmt"
 )
 
 // keeperRejects is the protocol version with which a ClickHouse Keeper that has no leader refuses a session. The session id beside
@@ -26,7 +25,7 @@ func (s *Session) metKeeper(t Server, err error) {
 		return
 	}
 	s.mu.Lock()
-	s.refusal = fmt.Errorf("recipes: %s is %w: name its servers instead", t.Name, errKeeper)
+	s.refusal = Errorf("recipes: %s is %w: name its servers instead", t.Name, errKeeper)
 	s.mu.Unlock()
 	s.turnedAway()
 }

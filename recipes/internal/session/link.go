@@ -84,7 +84,7 @@ func (l *link) fail(cause error) {
 	hangUp(l.conn)
 	l.s.lost(l)
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
-		l.s.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
+		l.s.finish(c, Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
 

@@ -432,7 +432,7 @@ func cause(ctx context.Context) error {
 	if why == nil || errors.Is(err, why) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, why)
+	return Errorf("%w: %w", err, why)
 }
 
 // outcome is the error of an operation that was sent and has ended; nil if it succeeded.

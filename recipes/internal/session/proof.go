@@ -159,7 +159,7 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	_, err := s.run(ctx, &op{name: "confirm", code: jute.OpMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
-		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+		failed.Err = Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	if len(ks) > 1 {
 		path += fmt.Sprintf(" and %d more", len(ks)-1)
 	}
-	return fmt.Errorf("%w: %s: the deletion goes on in the background: %w", ErrReleasePending, path, why)
+	return session.Errorf("%w: %s: the deletion goes on in the background: %w", ErrReleasePending, path, why)
 }
 
 // notFreed are those that are not known to be gone.
@@ -126,7 +126,7 @@ func (c *Client) dropped(ks []*Node, err error) error {
 	}
 	gone.Wait() // no longer than until the end of the session
 	if lost := s.Err(); lost != nil {
-		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
+		return session.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
 	}
 	return nil
 }
