@@ -29,11 +29,14 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 
 func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...lock.Member) (*Lease, error) {
 	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
+	ended := ctx.Err() != nil // before anything was tried
 	a := c.state.NewCall(ctx, set, try, k, members...)
 	defer a.End()
 	u, err := a.Do(ctx)
 	if err != nil {
-		err = k.explain(ctx, a, err)
+		if !ended {
+			err = k.explain(ctx, a, err)
+		}
 		k.refused(err)
 		return nil, err
 	}

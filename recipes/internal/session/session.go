@@ -603,7 +603,8 @@ func otherEnsemble(err error, name string) error {
 
 // Session returns the live session, or dials the next one: see recipes.Client.Session.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var tried error // why the last attempt failed
+	var tried error           // why the last attempt failed
+	ended := ctx.Err() != nil // before anything was tried
 	for {
 		s, d := c.current()
 		switch {
@@ -611,6 +612,12 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return s, nil
 		case d == nil:
 			return nil, ErrClosed
+		}
+		over := ctx.Done()
+		select {
+		case <-d.done:
+			over = nil // what it found counts more
+		default:
 		}
 		select {
 		case <-d.done:
@@ -623,12 +630,14 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 				return nil, d.err
 			}
 			tried = d.err
-		case <-ctx.Done():
+		case <-over:
 		}
 		switch {
 		case ctx.Err() == nil:
 		case tried != nil:
 			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // %.0w wraps ctx's error without printing it
+		case ended:
+			return nil, fmt.Errorf("recipes: no session: %w", cause(ctx))
 		default:
 			return nil, Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
