@@ -17,7 +17,7 @@ const module = "github.com/locktree/locktree"
 // What the rules below have in common. Each group is what its package links, with the package itself, in the order of the compiler:
 // a lower one never sees a higher one.
 var (
-	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
+	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
 	looks    = with(sessions, "recipes/inspect", "recipes/kind")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
@@ -44,9 +44,10 @@ var importRules = []struct {
 	{"recipes/kind", []string{"recipes/internal/paths"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; package paths knows which characters no path may have"},
 	{"recipes/internal/paths", nil, "the rules for paths are a table of characters: whoever names a node, with or without a session, asks it"},
+	{"recipes/internal/errs", nil, "how an error begins is a rule about texts"},
 	{"recipes/internal/session/wire", []string{"github.com/go-zookeeper/zk"},
 		"bytes in, values out: whatever a server sends is decoded without a connection or a session, so it can be fuzzed alone"},
-	{"recipes/internal/session/sasl", []string{"recipes/internal/session/wire", "github.com/go-zookeeper/zk"},
+	{"recipes/internal/session/sasl", []string{"recipes/internal/session/wire", "recipes/internal/errs", "github.com/go-zookeeper/zk"},
 		"a login is a conversation over a connection that somebody has dialled"},
 	{"recipes/internal/session/servers", nil,
 		"which server is next is decided from names and failures: whoever dials it brings the network and the log"},

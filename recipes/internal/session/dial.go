@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
@@ -283,7 +284,7 @@ func (s *Session) metKeeper(t servers.Server, err error) {
 		return
 	}
 	s.mu.Lock()
-	s.refusal = fmt.Errorf("recipes: %s is %w: name its servers instead", t.Name, wire.ErrKeeper)
+	s.refusal = errs.Errorf("recipes: %s is %w: name its servers instead", t.Name, wire.ErrKeeper)
 	s.mu.Unlock()
 	s.turnedAway()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
@@ -86,7 +87,7 @@ func (l *link) fail(cause error) {
 	hangUp(l.conn)
 	l.s.lost(l)
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
-		l.s.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
+		l.s.finish(c, errs.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/paths"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
@@ -432,7 +433,7 @@ func cause(ctx context.Context) error {
 	if why == nil || errors.Is(err, why) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, why)
+	return errs.Errorf("%w: %w", err, why)
 }
 
 // outcome is the error of an operation that was sent and has ended; nil if it succeeded.

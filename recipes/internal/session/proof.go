@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
@@ -160,7 +161,7 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	_, err := s.run(ctx, &op{name: "confirm", code: wire.OpMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
-		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+		failed.Err = errs.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
@@ -200,7 +201,7 @@ func (s *Session) lose(cause error) {
 	}
 	s.running.Add(1) // until everybody has been told
 	defer s.running.Done()
-	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
+	s.err = errs.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
 	patience := politely
@@ -219,7 +220,12 @@ func (s *Session) lose(cause error) {
 		if l != nil {
 			l.leave(err, patience)
 		}
-		s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
+		id := fmt.Sprintf("0x%x", uint64(s.ID()))
+		if errors.Is(cause, ErrClosed) {
+			s.log.write(slog.LevelInfo, "session closed", "session", id)
+			return
+		}
+		s.log.write(slog.LevelInfo, "session lost", "session", id, "cause", cause)
 	}()
 	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
 	// for its state, or release what they hold.
@@ -546,9 +552,9 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, wire.ErrKeeper):
 		return err
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+		return errs.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
 	default:
-		return fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
+		return errs.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
 	}
 }
 
@@ -582,14 +588,15 @@ var errOtherEnsemble = errors.New("another ensemble, or one without a name")
 // otherEnsemble says what it means that a server did not confirm a name.
 func otherEnsemble(err error, name string) error {
 	if errors.Is(err, ErrAuth) || errors.Is(err, ErrLost) || errors.Is(err, zk.ErrAuthFailed) {
-		return fmt.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
+		return errs.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
 	}
-	return fmt.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
+	return errs.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
 }
 
 // Session returns the live session, or dials the next one: see recipes.Client.Session.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var tried error // why the last attempt failed
+	var tried error           // why the last attempt failed
+	ended := ctx.Err() != nil // before anything was tried
 	for {
 		s, d := c.current()
 		switch {
@@ -597,6 +604,12 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return s, nil
 		case d == nil:
 			return nil, ErrClosed
+		}
+		over := ctx.Done()
+		select {
+		case <-d.done:
+			over = nil // what it found counts more
+		default:
 		}
 		select {
 		case <-d.done:
@@ -609,14 +622,16 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 				return nil, d.err
 			}
 			tried = d.err
-		case <-ctx.Done():
+		case <-over:
 		}
 		switch {
 		case ctx.Err() == nil:
 		case tried != nil:
 			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // %.0w wraps ctx's error without printing it
+		case ended:
+			return nil, fmt.Errorf("recipes: no session: %w", cause(ctx))
 		default:
-			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
+			return nil, errs.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
@@ -41,7 +42,7 @@ func (d digestMD5) Start(context.Context, string, string) (Exchange, error) {
 	password, err := d.password()
 	switch {
 	case err != nil:
-		return Exchange{}, fmt.Errorf("%w: the password of %s: %w", wire.ErrAuth, d.user, err)
+		return Exchange{}, errs.Errorf("%w: the password of %s: %w", wire.ErrAuth, d.user, err)
 	case password == "":
 		return Exchange{}, fmt.Errorf("%w: the password of %s is empty", wire.ErrAuth, d.user)
 	}
@@ -74,7 +75,7 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 	}
 	says, err := directives(string(challenge))
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: not a challenge of DIGEST-MD5: %w", wire.ErrProtocol, err)
+		return nil, false, errs.Errorf("%w: not a challenge of DIGEST-MD5: %w", wire.ErrProtocol, err)
 	}
 	var realms []string
 	for _, s := range says {
