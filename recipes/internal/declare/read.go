@@ -17,7 +17,7 @@ import (
 )
 
 // readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
-func (e *Session) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
+func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
 	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL
 	var notInherited error

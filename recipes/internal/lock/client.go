@@ -23,39 +23,39 @@ import (
 // holding, that has news for the recipes lets go of its own first. Leases' contexts are cancelled with no lock held from the
 // epoch's on, and Observers called with none at all.
 type Client struct {
-	znode.Client
+	znode.ClientNodes
 	Conn *session.Client
 
-	Turns turn.Turns[Place]
-	Decl  declare.Client
+	Turns turn.Turns[Handover]
+	Decl  declare.Cache
 
 	Mu     sync.Mutex
-	Crowd  int      // from how many contenders on a queue is long, if not longQueue: tests have few
-	Newest *Session // the newest session's; nil before the first use
+	Crowd  int           // from how many contenders on a queue is long, if not longQueue: tests have few
+	Newest *SessionState // the newest session's; nil before the first use
 }
 
 // epoch is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has its own,
 // and looks at nothing of this. Only what the servers may still have of a lost session keeps its epoch
 // (clientState.lost) until they have not.
-type Session struct {
-	*znode.Session
+type SessionState struct {
+	*znode.SessionNodes
 
-	Decl   *declare.Session
+	Decl   *declare.Reader
 	Crowds crowds
 }
 
 // epoch returns that of the live session; see [Client.Session].
-func (st *Client) Epoch(ctx context.Context) (*Session, error) {
+func (st *Client) Live(ctx context.Context) (*SessionState, error) {
 	for {
 		s, err := st.Conn.Session(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e := st.EpochOf(s)
+		e := st.StateOf(s)
 		if e == nil {
 			continue
 		}
-		cleared := st.Clearing(e.Session)
+		cleared := st.Clearing(e.SessionNodes)
 		if cleared == nil {
 			return e, nil
 		}
@@ -68,23 +68,23 @@ func (st *Client) Epoch(ctx context.Context) (*Session, error) {
 }
 
 // epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
-func (st *Client) EpochOf(s *session.Session) *Session {
+func (st *Client) StateOf(s *session.Session) *SessionState {
 	st.Mu.Lock()
 	defer st.Mu.Unlock()
 	before := st.Newest
 	switch {
 	case before == nil:
-	case before.S == s:
+	case before.Session == s:
 		return before
 	case s.Err() != nil:
 		return nil
 	}
-	e := &Session{
-		Session: st.Begin(s), Decl: st.Decl.Begin(s),
+	e := &SessionState{
+		SessionNodes: st.Begin(s), Decl: st.Decl.Begin(s),
 	}
 	st.Newest = e
 	st.Spawn(func() {
-		<-e.S.Done()
+		<-e.Session.Done()
 		e.Rest()
 		e.Decl.End()
 	})
@@ -92,7 +92,7 @@ func (st *Client) EpochOf(s *session.Session) *Session {
 }
 
 // present is the way to the lock where it is by now, with the error of its declaration there.
-func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
+func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
 	at, err := e.Decl.Present(ctx, &q.Name)
 	if at == &q.Name {
 		return q, err
@@ -101,7 +101,7 @@ func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
 }
 
 // way is one handle's way into one queue: everything that does not change from one call to the next.
-type Queue struct {
+type Handle struct {
 	C *Client
 	wait.Handle
 	ctxKey     held.Key // by which contexts find its leases
@@ -112,7 +112,7 @@ type Queue struct {
 }
 
 // named is the handle by another name of its lock.
-func (q *Queue) named(n *declare.Name) *Queue {
+func (q *Handle) named(n *declare.Name) *Handle {
 	at := *q
 	at.Name = *n
 	at.Keyed()
@@ -120,10 +120,10 @@ func (q *Queue) named(n *declare.Name) *Queue {
 }
 
 // localKey names the local queue of the goroutines that want the same. Readers need no turn.
-func (q *Queue) localKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
+func (q *Handle) turnKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
 
 // keyed sets the key of its path.
-func (q *Queue) Keyed() {
+func (q *Handle) Keyed() {
 	q.ctxKey = held.Key{Of: q.C, Path: q.Path}
 	q.key = q.ctxKey
 }

@@ -26,14 +26,14 @@ import (
 
 // terms are what one lock is taken under.
 type Opened struct {
-	Q    *Handle
-	N    int // permits wanted; 0 where the kind has none
-	S    *znode.Session
-	Decl *declare.Session
-	D    *declare.Declaration // renew replaces it
-	Up   listener
-	Try  bool
-	Many int // from how many contenders on a queue is long, if not longQueue: tests have few
+	Handle   *Handle
+	Permits  int // permits wanted; 0 where the kind has none
+	Owner    *znode.SessionNodes
+	Reader   *declare.Reader
+	Declared *declare.Declaration // renew replaces it
+	Listener listener
+	Try      bool
+	Many     int // from how many contenders on a queue is long, if not longQueue: tests have few
 
 	// Who is ahead, for the error of a call that ends.
 	Position int    // how many
@@ -55,17 +55,17 @@ func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return t.Up.TimedOut(t, znode.WhyEnded(ctx))
+	return t.Listener.TimedOut(t, znode.WhyEnded(ctx))
 }
 
 // renew reads the declaration again: the lock may be drained, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (t *Opened) renew(ctx context.Context) error {
-	d, err := t.Decl.Of(ctx, &t.Q.Name)
+	d, err := t.Reader.Of(ctx, &t.Handle.Name)
 	if err != nil {
 		return t.TimedOut(ctx, err)
 	}
-	t.D = d
+	t.Declared = d
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (t *Opened) renew(ctx context.Context) error {
 // with their create; wait lists again instead. See prove.
 func Obey(ctx context.Context, all ...*Opened) error {
 	for i := 0; i < len(all); i++ {
-		if t := all[i]; t.D.Stale() {
+		if t := all[i]; t.Declared.Stale() {
 			if err := t.renew(ctx); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func Obey(ctx context.Context, all ...*Opened) error {
 // wait behind us make errors of the same holder.
 func (t *Opened) says(data []byte) {
 	t.Holder.data = data
-	t.Up.Ahead(t)
+	t.Listener.Ahead(t)
 }
 
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
@@ -95,7 +95,7 @@ func (t *Opened) says(data []byte) {
 func (t *Opened) identify(ctx context.Context) {
 	if t.Holder.data == nil {
 		t.says([]byte{})
-		if data, _, err := t.S.S.Get(ctx, t.Holder.path()); err == nil {
+		if data, _, err := t.Owner.Session.Get(ctx, t.Holder.path()); err == nil {
 			t.says(data)
 		}
 	}
@@ -103,19 +103,19 @@ func (t *Opened) identify(ctx context.Context) {
 
 // entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *Opened) Entry(in kind.Queue) (*Place, error) {
-	about := znode.HolderSelf(t.Q.Id)
+	about := znode.HolderSelf(t.Handle.ID)
 	n := 1
 	switch {
-	case t.N > 0 && in.Gate: // there is no node yet for each
-		about.Permits = t.N
-	case t.N > 0:
-		about.Limit, n = t.Limit(), t.N
+	case t.Permits > 0 && in.Gate: // there is no node yet for each
+		about.Permits = t.Permits
+	case t.Permits > 0:
+		about.Limit, n = t.Limit(), t.Permits
 	}
 	nodes := make([]*znode.Node, n)
-	key := t.Q.KeyNode(t.D, in)
+	key := t.Handle.KeyNode(t.Declared, in)
 	for i := range nodes {
 		var err error
-		if nodes[i], err = t.Q.Contender(t.S, t.D, in, about); err != nil {
+		if nodes[i], err = t.Handle.Contender(t.Owner, t.Declared, in, about); err != nil {
 			return nil, err
 		}
 		nodes[i].Key = key
@@ -135,23 +135,23 @@ type Place struct {
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
 // key is the node of the key, if it is a key's.
-func (e *Place) Key() *znode.Parent { return e.Node().Key }
+func (e *Place) Key() *znode.KeyNode { return e.Node().Key }
 
 // seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Key(); n != nil && v.total > len(e.Nodes) {
-		n.Rival = true
+		n.SeenOthers = true
 	}
 }
 
 // permits reports whether the place is among the permits. Other clients count those as held from their creation.
-func (e *Place) Permits() bool { return e.N > 0 && !e.In.Gate }
+func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
 // dirs are the queues that decide: for permits their own and the gate's, else the place's own.
 func (e *Place) Dirs() []string {
-	dirs := []string{e.In.Dir(e.Q.Path)}
-	if e.Permits() {
-		dirs = append(dirs, e.Q.Entrance().Dir(e.Q.Path))
+	dirs := []string{e.In.Dir(e.Handle.Path)}
+	if e.AmongPermits() {
+		dirs = append(dirs, e.Handle.Entrance().Dir(e.Handle.Path))
 	}
 	return dirs
 }
@@ -168,7 +168,7 @@ func (e *Place) Exhausted() error {
 
 // named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
 // prove writes ours, in the write that it makes anyway unless the place was granted already.
-func (e *Place) named() bool { return e.Node().Id == e.Q.Id }
+func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
 // rival is a contender ahead of us, as far as it is known.
 type Rival struct {
@@ -189,7 +189,7 @@ func (r *Rival) Party() kind.Party {
 type Handle struct {
 	declare.Name
 	Shared bool
-	Id     string // whom its nodes name
+	ID     string // whom its nodes name
 }
 
 // decides is the queue that decides who holds.
@@ -202,14 +202,14 @@ func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)
 func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
 // contender makes a contender that does not exist yet.
-func (q *Handle) Contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
 	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
 	if err != nil {
 		return nil, errs.Errorf("recipes: %s: %w", q.Path, err)
 	}
 	return &znode.Node{
-		E: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,
-		Data: znode.NodeData(in, about), Acl: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
+		Owner: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), ID: about.ID,
+		Data: znode.NodeData(in, about), ACL: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }
 
@@ -265,13 +265,13 @@ var (
 // possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
 // been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
 func (t *Opened) Possible() error {
-	if t.N == 0 {
+	if t.Permits == 0 {
 		return nil
 	}
-	if most := t.Limit(); t.N > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Q.Path, t.N, most)
+	if most := t.Limit(); t.Permits > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Handle.Path, t.Permits, most)
 	}
 	return nil
 }
 
-func (t *Opened) Limit() int { return t.Q.Kind.Permits(t.D.Params) }
+func (t *Opened) Limit() int { return t.Handle.Kind.Permits(t.Declared.Params) }

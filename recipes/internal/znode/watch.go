@@ -23,7 +23,7 @@ type Watch struct {
 
 // read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
 func (o *Watch) Read(ctx context.Context, call func()) error {
-	data, stat, w, err := GetCalledPersistent(ctx, o.K.E.S, o.K.Path, call)
+	data, stat, w, err := GetCalledPersistent(ctx, o.K.Owner.Session, o.K.Path, call)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		o.Hidden = true
@@ -47,8 +47,8 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 // such a lease has no token.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
-	err := Retry(ctx, o.K.E.S, Unanswered, func() (err error) {
-		stat, err = o.K.E.S.Exists(ctx, o.K.Path)
+	err := Retry(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
+		stat, err = o.K.Owner.Session.Exists(ctx, o.K.Path)
 		return err
 	})
 	switch {
@@ -68,7 +68,7 @@ func (o *Watch) deleted(err error) error {
 
 // ours checks whose the node is, and records its version and its token.
 func (o *Watch) Ours(stat *zk.Stat) error {
-	if id := o.K.E.S.ID(); stat.EphemeralOwner != id {
+	if id := o.K.Owner.Session.ID(); stat.EphemeralOwner != id {
 		return LostError(o.K.Path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, id))
 	}
 	o.Version, o.Czxid = stat.Version, stat.Czxid
