@@ -137,7 +137,7 @@ func (d *Declaration) Dropped() <-chan struct{} { return d.dropped }
 // OfKey reports whether it is what holds for each key of a family.
 func (d *Declaration) OfKey() bool { return d.family != nil }
 
-// Client keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
+// Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
 type Cache struct {
 	Authenticated func() bool // it has identities besides world:anyone
 	MaxDecls      int         // how many are kept, if not MaxDeclarations: tests have few
@@ -147,7 +147,7 @@ type Cache struct {
 	newest *Reader
 }
 
-// Session keeps the declarations read in one session; they end with it.
+// Reader reads and keeps the declarations of one session; they end with it.
 type Reader struct {
 	c *Cache
 	s *session.Session
@@ -172,7 +172,7 @@ func (e *Reader) End() {
 	clear(e.decls)
 }
 
-// Needs begins a call that needs declarations.
+// Pin begins a call that needs declarations.
 func (c *Cache) Pin() *Pins { return &Pins{c: c} }
 
 // MaxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
@@ -180,8 +180,7 @@ func (c *Cache) Pin() *Pins { return &Pins{c: c} }
 // once, and push out another: they would chase each other for as long as the calls last.
 const MaxDeclarations = 4096
 
-// Needs are the paths whose declarations a call needs, with those of the marks on its way. Once they are read they are not pushed
-// out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
+// Pins are the paths whose declarations a call needs. Once they are read they are not pushed out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
 // (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
 type Pins struct {
 	c     *Cache
@@ -215,7 +214,7 @@ func (n *Pins) End() {
 	}
 }
 
-// declarations are those of an epoch, by lock node. clientState.mu guards them, so their methods are called with mu held.
+// declarations are those of a session, by lock node. Cache.mu guards them, so their methods are called with mu held.
 type declarations map[string]*Declaration
 
 // trim pushes out a declaration that is not pinned if there are more than limit, or MaxDeclarations if that is 0. It looks at a
@@ -408,8 +407,7 @@ func (q *Name) at(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// SpelledError says that the lock which a handle names is that of a key: the handle names its node, or does not know its
-// directory. follow acts on it.
+// KeyPathError says that a handle names the node of a key, or does not know the directory of its key. The caller goes on with Is.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {
@@ -462,7 +460,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
+// Elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
 // neither a request nor a place in the local queue.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
@@ -488,7 +486,7 @@ func (c *Cache) Elsewhere(q *Name) error {
 	return nil
 }
 
-// misspelled is the error of a key whose path is another one by its family's declaration.
+// keyPathChanged is the error of a key whose path is another one by its family's declaration.
 func (q *Name) keyPathChanged(d *Declaration) error {
 	if d.family == nil {
 		return nil
@@ -626,7 +624,7 @@ func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 }
 
 // Complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
-// as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
+// as errNotApplied says. (Of looks at the lock node only, whose children may be missing.)
 func (q *Name) Complete(ctx context.Context, s *session.Session, err error) error {
 	if !znode.IsNoNode(err) || q.Params == nil || !q.Create {
 		return err

@@ -178,9 +178,9 @@ func (h *Lock) revoke() {
 	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 
-// Lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
-// the nodes that are left, so that nobody waits for a holder that knows it is none (CURATOR-202): lose is called from where
-// nothing may be waited for (see Session.Hold).
+// Lose ends the lock against its holder's will: when it returns the contexts of its uses are cancelled. A goroutine then deletes
+// the nodes that are left, so that no contender waits for a holder that knows it is none (CURATOR-202). The session calls Lose,
+// and waits for it (see Session.Hold).
 func (h *Lock) Lose(cause error) {
 	err := cause
 	if !errors.Is(err, znode.ErrLost) {
@@ -204,7 +204,7 @@ func (h *Lock) abandon() {
 	})
 }
 
-// finish records the end, once, reports it for every tenure, and cancels the leases' context. It returns what the holding was.
+// finish records the end, once, reports it for every tenure, and cancels the contexts of the uses. It returns the state before.
 func (h *Lock) finish(why error, lost bool) (was holdState) {
 	h.mu.Lock()
 	if was = h.state; !h.state.to(over) {
@@ -236,7 +236,7 @@ func (h *Lock) end(cause error) {
 }
 
 // leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
-// loss of the holding, if it was lost.
+// loss of the lock, if it was lost.
 func (h *Lock) leave(l *Use) (last bool, why error) {
 	last, why = h.parting(l.g)
 	h.workEnded()
@@ -252,14 +252,14 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 	return true, nil
 }
 
-// works reports whether what was done under this holding may still go on.
+// inUse reports whether work under this lock may still go on.
 func (h *Lock) inUse() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
 }
 
-// unused is for a holding whose lease was never handed out.
+// unused is for a lock that was never handed out.
 func (h *Lock) unused() {
 	h.mu.Lock()
 	h.leases--
@@ -308,10 +308,10 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	return znode.AwaitRelease(ctx, done, h.nodes)
 }
 
-// letGo is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
+// releaseAsync is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
 // lanes of a session bound how many are under way, and ctx the wait for room there.
 //
-// The tickets are passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
+// The turn is passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
 // of the next place is served behind the delete of this one. But it may go out on the next connection, when the delete was lost with the
 // one before: then this client would wait, or be refused, because of its own node.
 func (h *Lock) releaseAsync() {
@@ -403,8 +403,7 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	}
 }
 
-// holdState is what a holding is: its life is a walk through the table of moves, and to is the only step. What else is known of it
-// (leases, a revocation, writes that may still be applied) says who may use it, and never whether it is held.
+// holdState says whether a lock is held: its life is a walk through the table of moves, and to is the only step.
 type holdState int
 
 const (
@@ -414,7 +413,7 @@ const (
 	over                        // for good; why says why
 )
 
-// String completes the sentence "the holding is ...".
+// String completes the sentence "the lock is ...".
 func (s holdState) String() string {
 	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
@@ -426,7 +425,7 @@ var moves = map[holdState][]holdState{
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
 
-// to moves the holding, and reports whether that was legal; else nothing has changed.
+// to moves the lock, and reports whether that was legal; else nothing has changed.
 func (s *holdState) to(next holdState) bool {
 	legal := slices.Contains(moves[*s], next)
 	if legal {
@@ -435,7 +434,7 @@ func (s *holdState) to(next holdState) bool {
 	return legal
 }
 
-// watched reports whether what happens to the nodes is somebody else's doing, and ends the holding.
+// watched reports whether what happens to the nodes is somebody else's doing, and ends the lock.
 func (s holdState) watched() bool { return s != exchanging && s != over }
 
 // ErrReleased: Unlock gave the lease back.
@@ -461,11 +460,11 @@ func AfterGrant(err error) error {
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
+// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
 // session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
 
-// startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
+// startWatching watches over the lock: at once where the token is still to be read, or the place may be kept. A place that
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *Lock) startWatching() {
 	h.mu.Lock()

@@ -68,7 +68,7 @@ func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing 
 	return fn(looking{inner, l.H})
 }
 
-// end cancels the context of a lease that ends before its holding, also if it is asked for later.
+// end cancels the context of a lease that ends before its lock, also if it is asked for later.
 func (l *Use) end(why error) {
 	l.H.mu.Lock()
 	l.why = why
@@ -162,7 +162,7 @@ func (l *Use) Ended() error {
 	return l.over()
 }
 
-// over is ended for callers that hold the holding's mu.
+// over is Ended for callers that hold the lock's mu.
 func (l *Use) over() error {
 	return cmp.Or(l.why, l.H.why)
 }

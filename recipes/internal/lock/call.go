@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// member is one of the locks that an acquisition takes.
+// Member is one of the locks that a call takes.
 type Member struct {
 	Handle  *Handle
 	Permits int // permits wanted; 0 where the kind has none
@@ -33,7 +33,7 @@ func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members
 	return a
 }
 
-// do takes the locks. The error is as it comes: the caller explains it.
+// Do takes the locks. The error is as it comes: the caller explains it.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	if err := a.begun(ctx); err != nil {
 		return nil, err
@@ -44,14 +44,14 @@ func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	return a.follow(a.Wait, a.take)
 }
 
-// end ends the bound of the wait.
+// End ends the bound of the wait.
 func (a *Call) End() {
 	if a.done != nil {
 		a.done()
 	}
 }
 
-// acquisition is one call that takes a lock, or several in one transaction: an entry for each.
+// Call is one call that takes a lock, or several in one transaction: a place in the queue of each.
 type Call struct {
 	c       *Client
 	Path    string // of the lock; of a set, of all its members
@@ -67,7 +67,7 @@ type Call struct {
 	places []*wait.Place     // whose nodes exist, or may
 	undone []<-chan struct{} // each is closed when something that we asked for and left is undone
 	state  *SessionState     // of the newest try
-	asking chan struct{}     // of the crowd that it is one of; see terms.ask
+	asking chan struct{}     // of the crowd that it is one of; see ask
 }
 
 // begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
@@ -132,9 +132,9 @@ func (a *Call) ended(ctx context.Context) error {
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
-// the ticket: that goroutine holds the lock or is ahead of us.
+// the turn: that goroutine holds the lock or is ahead of us.
 //
-// Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
+// Readers need no turn: they wait only for what others have given up and is not undone; see Turns.KeepOut.
 func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
 	if q.Shared {
 		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil && ahead.Ended {
@@ -184,13 +184,13 @@ func (a *Call) held(b *Blocked) error {
 	return a.caller.Held(b)
 }
 
-// place is in the queue already: made for whoever has the turn next by who had it last.
+// Handover is a place in the queue that the goroutine which had the turn last has made for the next one.
 type Handover struct {
 	node  *znode.Node
 	queue []string // the queue as of k's creation, or nil
 }
 
-// contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
+// contend queues until granted. On an error the turn has been passed on and the contender is gone or going.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
 	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
@@ -218,7 +218,7 @@ func (a *Call) once(ctx context.Context, t *Handover) (*held.Use, error) {
 	return a.hold(ctx, g)
 }
 
-// arrive queues, or takes over the place that came with the ticket.
+// arrive queues, or takes over the place that came with the turn.
 func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 	var inherited *znode.Node
 	if t != nil {
@@ -285,7 +285,7 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 }
 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
-// are the acquisition's.
+// are the call's.
 func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
 	t := &znode.Txn{Owner: entries[0].Owner, Born: entries[0].Nodes}
 	var dirs []string
@@ -324,7 +324,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	return arrived, nil
 }
 
-// halfMade says what a NoNode for a queue means.
+// missingNode says what a NoNode for a queue means.
 func (a *Call) missingNode(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
@@ -399,7 +399,7 @@ func (t *turns) HandOver(k *znode.Node, queue []string) bool {
 	return t.c.Turns.HandOver(t.keys[0], &Handover{k, queue})
 }
 
-// giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
+// giveUp leaves the queues. The nodes are deleted in the background, and the turns are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := a.c, a.turns, a.nodes(), a.undone
@@ -408,7 +408,7 @@ func (a *Call) giveUp(ctx context.Context, err error) error {
 		st.Turns.Leaving(key)
 	}
 	for _, m := range a.members {
-		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no ticket is needed
+		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no turn is needed
 			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
@@ -438,7 +438,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // What a wait tells and asks: see listener.
 
-// ahead tells the goroutines of this client that wait behind us who holds the lock.
+// Ahead tells the goroutines of this client that wait behind us who holds the lock.
 func (a *Call) Ahead(t *wait.Opened) {
 	if q := a.members[0].Handle; !a.set && len(a.turns) > 0 {
 		holder := t.Holder.Party()
@@ -479,7 +479,7 @@ type arrival struct {
 	lists [][]string // nil where they were lost with their connection, or others list for it
 }
 
-// shorter is the shorter of two bounds, where 0 is none.
+// Shorter is the shorter of two bounds, where 0 is none.
 func Shorter(d, e time.Duration) time.Duration {
 	if d == 0 || 0 < e && e < d {
 		return e
@@ -504,7 +504,7 @@ func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use
 	}
 }
 
-// want names the locks that the acquisition takes.
+// want names the locks that the call takes.
 func (a *Call) want(members []Member) {
 	paths := make([]string, len(members))
 	for i, m := range members {
@@ -532,7 +532,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 	return refusal
 }
 
-// respell makes a handle's member the one at the path that its key has.
+// usePathOfKey makes a handle's member the one at the path that its key has.
 func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {

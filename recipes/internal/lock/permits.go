@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
-// queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
+// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the turn of the local
+// queue and through the gate. The turn is passed on once the permits are ours: many goroutines of one client hold permits.
 func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {

@@ -108,7 +108,7 @@ func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, entries...)
 }
 
-// holdAll makes a holding of what queueAll has begun, now or after a wait.
+// holdAll makes a lock of what queueAll has begun, now or after a wait.
 func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
 	if err == nil && ahead != nil && a.Try {
@@ -187,7 +187,7 @@ func (a *Call) confirm(ctx context.Context) error {
 	return err
 }
 
-// exchange exchanges a write lock for a read lock, which q is the way to.
+// Exchange exchanges a write lock for a read lock, which q is the way to.
 func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use, error) {
 	if err := q.Mine(u); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Us
 	})
 }
 
-// mine checks that u is a write lease of this lock.
+// Mine checks that u is a write lease of this lock.
 func (q *Handle) Mine(u *held.Use) error {
 	if b := AboutOf(u); b.Q.C != q.C || b.Path != q.Path || b.Q.Kind != q.Kind || b.Q.Shared {
 		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", q.Path, b.Path)

@@ -74,7 +74,7 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 //
 // The first request watches our own node too, because a grant without a listing takes that (see prove), and the predecessor,
 // whose data nobody needs yet. That is only where everybody may read our node: see Session.SetWatches. A foreign predecessor can
-// have another access list than ours; deaf finds that out.
+// have another access list than ours; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
@@ -99,7 +99,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	way.before = set[len(data)]
 }
 
-// deaf reports that no event will come from the watch that lookAhead set: the contender has gone, or we may not read it. Then the
+// unreadableAhead reports that no event will come from the watch that lookAhead set: the contender has gone, or we may not read it. Then the
 // caller lists, and the queue is watched instead of a contender that we may not read.
 func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
@@ -113,7 +113,7 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
-// next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
+// Next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
 // may be nil, or zk.EventNotWatching after that of way.before, after a change of the declaration, or of our own node if ahead is
 // nil. It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
 // ends. After a session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
@@ -175,7 +175,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	}
 }
 
-// unheard looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
+// poll looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
 // caller of next should look.
 func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
 	switch {
@@ -213,7 +213,7 @@ func (w *waiter) waker() func() {
 	return w.wake
 }
 
-// brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
+// deferReads reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
 func (w *waiter) deferReads() bool { return !w.waitedLong && w.Node().Czxid != 0 && !w.isNext }

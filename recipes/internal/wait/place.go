@@ -15,16 +15,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// An acquisition passes through phases, each with a type of its own, which knows what is known then and nothing that comes later:
+// A call passes through phases, each with a type of its own, which knows what is known then and nothing that comes later:
 //
-//	terms      the lock is open: its declaration is read, in one session
-//	entry      our contenders are in its queue
-//	arrival    with what the queue looked like right behind their creation
+//	Opened     the lock is open: its declaration is read, in one session
+//	Place      our contenders are in its queue
+//	arrival    with what the queue looked like right behind their creation (package lock)
 //	waiter     waits there; it lives no longer than the call that waits
 //	admission  the queue admits us: by which fact, and proven by which write
-//	grant      that is certain; hold makes a holding of it
+//	Grant      that is certain; held.Hold makes a lock of it
 
-// terms are what one lock is taken under.
+// Opened is a lock whose declaration is read.
 type Opened struct {
 	Handle   *Handle
 	Permits  int // permits wanted; 0 where the kind has none
@@ -50,7 +50,7 @@ type listener interface {
 	GoesOn(e *Place)                       // a place was exchanged for this one
 }
 
-// timedOut turns an error into one that says who is ahead, if ctx has ended.
+// TimedOut turns an error into one that says who is ahead, if ctx has ended.
 func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -69,7 +69,7 @@ func (t *Opened) renew(ctx context.Context) error {
 	return nil
 }
 
-// obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
+// Obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
 // with their create; wait lists again instead. See prove.
 func Obey(ctx context.Context, all ...*Opened) error {
 	for i := 0; i < len(all); i++ {
@@ -101,7 +101,7 @@ func (t *Opened) identify(ctx context.Context) {
 	}
 }
 
-// entry makes the contenders for a queue of the lock: one, or one for each permit.
+// Entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	about := znode.HolderSelf(t.Handle.ID)
 	n := 1
@@ -123,7 +123,7 @@ func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	return &Place{t, in, nodes}, nil
 }
 
-// entry is our place in one queue: a contender, or among permits one for each. For a semaphore that is a place at the gate
+// Place is ours in one queue: a contender, or among permits one for each. For a semaphore that is a place at the gate
 // first, and then one among the permits.
 type Place struct {
 	*Opened
@@ -131,23 +131,23 @@ type Place struct {
 	Nodes []*znode.Node // the last one waits: when it is granted all are
 }
 
-// node is the contender that waits.
+// Node is the contender that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// key is the node of the key, if it is a key's.
+// Key is the node of the key, if it is a key's.
 func (e *Place) Key() *znode.KeyNode { return e.Node().Key }
 
-// seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
+// Seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Key(); n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true
 	}
 }
 
-// permits reports whether the place is among the permits. Other clients count those as held from their creation.
+// AmongPermits reports whether the place is among the permits. Other clients count those as held from their creation.
 func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
-// dirs are the queues that decide: for permits their own and the gate's, else the place's own.
+// Dirs are the queues that decide: for permits their own and the gate's, else the place's own.
 func (e *Place) Dirs() []string {
 	dirs := []string{e.In.Dir(e.Handle.Path)}
 	if e.AmongPermits() {
@@ -156,7 +156,7 @@ func (e *Place) Dirs() []string {
 	return dirs
 }
 
-// exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
+// Exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
 func (e *Place) Exhausted() error {
 	for _, k := range e.Nodes {
 		if err := k.Exhausted(); err != nil {
@@ -170,7 +170,7 @@ func (e *Place) Exhausted() error {
 // prove writes ours, in the write that it makes anyway unless the place was granted already.
 func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
-// rival is a contender ahead of us, as far as it is known.
+// Rival is a contender ahead of us, as far as it is known.
 type Rival struct {
 	kind.Contender
 	Dir  string
@@ -185,23 +185,23 @@ func (r *Rival) Party() kind.Party {
 	return c
 }
 
-// handle is how a caller wants a lock.
+// Handle is how a caller wants a lock.
 type Handle struct {
 	declare.Name
 	Shared bool
 	ID     string // whom its nodes name
 }
 
-// decides is the queue that decides who holds.
+// Decides is the queue that decides who holds.
 func (q *Handle) Decides() kind.Queue { return q.Kind.Queues[0] }
 
-// entrance is the queue in which to wait: the gate, where the kind has one.
+// Entrance is the queue in which to wait: the gate, where the kind has one.
 func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
-// dir is where the contenders of the deciding queue are.
+// Dir is where the contenders of the deciding queue are.
 func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
-// contender makes a contender that does not exist yet.
+// Contender makes a contender that does not exist yet.
 func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
 	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
 	if err != nil {
@@ -213,7 +213,7 @@ func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kin
 	}, nil
 }
 
-// verdict is what a listing says about our contender.
+// Verdict is what a listing says about our contender.
 type Verdict struct {
 	Granted  bool
 	Behind   string // child to wait for; "" = any change
@@ -225,10 +225,10 @@ type Verdict struct {
 	first    *kind.Contender
 }
 
-// errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
+// ErrNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
 var ErrNotListed = errors.New("our contender is not in the queue")
 
-// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
+// Decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
 // needed, and not handed through the frames between.)
 func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
@@ -262,7 +262,7 @@ var (
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 
-// possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
+// Possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
 // been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
 func (t *Opened) Possible() error {
 	if t.Permits == 0 {

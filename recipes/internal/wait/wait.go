@@ -37,10 +37,10 @@ type way struct {
 // forget stops the watches.
 func (w *way) forget() { w.behind, w.before = znode.Stop(w.behind), znode.Stop(w.before) }
 
-// waiter begins to wait.
+// Waiter begins to wait.
 func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: e.Node()}} }
 
-// end stops what watches our node, and the way.
+// End stops what watches our node, and the way.
 func (w *waiter) End() {
 	w.way.forget()
 	w.own.Unwatch()
@@ -61,7 +61,7 @@ type admission struct {
 	written bool // a committed write was made after that, or by it
 }
 
-// reach waits until the lock is ours, through the gate if there is one.
+// Reach waits until the lock is ours, through the gate if there is one.
 func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 	if !w.In.Gate {
 		return w.wait(ctx, lists)
@@ -238,7 +238,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 	}
 }
 
-// grant is what hold makes a holding of: entries that are ours, and proven to be.
+// Grant is what a held lock is made of: places that are ours, and proven to be.
 type Grant struct {
 	Entries []*Place // one, or those of a set
 	Czxid   int64    // of the node, where it has been read
@@ -295,7 +295,7 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 	return g, true, nil
 }
 
-// vouched reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
+// aliveByHeartbeat reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
 func (w *waiter) aliveByHeartbeat() bool {

@@ -21,10 +21,10 @@ import (
 //     has the same session, and so the same contenders: the two end each other's.
 //   - Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
 //     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
-//     returned (holding.works), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
+//     returned (Node.InUse), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
 //     what is idle stays idle.
 
-// workEnded is called when what was done under nodes of a lost session may be over.
+// WorkEnded is called when what was done under nodes of a lost session may be over.
 func (e *SessionNodes) WorkEnded() {
 	e.c.mu.Lock()
 	e.cleared = nil
@@ -35,7 +35,7 @@ func (e *SessionNodes) WorkEnded() {
 	}
 }
 
-// clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
+// Clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
 // there are none. It begins with that if nobody has.
 func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
@@ -53,7 +53,7 @@ func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	return st.cleared
 }
 
-// lostSessions are those of sessions that the servers are not known to have ended. nodeClient.mu guards them.
+// lostSessions are those of sessions that the servers are not known to have ended. ClientNodes.mu guards them.
 type lostSessions []*SessionNodes
 
 // uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
@@ -83,7 +83,7 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 	return todo
 }
 
-// ghost is a contender of a lost session.
+// orphan is a contender of a lost session.
 type orphan struct {
 	*Node
 	path, prefix string // as of when it was looked at: a call that is about to fail may still write into the contender
@@ -124,7 +124,7 @@ func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	deleteOrphans(s, search(s, unnamed))
 }
 
-// search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
+// search finds the names of orphans whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
 func search(s *session.Session, ghosts []orphan) (there []orphan) {
 	lists := map[string][]string{}
@@ -140,7 +140,7 @@ func search(s *session.Session, ghosts []orphan) (there []orphan) {
 	return there
 }
 
-// exorcise deletes ghosts, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
+// deleteOrphans deletes orphans, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
 // itself.
 func deleteOrphans(s *session.Session, ghosts []orphan) {
 	remove := func(some ...orphan) bool {

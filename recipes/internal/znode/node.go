@@ -18,15 +18,15 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
+// MaxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
 // server unable to restart after that session closed; the limit there is 2,097,150 bytes (ZOOKEEPER-4306).
 const MaxEphemeralBytes = 512 << 10
 
-// lastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
+// LastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
 // ZooKeeper 3.8 numbers every further child 2147483647.
 const LastSequence = math.MaxInt32 - 1<<20
 
-// contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
+// Node is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
 // we know it again whatever happened to the reply of its create.
 type Node struct {
 	Owner  *SessionNodes
@@ -53,7 +53,7 @@ type node struct {
 	Czxid int64 // from the reply to its create; 0 where that was lost
 }
 
-// protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
+// ProtectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
 // "_c_<uuid>-lock-", or kazoo's "<32 hex>__lock__".
 func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	if w == kind.WireKazoo {
@@ -66,7 +66,7 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	return string(append(name, marker...))
 }
 
-// markerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
+// MarkerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
 func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
 	table, mode := q.Exclusive, "exclusive"
 	if shared {
@@ -79,7 +79,7 @@ func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
 	return m, nil
 }
 
-// newUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
+// NewUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
 func NewUUID() (u [16]byte) {
 	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
@@ -114,7 +114,7 @@ func freeAll(ks []*Node) {
 	}
 }
 
-// paths are those of the contenders' nodes.
+// Paths are those of the contenders' nodes.
 func Paths(ks []*Node) []string {
 	all := make([]string, len(ks))
 	for i, k := range ks {
@@ -143,7 +143,7 @@ func (k *Node) found(path string) error {
 	return nil
 }
 
-// exhausted reports a number too close to the end of the sequence.
+// Exhausted reports a number too close to the end of the sequence.
 func (k *Node) Exhausted() error {
 	if k.seq >= 0 && k.seq <= LastSequence {
 		return nil
@@ -170,12 +170,12 @@ var Hostname = sync.OnceValue(func() string {
 	return h
 })
 
-// holderSelf is what the contender of id says about itself.
+// HolderSelf is what the contender of id says about itself.
 func HolderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: Hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
-// nodeData is the data of a contender's node in a queue.
+// NodeData is the data of a contender's node in a queue.
 func NodeData(q kind.Queue, h kind.Holder) []byte {
 	if q.Plain {
 		return []byte(h.ID)
@@ -183,7 +183,7 @@ func NodeData(q kind.Queue, h kind.Holder) []byte {
 	return h.Encode()
 }
 
-// heldData is a contender's data with the mark of a grant to id.
+// HeldData is a contender's data with the mark of a grant to id.
 func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
 	if !ok {
@@ -194,21 +194,21 @@ func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	return NodeData(q, h)
 }
 
-// saysHeld reports whether a contender of ours wrote that it was granted.
+// SaysHeld reports whether a contender of ours wrote that it was granted.
 func SaysHeld(data []byte) bool {
 	h, ok := kind.ParseHolder(data)
 	return ok && h.Held != nil && h.ID != ""
 }
 
-// defaultID is Config.ID's default.
+// DefaultID is Config.ID's default.
 func DefaultID() string { return fmt.Sprintf("%s/%d", Hostname(), os.Getpid()) }
 
-// readable reports whether everybody may read nodes with this access list.
+// Readable reports whether everybody may read nodes with this access list.
 func Readable(acl []zk.ACL) bool {
 	return slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == "world" && a.Perms&zk.PermRead != 0 })
 }
 
-// toZK converts an access list.
+// ToZK converts an access list.
 func ToZK(acl kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
@@ -217,7 +217,7 @@ func ToZK(acl kind.List) []zk.ACL {
 	return out
 }
 
-// nodeClient makes and deletes the nodes of one client, in one session after another.
+// ClientNodes makes and deletes the nodes of one client, in one session after another.
 type ClientNodes struct {
 	mu      sync.Mutex
 	newest  *SessionNodes
@@ -229,14 +229,14 @@ type ClientNodes struct {
 	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
 }
 
-// nodeSession is what one session has in the tree.
+// SessionNodes is what one session has in the tree.
 type SessionNodes struct {
 	c       *ClientNodes
 	Session *session.Session
 	Janitor janitor
 	Bytes   atomic.Int64 // of the paths of the session's contenders
 
-	// nodeClient.mu guards these.
+	// ClientNodes.mu guards these.
 	cleared *SessionNodes // of a lost session: through which the nodes that nobody works under were deleted last
 	until   time.Time     // it is tried to close the lost session until then; zero before the first try
 
@@ -245,7 +245,7 @@ type SessionNodes struct {
 	timers map[*time.Timer]struct{} // of after
 }
 
-// begin notes that s is the newest session; the one before it is lost.
+// Begin notes that s is the newest session; the one before it is lost.
 func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -258,7 +258,7 @@ func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	return e
 }
 
-// spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
+// Spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
 // sync.WaitGroup: a call of Lock may still spawn while Close waits.
 func (st *ClientNodes) Spawn(f func()) {
 	st.work.Lock()
@@ -278,7 +278,7 @@ func (st *ClientNodes) finished() {
 	}
 }
 
-// join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
+// Join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
 // is still under way starts later finds its session lost and ends at once.
 func (st *ClientNodes) Join() {
 	st.work.Lock()
@@ -352,7 +352,7 @@ func (e *SessionNodes) after(d time.Duration, f func()) {
 	e.timers[timer] = struct{}{}
 }
 
-// rest stops the timers, which refer to the session and to the client.
+// Rest stops the timers, which refer to the session and to the client.
 func (e *SessionNodes) Rest() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

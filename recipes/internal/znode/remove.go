@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
+// Drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
 // be gone, else ErrReleasePending: ctx ended first or a server refused, and the deletion goes on; or their session ended first, and they
 // go with it.
 //
@@ -34,7 +34,7 @@ func (c *ClientNodes) Drop(ctx context.Context, ks []*Node, then func()) error {
 	return AwaitRelease(ctx, done, ks)
 }
 
-// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
+// LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
 // contenders. Who gives up is not kept for longer.
 func (c *ClientNodes) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
@@ -56,7 +56,7 @@ func (c *ClientNodes) LeaveBehind(ctx context.Context, ks []*Node, then func()) 
 // none is the work under a contender that was never granted, and is given up.
 var none = func() bool { return false }
 
-// awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
+// AwaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
 // no error.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var why error
@@ -92,7 +92,7 @@ func notFreed(ks []*Node) (left []*Node) {
 	return left
 }
 
-// dropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
+// DropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
 // the nodes go, but nobody has confirmed it. It returns a server's refusal (an access list, say) at once, while the janitor
 // goes on trying: lists can be changed.
 //
@@ -174,7 +174,7 @@ type chore struct {
 	done *sync.WaitGroup
 }
 
-// remove takes the contenders over; what it returns is done when all are gone, or their session is.
+// Remove takes the contenders over; what it returns is done when all are gone, or their session is.
 func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
+// ErrNotApplied: a transaction whose outcome was unknown is now known never to have happened.
 var ErrNotApplied = errors.New("the transaction was not applied")
 
-// txn creates contenders and deletes others in one transaction.
+// Txn creates contenders and deletes others in one transaction.
 type Txn struct {
 	Owner *SessionNodes
 	Born  []*Node
@@ -32,11 +32,11 @@ type Txn struct {
 	lookedAt []*session.Reply // access lists of the nodes of keys that are not made; nil for the others
 
 	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
-	// Callers keep others from the queue until then (clientState.whenLeft). Nil otherwise.
+	// Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
 	Left chan struct{}
 }
 
-// run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
+// Run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
 // left is closed; the gone ones do, unless the transaction was abandoned. An error that is errNotApplied or has OutcomeNotSent
 // allows another try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
@@ -46,7 +46,7 @@ func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, er
 	return t.End(ctx)
 }
 
-// begin is the first half of run. It sends the transaction, with an error if nothing was sent.
+// Begin is the first half of run. It sends the transaction, with an error if nothing was sent.
 func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.Born {
@@ -87,7 +87,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	return b, sent
 }
 
-// end is the second half: it waits for the answer, and makes of it what run returns.
+// End is the second half: it waits for the answer, and makes of it what run returns.
 func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	if err := t.Sent.Wait(ctx); !t.Sent.Answered() { // the caller has left
 		return nil, t.abandon(err)
@@ -290,7 +290,7 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 	return there, nil
 }
 
-// find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
+// Find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
 // name that belongs to another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
@@ -342,13 +342,13 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 // that says something else by now. Versions begin anew with a family that was destroyed and declared again, so a late transaction may
 // fit that one and make a node where its keys are not. Exclusion does not rest on the check: before it grants, a client looks
 // whether the declaration has changed since, as for every lock (waiter.prove), and the watch that it looks at has heard of the
-// deletion. What it reads then says where the key is, and a place elsewhere is given up (epoch.declared). A late node that its client knows
+// deletion. What it reads then says where the key is, and a place elsewhere is given up (declare.Reader.Of). A late node that its client knows
 // nothing of is found and deleted (txn.recheck). A family that replaces another one in one apply has a version of its own (plan).
 //
 // A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
 // another contender came or went meanwhile.
 
-// keyNode is the node of a key, with the children that its kind needs, as one place knows it.
+// KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
 	Foreign    bool     // any access list will do
@@ -385,7 +385,7 @@ func (n *KeyNode) existing() (paths []string) {
 	return paths
 }
 
-// family is what the nodes of keys are made by, and checked against.
+// Family is what the nodes of keys are made by, and checked against.
 type Family struct {
 	Path     string // its node, whose version every transaction checks
 	Version  int32
@@ -397,7 +397,7 @@ type Family struct {
 // haste is after how many refusals in a row a client no longer guesses.
 const haste = 3
 
-// runKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
+// RunKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
 // that is no error: the next transaction knows better. After a few in a row it depends on no guess (anchor).
 func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
 	gone := t.Gone
@@ -524,7 +524,7 @@ func (t *Txn) refusal(err error) error {
 	return err
 }
 
-// admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
+// Admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
 // came with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// queue is one handle: everything that does not change from one call to the next.
+// handle is one that a program has: everything that does not change from one call to the next.
 type handle struct {
 	c *Client
 	lock.Handle
