@@ -536,7 +536,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
-		if &m.Handle.Name == e.Was {
+		if m.Handle.Path == e.Was.Path {
 			members[i].Handle = m.Handle.named(e.Is)
 		}
 	}

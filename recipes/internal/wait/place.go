@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -180,9 +179,7 @@ type Rival struct {
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
 
 func (r *Rival) Party() kind.Party {
-	c := inspect.NewContender(r.Dir, r.Contender, nil, nil)
-	c.Data = r.data
-	return c
+	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
 // Handle is how a caller wants a lock.

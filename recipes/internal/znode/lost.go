@@ -126,9 +126,9 @@ func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 
 // search finds the names of orphans whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
-func search(s *session.Session, ghosts []orphan) (there []orphan) {
+func search(s *session.Session, orphans []orphan) (there []orphan) {
 	lists := map[string][]string{}
-	for _, g := range ghosts {
+	for _, g := range orphans {
 		if _, listed := lists[g.Dir]; !listed {
 			lists[g.Dir], _ = ListChildren(context.Background(), s, g.Dir)
 		}
@@ -142,7 +142,7 @@ func search(s *session.Session, ghosts []orphan) (there []orphan) {
 
 // deleteOrphans deletes orphans, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
 // itself.
-func deleteOrphans(s *session.Session, ghosts []orphan) {
+func deleteOrphans(s *session.Session, orphans []orphan) {
 	remove := func(some ...orphan) bool {
 		paths := make([]string, len(some))
 		for i, g := range some {
@@ -164,7 +164,7 @@ func deleteOrphans(s *session.Session, ghosts []orphan) {
 		}
 		return true
 	}
-	for some := range slices.Chunk(ghosts, batch) {
+	for some := range slices.Chunk(orphans, batch) {
 		if remove(some...) || len(some) == 1 {
 			continue
 		}
