@@ -73,8 +73,8 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		// they were to wait for a writer, the readers behind are let in.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
-		works := h.inUse
-		next.InUse.Store(&works)
+		inUse := h.inUse
+		next.InUse.Store(&inUse)
 		_, err = (&znode.Txn{Owner: h.owner, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
 		if errors.Is(err, znode.ErrNotApplied) {
 			unapplied = cmp.Or(unapplied, err)
@@ -91,7 +91,8 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 // without a hold in between, and so never without heartbeats.
 func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	old := l.H
-	now, err := hold(ctx, g, told, old)
+	g.was = old
+	now, err := Hold(ctx, g, told)
 	old.stopWatching() // its node is gone, by our own hand
 	if err != nil {
 		l.release()

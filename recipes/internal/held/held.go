@@ -24,7 +24,7 @@ type Listener interface {
 type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
-	Free()                                           // it is
+	Leave()                                          // it is
 	Next() *znode.Node                               // to be made for who is next; nil if nobody waits that takes one
 	HandOver(place *znode.Node, queue []string) bool // false: nobody is there any more to take it
 }
@@ -38,6 +38,8 @@ type Grant struct {
 	Turns Turns
 	Token int64 // where it has been read
 	About any   // the caller's own
+
+	was *Lock // which this lock replaces by an exchange; else nil
 }
 
 // Lock is what a grant means to this process: the nodes that hold, and what watches over them. Several uses share one when a lock is
@@ -94,14 +96,12 @@ type guard struct {
 }
 
 // Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
-func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) { return hold(ctx, g, told, nil) }
-
-func hold(ctx context.Context, g Grant, told Listener, was *Lock) (*Use, error) {
-	h := &Lock{path: g.Path, keys: g.Keys, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, About: g.About, was: was}
+func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
+	h := &Lock{path: g.Path, keys: g.Keys, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, About: g.About, was: g.was}
 	h.leases, h.czxid = 1, g.Token
-	works := h.inUse
+	inUse := h.inUse
 	for _, k := range h.nodes {
-		k.InUse.Store(&works)
+		k.InUse.Store(&inUse)
 	}
 	paths := znode.Paths(h.nodes) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
@@ -393,12 +393,12 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	h.drop()
 	switch {
 	case place == nil:
-		h.turns.Free()
+		h.turns.Leave()
 	case !h.turns.HandOver(place, queue): // who it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
 		h.owner.Client().Spawn(func() {
 			_ = h.owner.Client().DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
-			h.turns.Free()
+			h.turns.Leave()
 		})
 	}
 }

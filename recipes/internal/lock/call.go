@@ -28,7 +28,7 @@ type Member struct {
 
 // NewCall begins a call that takes the members: a set of them, or one.
 func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members ...Member) *Call {
-	a := &Call{c: st, set: set, Try: try, start: time.Now(), caller: up}
+	a := &Call{c: st, set: set, Try: try, start: time.Now(), caller: up, ticket: turn.Ticket[Handover]{Turns: &st.Turns}}
 	a.want(members)
 	return a
 }
@@ -63,7 +63,7 @@ type Call struct {
 	Wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
-	turns  []turn.Key        // of the local queues, by key
+	ticket turn.Ticket[Handover]
 	places []*wait.Place     // whose nodes exist, or may
 	undone []<-chan struct{} // each is closed when something that we asked for and left is undone
 	state  *SessionState     // of the newest try
@@ -152,7 +152,7 @@ func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
-	a.turns = append(a.turns, q.turnKey())
+	a.ticket.Keys = append(a.ticket.Keys, q.turnKey())
 	return t, nil
 }
 
@@ -352,39 +352,28 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 			b.Members = append(b.Members, m.Handle)
 		}
 	}
-	t := &turns{c: a.c, set: a.set, of: first.Opened}
+	t := &turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened}
 	if a.set || first.Permits == 0 && !first.Handle.Shared { // others may hold permits too
-		t.keys = a.turns
+		t.Keys = a.ticket.Keys
 	}
 	nodes := a.nodes()
 	told := a.caller.Tenure(nodes[0].Path, a.state.Session.ID())
 	return held.Hold(ctx, held.Grant{Path: a.Path, Keys: b.keys(), Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
 }
 
-// turns are the goroutines of this client that wait behind a lock that is held.
+// turns are the goroutines of this client that wait behind a lock that is held. Readers and permits have none.
 type turns struct {
-	c    *Client
-	keys []turn.Key // of their queues; readers and permits have none
-	set  bool
-	of   *wait.Opened
+	turn.Ticket[Handover]
+	set bool
+	of  *wait.Opened
 }
-
-func (t *turns) each(f func(key turn.Key)) {
-	for _, key := range t.keys {
-		f(key)
-	}
-}
-
-func (t *turns) Granted() { t.each(t.c.Turns.Granted) }
-func (t *turns) Leaving() { t.each(t.c.Turns.Leaving) }
-func (t *turns) Free()    { t.each(t.c.Turns.Leave) }
 
 // Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
 func (t *turns) Next() *znode.Node {
-	if t.set || len(t.keys) == 0 {
+	if t.set || len(t.Keys) == 0 {
 		return nil
 	}
-	id, waits := t.c.Turns.Next(t.keys[0])
+	id, waits := t.Turns.Next(t.Keys[0])
 	if !waits {
 		return nil
 	}
@@ -396,29 +385,21 @@ func (t *turns) Next() *znode.Node {
 }
 
 func (t *turns) HandOver(k *znode.Node, queue []string) bool {
-	return t.c.Turns.HandOver(t.keys[0], &Handover{k, queue})
+	return t.Turns.HandOver(t.Keys[0], &Handover{k, queue})
 }
 
 // giveUp leaves the queues. The nodes are deleted in the background, and the turns are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 func (a *Call) giveUp(ctx context.Context, err error) error {
-	st, tickets, nodes, left := a.c, a.turns, a.nodes(), a.undone
-	a.turns, a.places, a.undone = nil, nil, nil
-	for _, key := range tickets {
-		st.Turns.Leaving(key)
-	}
+	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
+	a.ticket.Keys, a.places, a.undone = nil, nil, nil
+	ticket.Leaving()
 	for _, m := range a.members {
 		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no turn is needed
 			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
-	a.c.LeaveBehind(ctx, nodes, func() {
-		st.whenLeft(left, func() {
-			for _, key := range tickets {
-				st.Turns.Leave(key)
-			}
-		})
-	})
+	a.c.LeaveBehind(ctx, nodes, func() { st.whenLeft(left, ticket.Leave) })
 	return err
 }
 
@@ -440,7 +421,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // Ahead tells the goroutines of this client that wait behind us who holds the lock.
 func (a *Call) Ahead(t *wait.Opened) {
-	if q := a.members[0].Handle; !a.set && len(a.turns) > 0 {
+	if q := a.members[0].Handle; !a.set && len(a.ticket.Keys) > 0 {
 		holder := t.Holder.Party()
 		a.c.Turns.WaitsFor(q.turnKey(), &holder, t.Position)
 	}

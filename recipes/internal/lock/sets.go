@@ -88,7 +88,7 @@ func (a *Call) enterAll(ctx context.Context) error {
 		return a.heldLocally(ctx, qs[of], ahead)
 	}
 	for _, m := range set {
-		a.turns = append(a.turns, m.Key)
+		a.ticket.Keys = append(a.ticket.Keys, m.Key)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Us
 		return q.Contender(t.Owner, t.Declared, q.Decides(), znode.HolderSelf(q.ID))
 	}, func(next *znode.Node) (held.Grant, held.Listener) {
 		b := &about{Path: q.Path, Q: q, D: old.D, places: old.places}
-		return held.Grant{Path: q.Path, Keys: b.keys(), Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{c: q.C, of: t}, About: b},
+		return held.Grant{Path: q.Path, Keys: b.keys(), Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{of: t}, About: b},
 			up.Tenure(next.Path, t.Owner.Session.ID())
 	})
 }
