@@ -3,12 +3,13 @@
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
 // documentation recommends. It starts the servers it needs, on loopback, and ends them. It needs Linux.
 //
-//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-out DIR] [-publish DIR]
+//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-workloads 'Own lock'] [-out DIR]
 package main
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -40,15 +41,14 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == "be" {
-		return be(args[1:], in, out)
+		return lock.Try(func() { be(args[1:], in, out) })
 	}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "a few workloads, briefly: shows whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these systems: `name,name`")
 	only := flags.String("workloads", "", "only the workloads whose name contains this `text`")
-	to := flags.String("out", "", "`directory` for page.md and results.json, which are not written without it")
-	publish := flags.String("publish", "", "`directory` for RESULTS.md, which is not written if the run is quick, or of some systems or workloads only")
+	to := flags.String("out", "../../bin/compare", "`directory` for page.md, and for results.json with all samples")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,63 +65,49 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 			plan.Workloads = append(plan.Workloads, w)
 		}
 	}
-	plan.Systems = drivers.All
-	if *systems != "" {
-		names := strings.Split(*systems, ",")
-		for _, name := range names {
-			if _, err := drivers.Find(name); err != nil {
-				return err
-			}
-		}
-		plan.Systems = slices.DeleteFunc(slices.Clone(drivers.All), func(s drivers.System) bool { return !slices.Contains(names, s.Name) })
-	}
-	r, err := compare(ctx, plan, *quick)
-	if r == nil {
-		return err
-	}
-	failed := cmp.Or(report.Page(out, r), err)
-	if *to != "" {
-		if err := r.WriteTo(*to); err != nil {
+	names := strings.FieldsFunc(*systems, func(c rune) bool { return c == ',' })
+	for _, name := range names {
+		if _, err := drivers.Find(name); err != nil {
 			return err
 		}
 	}
-	if *publish != "" && failed == nil && !r.Plan.Quick && *systems+*only == "" {
-		return r.Publish(filepath.Join(*publish, "RESULTS.md"))
+	for _, s := range drivers.All {
+		if len(names) == 0 || slices.Contains(names, s.Name) {
+			plan.Systems = append(plan.Systems, s)
+		}
 	}
-	return failed
+	return lock.Try(func() {
+		r := compare(ctx, plan, *quick)
+		lock.Check(os.MkdirAll(*to, 0o755))
+		page := lock.Must(os.Create(filepath.Join(*to, "page.md")))
+		lock.Check(cmp.Or(report.Page(page, r), page.Close()))
+		lock.Check(os.WriteFile(filepath.Join(*to, "results.json"), lock.Must(json.Marshal(r)), 0o644))
+		lock.Check(ctx.Err())
+	})
 }
 
 // be is a process of an experiment: what hangs or is killed in it takes nothing else along. Its arguments are those that
-// [drivers.System.Command] makes; those of a role may follow.
-func be(args []string, in io.Reader, out io.Writer) error {
-	return server.Try(func() {
-		driver := server.Must(drivers.Find(args[0])).Driver()
-		drivers.TTL = server.Must(time.ParseDuration(args[1]))
-		if role := args[2:]; len(role) > 0 {
-			(&claims.Role{Driver: driver, Addrs: strings.Split(role[1], ","), Name: role[2], More: role[3:], In: in, Out: out}).Play(role[0])
-		} else {
-			lock.Serve(driver, in, out)
-		}
-	})
+// [drivers.System.Command] makes; those of a holder may follow.
+func be(args []string, in io.Reader, out io.Writer) {
+	driver, ttl := lock.Must(drivers.Find(args[0])).Driver, lock.Must(time.ParseDuration(args[1]))
+	if len(args) > 2 {
+		claims.Hold(driver(strings.Split(args[3], ","), ttl), args[4], in, out)
+	} else {
+		lock.Serve(driver, ttl, in, out)
+	}
 }
 
-// compare measures. What was measured before an interrupt, or another failure, is not thrown away.
-func compare(ctx context.Context, plan bench.Plan, quick bool) (r *report.Report, err error) {
+// compare measures. What was measured before an interrupt is not thrown away.
+func compare(ctx context.Context, plan bench.Plan, quick bool) *report.Report {
 	scope := &server.Scope{}
 	defer scope.Close()
-	err = server.Try(func() {
-		plan.Dir = server.Must(os.MkdirTemp("", "compare-"))
-		defer os.RemoveAll(plan.Dir)
-		plan.Self = server.Must(os.Executable())
-		r = &report.Report{Machine: report.Here(), Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Members, Quick: quick},
-			Systems: plan.Systems, Workloads: plan.Workloads}
-		var servers map[string]*server.Server
-		var stopped error
-		r.Results, servers, stopped = bench.Run(ctx, scope, plan)
-		server.Check(stopped)
-		env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
-		r.Claims = env.Run(ctx, scope, quick)
-		server.Check(ctx.Err())
-	})
-	return r, err
+	plan.Dir, plan.Self = lock.Must(os.MkdirTemp("", "compare-")), lock.Must(os.Executable())
+	defer os.RemoveAll(plan.Dir)
+	r := report.Here(plan)
+	r.Results = bench.Run(ctx, scope, plan)
+	env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: r.Results.Servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
+	if ctx.Err() == nil {
+		r.Claims = env.Run(ctx, quick)
+	}
+	return r
 }

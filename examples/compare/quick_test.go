@@ -39,8 +39,10 @@ func TestTheQuickForm(t *testing.T) {
 	for name, ground := range r.Results.Servers {
 		require.Empty(t, ground.Missing, name)
 	}
-	for _, s := range r.Results.Samples {
-		require.Zero(t, s.Overlaps, "%s granted a lock twice", s.System)
+	for key, samples := range r.Results.Samples {
+		for _, s := range samples {
+			require.Zero(t, s.Overlaps, "%s: a lock was granted twice", key)
+		}
 	}
 	counted(t, &r.Claims)
 	page, err := os.ReadFile(filepath.Join(out, "page.md"))
@@ -79,8 +81,7 @@ func counted(t *testing.T, r *claims.Results) {
 		}
 	}
 	require.NotEmpty(t, r.Pooled)
-	require.Empty(t, r.Pooled[1].Missing)
-	require.Zero(t, r.Pooled[1].Double, "a lock of a transaction ends with it, wherever the next one runs")
+	require.Empty(t, r.Pooled[0].Missing)
 	require.NotEmpty(t, r.Failover)
 	for _, f := range r.Failover {
 		if f.Missing == "" && f.System != "redislock" {
@@ -106,9 +107,7 @@ func counted(t *testing.T, r *claims.Results) {
 	}
 	for _, i := range r.Idle {
 		require.Empty(t, i.Missing, i.System)
-		if i.Kept == i.Locks { // a session that ended because the machine stood still has none
-			require.Less(t, i.Requests*r.TTL.Seconds(), 0.5*float64(i.Kept), "%s: a session is kept alive, not each of its locks", i.System)
-		}
+		require.Less(t, i.Requests*r.TTL.Seconds(), 500.0, "%s: a session is kept alive, not each of its thousand locks", i.System)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,27 +17,27 @@ import (
 
 // Results of all experiments.
 type Results struct {
-	TTL      time.Duration `json:"time_to_live_ns"` // of the locks and sessions that were paused, killed and kept
-	Herd     []Release     `json:"herd,omitempty"`
-	Paused   []Pause       `json:"paused,omitempty"`
-	Fair     []Fair        `json:"fair,omitempty"`
-	Killed   []Killed      `json:"killed,omitempty"`
-	Idle     []Idle        `json:"idle,omitempty"`
-	Crossed  []Crossed     `json:"crossed,omitempty"`
-	Pooled   []Pooled      `json:"pooled,omitempty"`
-	Failover []Failover    `json:"failover,omitempty"`
+	TTL      time.Duration // of the locks and sessions that were paused, killed and kept
+	Herd     []Release
+	Paused   []Pause
+	Fair     []Fair
+	Killed   []Killed
+	Idle     []Idle
+	Crossed  []Crossed
+	Pooled   []Pooled
+	Failover []Failover
 }
 
 // Terms are the figures that the text about the experiments names.
 func (r *Results) Terms() map[string]any {
-	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL}
+	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
 // Handover is from a release to the next grant, locktree's being 1.
 func (r *Results) Handover(of Fair) string {
 	for _, f := range r.Fair {
-		if f.System == drivers.Ours && f.Handover > 0 {
-			return fmt.Sprintf("%.1f", float64(of.Handover)/float64(f.Handover))
+		if f.System == drivers.Ours && f.handover() > 0 {
+			return fmt.Sprintf("%.1f", float64(of.handover())/float64(f.handover()))
 		}
 	}
 	return "–"
@@ -46,15 +45,15 @@ func (r *Results) Handover(of Fair) string {
 
 // Row is what the rows of all experiments have.
 type Row struct {
-	System  string `json:"system"`
-	Missing string `json:"missing,omitempty"` // why there is nothing else
+	System  string
+	Missing string // why there is nothing else
 }
 
 func (r *Row) row() *Row { return r }
 
 // try notes why an experiment failed.
 func (r *Row) try(experiment func()) {
-	if err := server.Try(experiment); err != nil {
+	if err := lock.Try(experiment); err != nil {
 		r.Missing = err.Error()
 	}
 }
@@ -64,7 +63,7 @@ type Env struct {
 	Self    string // this program, which is also the process of a driver in Go
 	Dir     string // for what is compiled
 	Systems []drivers.System
-	Servers map[string]*server.Server // those that run, by name
+	Servers map[string]*server.Server // by name
 	Missing map[string]string         // why a system does not run, by name: nobody waits for it again
 	TTL     time.Duration             // how long a lock may outlive its holder
 	Tell    func(format string, args ...any)
@@ -75,8 +74,8 @@ const patience = time.Minute
 
 // Run runs all experiments. Those that wait for seconds to pass do so at the same time; what a server counts is counted
 // while nobody else talks to it.
-func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Results) {
-	window, waiters, locks, trials := 3*time.Second, []int{10, 100, 1000}, 1000, 5
+func (e *Env) Run(ctx context.Context, quick bool) (r Results) {
+	window, waiters, trials := 3*time.Second, []int{10, 100, 1000}, 5
 	if quick {
 		window, waiters, trials = time.Second, []int{10, 100}, 2
 	}
@@ -86,27 +85,32 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 	all.Go(func() { r.Paused = e.Paused() })
 	all.Go(func() { r.Killed = e.Killed() })
 	all.Go(func() { r.Crossed = e.Crossed() })
-	all.Go(func() { r.Pooled = e.Pool(scope, window) })
+	all.Go(func() { r.Pooled = e.Pool(window) })
 	all.Go(func() { r.Failover = e.Failover(trials) })
 	all.Wait()
 	if ctx.Err() == nil {
 		r.Fair = e.Fair(window)
 	}
 	if ctx.Err() == nil {
-		r.Idle = e.Idle(locks)
+		r.Idle = e.Idle()
 	}
-	if up := e.Servers["zookeeper"]; up != nil {
+	if e.runs("zookeeper") {
 		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		r.Herd = Herd(limited, up, waiters, e.Tell)
+		r.Herd = Herd(limited, e.Servers["zookeeper"], waiters, e.Tell)
 	}
 	return r
+}
+
+func (e *Env) runs(server string) bool {
+	up := e.Servers[server]
+	return up != nil && up.Missing == ""
 }
 
 // measured are the systems whose server runs; in Go only, if so.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
-		if e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+		if e.runs(s.Server) && (!inGo || s.Driver != nil) {
 			all = append(all, s)
 		}
 	}
@@ -118,7 +122,7 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 func each[R any, P interface {
 	*R
 	row() *Row
-}](systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
+}](e *Env, systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
 	rows, turns := make([]R, len(systems)), map[string]*sync.Mutex{}
 	for _, s := range systems {
 		turns[s.Server] = &sync.Mutex{}
@@ -132,7 +136,12 @@ func each[R any, P interface {
 			}
 			row := P(&rows[i])
 			row.row().System = s.Name
-			row.row().try(func() { measure(s, row) })
+			row.row().try(func() {
+				if why := e.Missing[s.Name]; why != "" {
+					lock.Check(errors.New(why))
+				}
+				measure(s, row)
+			})
 		})
 	}
 	all.Wait()
@@ -141,14 +150,30 @@ func each[R any, P interface {
 
 // command is what runs the system's process.
 func (e *Env) command(s drivers.System, ttl time.Duration) []string {
-	if why := e.Missing[s.Name]; why != "" {
-		server.Check(errors.New(why))
-	}
-	return server.Must(s.Command(e.Self, e.Dir, ttl))
+	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
 
-// role starts a process that does one thing with one lock. In other languages than Go it can hold one.
-func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) *lock.Process {
-	argv := append(e.command(s, e.TTL), role, strings.Join(addrs, ","), name)
-	return server.Must(lock.Spawn(append(argv, more...), patience))
+// another is a lock of the holder of one.
+func another(c lock.Client, of lock.Locker, name string) lock.Locker {
+	if of.Also != nil {
+		return of.Also(name)
+	}
+	return c.Locker(name)
+}
+
+// ask asks for a lock, for a while. A driver may not heed its context, and waits until its client is closed.
+func ask(l lock.Locker, while time.Duration) (granted bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), while)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.Lock(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil && ctx.Err() != nil {
+			return false, nil
+		}
+		return err == nil, err
+	case <-time.After(while + time.Second):
+		return false, nil
+	}
 }

@@ -19,11 +19,11 @@ import (
 // Release is what one release costs, with so many clients waiting.
 type Release struct {
 	Row
-	Waiters  int   `json:"waiters"`
-	Woken    int   `json:"woken"`    // waiters that were sent something
-	Events   int64 `json:"events"`   // sent to all clients, the one that releases among them
-	Requests int64 `json:"requests"` // sent to the server, the release among them
-	Bytes    int64 `json:"bytes"`    // to and from all clients
+	Waiters  int
+	Woken    int   // waiters that were sent something
+	Events   int64 // sent to all clients, the one that releases among them
+	Requests int64 // sent to the server, the release among them
+	Bytes    int64 // to and from all clients
 }
 
 // herds are the ways to wait, with the folder in which each keeps its contenders.
@@ -52,11 +52,11 @@ func Herd(ctx context.Context, up *server.Server, waiters []int, tell func(strin
 func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	scope := &server.Scope{}
 	defer scope.Close()
-	relay := server.Must(server.Away(scope, up.Addrs, 0))
+	relay := lock.Must(server.Away(scope, up.Addrs, 0))
 	gate := make(chan struct{})
 	driver, before := drivers.Herd(gate), 0 // releases before the one that is measured
 	if dir != "/herd" {
-		driver = server.Must(drivers.Find(r.System)).Driver()
+		driver = lock.Must(drivers.Find(r.System)).Driver
 		if r.Waiters >= crowd {
 			before = handed
 		}
@@ -102,8 +102,8 @@ type queue struct {
 
 func (q *queue) join(driver lock.Driver, addrs []string, name string, n int) {
 	for i := range n {
-		q.clients = append(q.clients, server.Must(driver(q.ctx, addrs)))
-		l := locker(q.clients[i], name)
+		q.clients = append(q.clients, driver(addrs, drivers.TTL))
+		l := q.clients[i].Locker(name)
 		q.waiting.Go(func() {
 			if err := l.Lock(q.ctx); err == nil {
 				select {
@@ -118,7 +118,7 @@ func (q *queue) join(driver lock.Driver, addrs []string, name string, n int) {
 // stand waits until all have a place in the queue.
 func (q *queue) stand(addrs []string, dir string, n int) {
 	admin, _, err := zk.Connect(addrs, 30*time.Second, zk.WithLogInfo(false))
-	server.Check(err)
+	lock.Check(err)
 	defer admin.Close()
 	for {
 		children, _, err := admin.Children(dir)
@@ -126,9 +126,9 @@ func (q *queue) stand(addrs []string, dir string, n int) {
 			return
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
-			server.Check(err)
+			lock.Check(err)
 		}
-		server.Check(q.ctx.Err())
+		lock.Check(q.ctx.Err())
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -138,14 +138,14 @@ func (q *queue) next() (t turn) {
 	select {
 	case t = <-q.granted:
 	case <-q.ctx.Done():
-		server.Check(q.ctx.Err())
+		lock.Check(q.ctx.Err())
 	}
 	return t
 }
 
 func (q *queue) release(t turn) {
 	q.held[t.client] = true
-	server.Check(t.Unlock(q.ctx))
+	lock.Check(t.Unlock(q.ctx))
 }
 
 // close ends the sessions, and with them all waits.
@@ -170,16 +170,16 @@ type traffic struct {
 // of the server are not in the counts.
 func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t traffic) {
 	for still, last := 0, int64(-1); still < 10; still++ {
-		if now := relay.Bytes.Load(); now != last {
+		if now := relay.Bytes(); now != last {
 			still, last = 0, now
 		}
-		server.Check(ctx.Err())
+		lock.Check(ctx.Err())
 		time.Sleep(30 * time.Millisecond)
 	}
-	for t.pings = -1; t.pings != relay.Pings.Load() && ctx.Err() == nil; t.asked++ { // none came while the server was asked
-		t.pings = relay.Pings.Load()
+	for t.pings = -1; t.pings != relay.Sent.Pings.Load() && ctx.Err() == nil; t.asked++ { // none came while the server was asked
+		t.pings = relay.Sent.Pings.Load()
 		t.Counts = up.Counts()
 	}
-	t.bytes, t.heard = relay.Bytes.Load(), relay.Heard()
+	t.bytes, t.heard = relay.Bytes(), relay.Heard()
 	return t
 }

@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,24 +12,17 @@ import (
 
 // etcd is the mutex of its package concurrency. Workers that want the same lock have sessions of their own: two that share
 // one are, to that mutex, the same owner. Those that want others share.
-func etcd(_ context.Context, addrs []string) (lock.Client, error) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Minute, Logger: zap.NewNop()})
-	if err != nil {
-		return lock.Client{}, err
-	}
+func etcd(addrs []string, ttl time.Duration) lock.Client {
+	c := lock.Must(clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Minute, Logger: zap.NewNop()}))
 	var sessions []*concurrency.Session
 	used := map[string]int{} // how many of them, by lock
-	return lock.Client{Close: c.Close, Locker: func(_ context.Context, name string) (lock.Locker, error) {
+	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker {
 		if used[name] == len(sessions) {
-			s, err := concurrency.NewSession(c, concurrency.WithTTL(int(TTL.Seconds())))
-			if err != nil {
-				return lock.Locker{}, err
-			}
-			sessions = append(sessions, s)
+			sessions = append(sessions, lock.Must(concurrency.NewSession(c, concurrency.WithTTL(int(ttl.Seconds())))))
 		}
 		s := sessions[used[name]]
 		used[name]++
 		m := concurrency.NewMutex(s, "/"+name)
-		return lock.Locker{Lock: m.Lock, Unlock: m.Unlock, Token: func() uint64 { return uint64(m.Header().Revision) }, Lost: s.Done}, nil
-	}}, nil
+		return lock.Locker{Lock: m.Lock, Unlock: m.Unlock, Token: func() uint64 { return uint64(m.Header().Revision) }, Lost: s.Done}
+	}}
 }

@@ -1,4 +1,3 @@
-// Package drivers has one lock service a file, each used as its documentation recommends.
 package drivers
 
 import (
@@ -11,25 +10,20 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// TTL is how long a lock may outlive who holds it: the session's timeout, or the time to live of a key.
-var TTL = 30 * time.Second
-
 // locktree is a mutex, and a MultiLock as its set. Each is at a path that a run makes: no configuration declares it, so there are no
 // generated handles.
-func locktree(ctx context.Context, addrs []string) (lock.Client, error) {
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
+func locktree(addrs []string, ttl time.Duration) lock.Client {
+	c := lock.Must(recipes.Dial(context.Background(), recipes.Config{Servers: addrs, SessionTimeout: ttl, ConnectTimeout: time.Minute}))
 	mutex := func(name string) *recipes.Mutex {
 		return c.Mutex("/locktree/"+name, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
 	}
-	return lock.Client{Close: c.Close, Locker: func(_ context.Context, name string) (lock.Locker, error) {
-		return leased(mutex(name).Lock), nil
-	}, Set: func(names ...string) lock.Locker {
+	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker { return leased(mutex(name).Lock) }, Set: func(names ...string) lock.Locker {
 		var members []recipes.Member
 		for _, name := range names {
 			members = append(members, mutex(name))
 		}
 		return leased(c.MultiLock(members...).Lock)
-	}}, err
+	}}
 }
 
 // tokens keeps the compiler from leaving out that a grant's token is read.

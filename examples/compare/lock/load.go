@@ -1,3 +1,5 @@
+// Package lock is the seam between the comparison and the lock services it compares: what a driver has to say, and the
+// load that is put on it. A driver in Go is a [Driver]; one in another language speaks the lines of protocol.go.
 package lock
 
 import (
@@ -10,6 +12,63 @@ import (
 	"time"
 )
 
+// Driver makes one client of a lock service in the way its documentation recommends: what a process of a program would have, with
+// a session or connections of its own. ttl is how long a lock may outlive its holder: the session's timeout, or the time to live
+// of a key. It fails as [Check] does.
+type Driver func(addrs []string, ttl time.Duration) Client
+
+// Client is one client of a lock service.
+type Client struct {
+	// Locker returns what one worker uses of a lock. The name has no slash. It fails as [Check] does.
+	Locker func(name string) Locker
+	// Set returns a lock that takes several at once. Nil where the system has none, or its driver needs none.
+	Set   func(names ...string) Locker
+	Close func() error
+}
+
+// Locker acquires and releases, by turns, for one worker.
+type Locker struct {
+	Lock, Unlock func(context.Context) error
+	// Token is that of the last grant: it grows, for a store that refuses smaller ones. Nil where grants have none.
+	Token func() uint64
+	// Lost tells the holder that the lock is lost. Nil where nothing tells it.
+	Lost func() <-chan struct{}
+	// Also makes another lock of the same holder, where a client's locks have several: a database tells holders by their
+	// connections. Nil where the client is one holder.
+	Also func(name string) Locker
+}
+
+// failure ends the start of a server, or an experiment, with an error.
+type failure struct{ error }
+
+// Check ends what [Try] runs if there is an error.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Must is Check for a call with a result.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
+
+// Try runs what ends with the first error of Check, in its own goroutine, and returns that.
+func Try(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	f()
+	return nil
+}
+
 // Load is what is put on a system: Workers goroutines, spread over Clients clients, lock and unlock.
 type Load struct {
 	Clients int           // sessions
@@ -21,159 +80,136 @@ type Load struct {
 // Result is what a load did within a window of time.
 type Result struct {
 	Window   time.Duration
-	Cycles   int64 // acquired and released
-	Total    int64 // of them since the load began
-	Errors   int64 // calls that failed
-	Overlaps int64 // grants while another held the lock, since the load began
-	First    string
+	Cycles   int64         // acquired and released
+	Total    int64         // of them since the load began
+	Errors   int64         // calls that failed
+	Overlaps int64         // grants while another held the lock, since the load began
+	First    string        // error
 	Each     []int64       // cycles by worker
 	Longest  time.Duration // wait, of those that go on when the window ends, too
 }
+
+// PerSecond are the cycles.
+func (r *Result) PerSecond() float64 { return float64(r.Cycles) / r.Window.Seconds() }
 
 // Running is a load under way.
 type Running struct {
 	load    Load
 	clients []Client
-	stop    chan struct{}
+	stopped atomic.Bool
 	workers sync.WaitGroup
-	inside  []atomic.Int64 // by lock: how many holders it has
 
 	mu       sync.Mutex  // of all below
+	inside   []int       // by lock: how many holders it has
 	sum      Result      // since the load began, but for Each and Longest, which are of the window
 	waitsFor []time.Time // by worker: when its wait began; zero while it does not wait
 }
 
-// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads.
-func Start(ctx context.Context, d Driver, addrs []string, name string, load Load) (*Running, error) {
-	r := &Running{load: load, stop: make(chan struct{}), inside: make([]atomic.Int64, load.Locks), waitsFor: make([]time.Time, load.Workers)}
+// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads. If it fails, as Check
+// does, the clients go with their process.
+func Start(d Driver, addrs []string, ttl time.Duration, name string, load Load) *Running {
+	r := &Running{load: load, inside: make([]int, load.Locks), waitsFor: make([]time.Time, load.Workers)}
 	r.sum.Each = make([]int64, load.Workers)
-	lockers, err := r.open(ctx, d, addrs, name)
-	if err != nil {
-		_ = r.close() // what failed first is what matters
-		return nil, err
+	for range load.Clients {
+		r.clients = append(r.clients, d(addrs, ttl))
+	}
+	var lockers []Locker
+	for i := range load.Workers {
+		lockers = append(lockers, r.clients[i%load.Clients].Locker(fmt.Sprintf("%s-%d", name, i%load.Locks)))
 	}
 	for i, l := range lockers {
 		r.workers.Go(func() { r.work(i, l) })
 	}
-	return r, nil
-}
-
-func (r *Running) open(ctx context.Context, d Driver, addrs []string, name string) (all []Locker, err error) {
-	for range r.load.Clients {
-		c, err := d(ctx, addrs)
-		if err != nil {
-			return nil, err
-		}
-		r.clients = append(r.clients, c)
-	}
-	for i := range r.load.Workers {
-		l, err := r.clients[i%len(r.clients)].Locker(ctx, fmt.Sprintf("%s-%d", name, i%r.load.Locks))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l)
-	}
-	return all, nil
+	return r
 }
 
 // Warm waits until there have been as many cycles as workers, so that all of them are under way, and then for a while.
-func (r *Running) Warm(while, limit time.Duration) error {
+func (r *Running) Warm(while, limit time.Duration) {
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
-		r.mu.Lock()
-		cycles, first := r.sum.Cycles, r.sum.First
-		r.mu.Unlock()
+		var cycles int64
+		var first string
+		r.do(func() { cycles, first = r.sum.Cycles, r.sum.First })
 		if cycles >= int64(r.load.Workers) {
 			break
 		}
 		if time.Now().After(end) {
-			if first != "" {
-				first = "; the first error: " + first
-			}
-			return fmt.Errorf("%d cycles of %d workers in %v%s", cycles, r.load.Workers, limit, first)
+			Check(fmt.Errorf("%d cycles of %d workers in %v; the first error: %s", cycles, r.load.Workers, limit, cmp.Or(first, "none")))
 		}
 	}
 	time.Sleep(while)
-	return nil
 }
 
 // Measure lets a window of time pass and says what was done in it.
-func (r *Running) Measure(window time.Duration) Result {
-	r.mu.Lock()
-	clear(r.sum.Each)
-	r.sum.Longest = 0
-	before, begin := r.sum, time.Now()
-	r.mu.Unlock()
+func (r *Running) Measure(window time.Duration) (out Result) {
+	var before Result
+	var begin time.Time
+	r.do(func() {
+		clear(r.sum.Each)
+		r.sum.Longest = 0
+		before, begin = r.sum, time.Now()
+	})
 	time.Sleep(window)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := r.sum
-	out.Window, out.Total = time.Since(begin), out.Cycles
-	out.Cycles, out.Errors, out.Each = out.Cycles-before.Cycles, out.Errors-before.Errors, slices.Clone(out.Each)
-	for _, since := range r.waitsFor {
-		if !since.IsZero() {
-			out.Longest = max(out.Longest, time.Since(since))
+	r.do(func() {
+		out = r.sum
+		out.Window, out.Total = time.Since(begin), out.Cycles
+		out.Cycles, out.Errors, out.Each = out.Cycles-before.Cycles, out.Errors-before.Errors, slices.Clone(out.Each)
+		for _, since := range r.waitsFor {
+			if !since.IsZero() {
+				out.Longest = max(out.Longest, time.Since(since))
+			}
 		}
-	}
+	})
 	return out
 }
 
 // Stop lets every worker finish what it is at, and closes the clients.
-func (r *Running) Stop() error {
-	close(r.stop)
+func (r *Running) Stop() {
+	r.stopped.Store(true)
 	r.workers.Wait()
-	return r.close()
+	for _, c := range r.clients {
+		Check(c.Close())
+	}
 }
 
-func (r *Running) close() (err error) {
-	for _, c := range r.clients {
-		err = cmp.Or(err, c.Close())
-	}
-	return err
+func (r *Running) do(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
 }
 
 // work locks and unlocks until the load is stopped.
 func (r *Running) work(i int, l Locker) {
-	for {
-		select {
-		case <-r.stop:
-			return
-		default:
-		}
-		if err := r.cycle(i, l); err != nil {
-			r.mu.Lock()
-			r.sum.Errors, r.sum.First = r.sum.Errors+1, cmp.Or(r.sum.First, err.Error())
-			r.mu.Unlock()
+	for !r.stopped.Load() {
+		if err := r.cycle(i, i%r.load.Locks, l); err != nil {
+			r.do(func() { r.sum.Errors, r.sum.First = r.sum.Errors+1, cmp.Or(r.sum.First, err.Error()) })
 			time.Sleep(10 * time.Millisecond) // who fails at once must not keep the others from the processor
 		}
 	}
 }
 
-func (r *Running) cycle(i int, l Locker) error {
-	ctx, inside := context.Background(), &r.inside[i%r.load.Locks]
-	r.mu.Lock()
-	r.waitsFor[i] = time.Now()
-	r.mu.Unlock()
-	err := l.Lock(ctx)
-	together := err == nil && inside.Add(1) > 1
-	r.mu.Lock()
-	r.sum.Longest, r.waitsFor[i] = max(r.sum.Longest, time.Since(r.waitsFor[i])), time.Time{}
-	if together {
-		r.sum.Overlaps++
-	}
-	r.mu.Unlock()
+func (r *Running) cycle(i, k int, l Locker) error {
+	r.do(func() { r.waitsFor[i] = time.Now() })
+	err := l.Lock(context.Background())
+	r.do(func() {
+		r.sum.Longest, r.waitsFor[i] = max(r.sum.Longest, time.Since(r.waitsFor[i])), time.Time{}
+		if err != nil {
+			return
+		}
+		if r.inside[k]++; r.inside[k] > 1 {
+			r.sum.Overlaps++
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	if r.load.Hold > 0 {
-		time.Sleep(r.load.Hold)
-	}
-	inside.Add(-1)
-	if err := l.Unlock(ctx); err != nil {
+	time.Sleep(r.load.Hold)
+	r.do(func() { r.inside[k]-- })
+	if err := l.Unlock(context.Background()); err != nil {
 		return fmt.Errorf("unlock: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sum.Cycles++
-	r.sum.Each[i]++
+	r.do(func() {
+		r.sum.Cycles++
+		r.sum.Each[i]++
+	})
 	return nil
 }

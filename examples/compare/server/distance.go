@@ -9,31 +9,47 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/locktree/locktree/examples/compare/lock"
 )
 
 // Distance puts servers a round trip away: it relays connections, and everything said on them comes half a round trip
-// later. It counts the bytes, without the pings of ZooKeeper's clients: a thousand idle sessions send a hundred a second.
+// later. It counts what passes, without the pings of ZooKeeper's clients: a thousand idle sessions send a hundred a second.
 type Distance struct {
-	Addrs []string     // in the place of the servers'
-	Bytes atomic.Int64 // in both directions
-	Pings atomic.Int64 // of clients
-	Sent  atomic.Int64 // pieces that clients sent, without pings: requests, where a client waits for the answer to each
+	Addrs []string // in the place of the servers'
+	Sent  Traffic  // by clients
 
 	half   time.Duration
 	ctx    context.Context
 	relays sync.WaitGroup
 	mu     sync.Mutex
-	heard  []*atomic.Int64 // by connection, in the order in which they came: bytes to its client
+	heard  []*Traffic // by connection, in the order in which they came: to its client
+}
+
+// Traffic is what passed in one direction.
+type Traffic struct {
+	Bytes  atomic.Int64
+	Pieces atomic.Int64 // requests, where a client waits for the answer to each
+	Pings  atomic.Int64 // which are in neither
 }
 
 // Heard are the bytes that each connection's client has been sent so far, the oldest first.
 func (d *Distance) Heard() (all []int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, n := range d.heard {
-		all = append(all, n.Load())
+	for _, t := range d.heard {
+		all = append(all, t.Bytes.Load())
 	}
 	return all
+}
+
+// Bytes are those in both directions.
+func (d *Distance) Bytes() int64 {
+	n := d.Sent.Bytes.Load()
+	for _, heard := range d.Heard() {
+		n += heard
+	}
+	return n
 }
 
 // Away starts the relays. They end with the scope.
@@ -44,16 +60,14 @@ func Away(s *Scope, servers []string, roundTrip time.Duration) (*Distance, error
 		cancel()
 		d.relays.Wait()
 	})
-	for _, server := range servers {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	return d, lock.Try(func() {
+		for _, server := range servers {
+			l := lock.Must(net.Listen("tcp", "127.0.0.1:0"))
+			context.AfterFunc(ctx, func() { _ = l.Close() })
+			d.Addrs = append(d.Addrs, l.Addr().String())
+			d.relays.Go(func() { d.accept(l, server) })
 		}
-		context.AfterFunc(ctx, func() { _ = l.Close() })
-		d.Addrs = append(d.Addrs, l.Addr().String())
-		d.relays.Go(func() { d.accept(l, server) })
-	}
-	return d, nil
+	})
 }
 
 func (d *Distance) accept(l net.Listener, server string) {
@@ -68,19 +82,17 @@ func (d *Distance) accept(l net.Listener, server string) {
 			continue
 		}
 		context.AfterFunc(d.ctx, func() { _, _ = client.Close(), to.Close() })
-		heard := new(atomic.Int64)
+		heard := &Traffic{}
 		d.mu.Lock()
 		d.heard = append(d.heard, heard)
 		d.mu.Unlock()
-		d.relays.Go(func() {
-			d.relay(client, to, func(n int64) { d.Sent.Add(1) }, func() { d.Pings.Add(1) })
-		})
-		d.relays.Go(func() { d.relay(to, client, func(n int64) { heard.Add(n) }, func() {}) })
+		d.relays.Go(func() { d.relay(client, to, &d.Sent) })
+		d.relays.Go(func() { d.relay(to, client, heard) })
 	}
 }
 
 // relay hands on what it reads when its time has come. Whichever way ends first ends both.
-func (d *Distance) relay(from, to net.Conn, said func(n int64), pinged func()) {
+func (d *Distance) relay(from, to net.Conn, t *Traffic) {
 	type piece struct {
 		due  time.Time
 		text []byte
@@ -99,10 +111,10 @@ func (d *Distance) relay(from, to net.Conn, said func(n int64), pinged func()) {
 	for {
 		n, err := from.Read(buffer)
 		if ping(buffer[:n]) {
-			pinged()
+			t.Pings.Add(1)
 		} else if n > 0 {
-			d.Bytes.Add(int64(n))
-			said(int64(n))
+			t.Bytes.Add(int64(n))
+			t.Pieces.Add(1)
 		}
 		if n > 0 {
 			pieces <- piece{time.Now().Add(d.half), bytes.Clone(buffer[:n])}

@@ -6,6 +6,8 @@ package server
 import (
 	"fmt"
 	"slices"
+
+	"github.com/locktree/locktree/examples/compare/lock"
 )
 
 // Counts are what a server has counted since it began. A server that does not count something says -1.
@@ -19,24 +21,21 @@ type Server struct {
 	Addrs      []string
 	Version    string
 	Durability string        // what it has done with a write when it answers
-	Counts     func() Counts // fails as Check does
-	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as Check does, and is
-	// nil where nothing takes its place.
-	FailOver func() []string
+	Missing    string        // why it does not run, and there is nothing else
+	Counts     func() Counts `json:"-"` // fails as lock.Check does
+	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as lock.Check does, and
+	// is nil where nothing takes its place.
+	FailOver func() []string `json:"-"`
 
 	asking int64 // requests that Counts itself adds to the counts
 }
 
 // Between is what was counted from one look at the counts to another, without the second look.
 func (s *Server) Between(from, to Counts) Counts {
-	c := Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 	if to.Requests < 0 {
-		c.Requests = -1
+		return to
 	}
-	if to.Events < 0 {
-		c.Events = -1
-	}
-	return c
+	return Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 }
 
 // starter starts a server. What the server needs to end goes to the scope. members are those of a ZooKeeper ensemble.
@@ -65,7 +64,7 @@ func Start(s *Scope, name string, members int) (*Server, error) {
 // begin starts something. A start that fails takes away what it has made, and nothing else.
 func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
-	if err = Try(func() { started = start(own) }); err != nil {
+	if err = lock.Try(func() { started = start(own) }); err != nil {
 		own.failed = true
 		own.Close()
 		return nil, err
@@ -74,41 +73,11 @@ func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	return started, nil
 }
 
-// Scope ends what was started in it. It is what package realzk takes for a test.
+// Scope ends what was started in it. It is what package realzk takes for a test: what a server wrote before it did not start is in
+// the error.
 type Scope struct {
 	ends   []func()
 	failed bool
-}
-
-// failure ends the start of a server, or an experiment, with an error.
-type failure struct{ error }
-
-// Check ends what [Try] runs if there is an error.
-func Check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// Must is Check for a call with a result.
-func Must[T any](v T, err error) T {
-	Check(err)
-	return v
-}
-
-// Try runs what ends with the first error of Check, in its own goroutine, and returns that.
-func Try(f func()) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case failure:
-			err = p.error
-		default:
-			panic(p)
-		}
-	}()
-	f()
-	return nil
 }
 
 // Close ends everything, the last one first.
@@ -119,17 +88,8 @@ func (s *Scope) Close() {
 	s.ends = nil
 }
 
-// Cleanup implements realzk.TB.
-func (s *Scope) Cleanup(end func()) { s.ends = append(s.ends, end) }
-
-// Fatalf implements realzk.TB.
-func (s *Scope) Fatalf(format string, args ...any) { Check(fmt.Errorf(format, args...)) }
-
-// Helper implements realzk.TB.
-func (s *Scope) Helper() {}
-
-// Logf implements realzk.TB: what a server wrote before it did not start is in the error.
-func (s *Scope) Logf(string, ...any) {}
-
-// Failed implements realzk.TB.
-func (s *Scope) Failed() bool { return s.failed }
+func (s *Scope) Cleanup(end func())                { s.ends = append(s.ends, end) }
+func (s *Scope) Fatalf(format string, args ...any) { lock.Check(fmt.Errorf(format, args...)) }
+func (s *Scope) Helper()                           {}
+func (s *Scope) Logf(string, ...any)               {}
+func (s *Scope) Failed() bool                      { return s.failed }
