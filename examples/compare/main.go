@@ -3,7 +3,7 @@
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
 // documentation recommends. It starts the servers it needs, on loopback, and ends them. It needs Linux.
 //
-//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-workloads 'Own lock'] [-out DIR]
+//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-out DIR]
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,37 +46,40 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	quick := flags.Bool("quick", false, "a few workloads, briefly: shows whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these systems: `name,name`")
-	only := flags.String("workloads", "", "only the workloads whose name contains this `text`")
 	to := flags.String("out", "../../bin/compare", "`directory` for page.md, and for results.json with all samples")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	begin := time.Now()
-	plan := bench.Plan{Rounds: 10, Window: 250 * time.Millisecond, Warm: 50 * time.Millisecond, WarmUp: time.Second, Limit: 20 * time.Second,
+	plan := bench.Plan{Rounds: 10, Window: 250 * time.Millisecond, WarmUp: time.Second, Limit: 20 * time.Second,
 		Members: *members, Tell: func(format string, args ...any) {
 			fmt.Fprintf(progress, "%4.0fs "+format+"\n", append([]any{time.Since(begin).Seconds()}, args...)...)
 		}}
 	if *quick {
-		plan.Rounds, plan.Warm, plan.WarmUp = 1, 20*time.Millisecond, 0
+		plan.Rounds, plan.WarmUp = 1, 0
 	}
 	for _, w := range bench.Workloads {
-		if (w.Brief || !*quick) && strings.Contains(w.Name, *only) {
+		if w.Brief || !*quick {
 			plan.Workloads = append(plan.Workloads, w)
 		}
 	}
-	names := strings.FieldsFunc(*systems, func(c rune) bool { return c == ',' })
-	for _, name := range names {
-		if _, err := drivers.Find(name); err != nil {
-			return err
-		}
-	}
-	for _, s := range drivers.All {
-		if len(names) == 0 || slices.Contains(names, s.Name) {
-			plan.Systems = append(plan.Systems, s)
-		}
+	if *systems == "" {
+		plan.Systems = drivers.All
 	}
 	return lock.Try(func() {
-		r := compare(ctx, plan, *quick)
+		for name := range strings.FieldsFuncSeq(*systems, func(c rune) bool { return c == ',' }) {
+			plan.Systems = append(plan.Systems, lock.Must(drivers.Find(name)))
+		}
+		plan.Dir, plan.Self = lock.Must(os.MkdirTemp("", "compare-")), lock.Must(os.Executable())
+		defer os.RemoveAll(plan.Dir)
+		scope := &server.Scope{}
+		defer scope.Close()
+		r := report.Here(plan)
+		r.Results = bench.Run(ctx, scope, plan)
+		if ctx.Err() == nil {
+			r.Claims = (&claims.Env{Plan: plan, Results: r.Results, TTL: 4 * time.Second}).Run(ctx, *quick)
+		}
+		// What was measured before an interrupt is not thrown away.
 		lock.Check(os.MkdirAll(*to, 0o755))
 		page := lock.Must(os.Create(filepath.Join(*to, "page.md")))
 		lock.Check(cmp.Or(report.Page(page, r), page.Close()))
@@ -95,19 +97,4 @@ func be(args []string, in io.Reader, out io.Writer) {
 	} else {
 		lock.Serve(driver, ttl, in, out)
 	}
-}
-
-// compare measures. What was measured before an interrupt is not thrown away.
-func compare(ctx context.Context, plan bench.Plan, quick bool) *report.Report {
-	scope := &server.Scope{}
-	defer scope.Close()
-	plan.Dir, plan.Self = lock.Must(os.MkdirTemp("", "compare-")), lock.Must(os.Executable())
-	defer os.RemoveAll(plan.Dir)
-	r := report.Here(plan)
-	r.Results = bench.Run(ctx, scope, plan)
-	env := &claims.Env{Self: plan.Self, Dir: plan.Dir, Systems: plan.Systems, Servers: r.Results.Servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
-	if ctx.Err() == nil {
-		r.Claims = env.Run(ctx, quick)
-	}
-	return r
 }

@@ -121,7 +121,7 @@ func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	const ttl = 4 * time.Second
-	all := (&claims.Env{Self: self, Dir: t.TempDir(), Systems: systems, Servers: ups, TTL: ttl}).Paused()
+	all := (&claims.Env{Plan: bench.Plan{Self: self, Dir: t.TempDir(), Systems: systems}, Results: &bench.Results{Servers: ups}, TTL: ttl}).Paused()
 	for _, p := range all {
 		t.Logf("%+v", p)
 		require.Empty(t, p.Missing, p.System)

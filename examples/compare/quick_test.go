@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/report"
@@ -114,7 +115,7 @@ func counted(t *testing.T, r *claims.Results) {
 // A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.
 func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
 	t.Parallel()
-	env := &claims.Env{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}
+	env := &claims.Env{Results: &bench.Results{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}}
 	for {
 		require.NoError(t, t.Context().Err())
 		f := env.Failover(1)[0]

@@ -35,8 +35,11 @@ var Workloads = []Workload{
 type Sample struct {
 	lock.Result
 	Missing          string  // why there is nothing else
-	Requests, Events float64 // per cycle; -1 where the server does not count them
+	Requests, Events float64 // per cycle; negative where the server does not count them
 }
+
+// warm is how long a load runs before a sample, after every worker has had its turn.
+const warm = 50 * time.Millisecond
 
 // Plan is what to run.
 type Plan struct {
@@ -44,7 +47,6 @@ type Plan struct {
 	Workloads []Workload
 	Rounds    int
 	Window    time.Duration // of one sample
-	Warm      time.Duration // before it, after every worker has had its turn
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
 	Limit     time.Duration // for an answer: a system that needs longer is left out, and told so
 	Members   int           // of the ZooKeeper ensemble
@@ -64,7 +66,7 @@ type Results struct {
 
 // Run runs the plan until the context ends. What cannot run is in the results with the reason.
 func Run(ctx context.Context, scope *server.Scope, p Plan) *Results {
-	r := &run{Plan: p, scope: scope, away: map[string][]string{}, processes: map[string]*lock.Process{},
+	r := &run{Plan: p, scope: scope, processes: map[string]*lock.Process{},
 		out: &Results{Samples: map[string][]Sample{}, Servers: map[string]*server.Server{}, Missing: map[string]string{}}}
 	for _, s := range p.Systems {
 		r.prepare(s)
@@ -91,7 +93,6 @@ type run struct {
 	Plan
 	scope     *server.Scope
 	out       *Results
-	away      map[string][]string // addresses a round trip away, by server and distance
 	processes map[string]*lock.Process
 }
 
@@ -147,13 +148,11 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	p, up := r.processes[s.Name], r.out.Servers[s.Server]
 	addrs := up.Addrs
 	if w.RoundTrip > 0 {
-		key := s.Server + w.RoundTrip.String()
-		if r.away[key] == nil {
-			r.away[key] = lock.Must(server.Away(r.scope, up.Addrs, w.RoundTrip)).Addrs
-		}
-		addrs = r.away[key]
+		scope := &server.Scope{}
+		defer scope.Close()
+		addrs = lock.Must(server.Away(scope, up.Addrs, w.RoundTrip)).Addrs
 	}
-	lock.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, r.Warm))
+	lock.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, warm))
 	out.Take(p, up, r.Window)
 	lock.Check(p.Stop())
 }
@@ -163,15 +162,10 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()
 	s.Result = lock.Must(p.Measure(window))
-	took, counted := time.Since(begin), up.Between(before, up.Counts())
-	perCycle := func(n int64) float64 {
-		if n < 0 || s.Cycles == 0 {
-			return -1
-		}
-		return float64(n) / took.Seconds() / s.PerSecond()
-	}
-	s.Requests, s.Events = perCycle(counted.Requests), perCycle(counted.Events)
+	perCycle, counted := time.Since(begin).Seconds()*s.PerSecond(), up.Between(before, up.Counts())
 	if s.Cycles == 0 {
 		s.Missing = "nothing was granted within the window"
+		return
 	}
+	s.Requests, s.Events = float64(counted.Requests)/perCycle, float64(counted.Events)/perCycle
 }

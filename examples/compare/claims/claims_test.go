@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
@@ -41,7 +42,7 @@ func TestAReleaseWakesOneWaiterOrTheHerd(t *testing.T) {
 func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	ours, err := drivers.Find(drivers.Ours)
 	require.NoError(t, err)
-	e := &Env{Self: "/bin/false", Systems: []drivers.System{ours}, Servers: nowhere, TTL: time.Second, Tell: t.Logf}
+	e := &Env{Plan: bench.Plan{Self: "/bin/false", Systems: []drivers.System{ours}, Tell: t.Logf}, Results: &bench.Results{Servers: nowhere}, TTL: time.Second}
 	var r Results
 	r.Paused, r.Killed, r.Fair = e.Paused(), e.Killed(), e.Fair(time.Second)
 	for _, missing := range []string{r.Paused[0].Missing, r.Killed[0].Missing, r.Fair[0].Missing} {
@@ -62,8 +63,8 @@ func TestAHolderIsEndedWithWhatItStarted(t *testing.T) {
 func TestASystemThatDoesNotRunIsNotTriedAgain(t *testing.T) {
 	ours, err := drivers.Find(drivers.Ours)
 	require.NoError(t, err)
-	e := &Env{Self: "/nosuch", Systems: []drivers.System{ours}, Servers: nowhere,
-		Missing: map[string]string{drivers.Ours: "it hung"}, TTL: time.Second, Tell: t.Logf}
+	e := &Env{Plan: bench.Plan{Self: "/nosuch", Systems: []drivers.System{ours}, Tell: t.Logf}, TTL: time.Second,
+		Results: &bench.Results{Servers: nowhere, Missing: map[string]string{drivers.Ours: "it hung"}}}
 	for _, missing := range []string{e.Paused()[0].Missing, e.Killed()[0].Missing, e.Crossed()[0].Missing, e.Fair(time.Second)[0].Missing} {
 		require.Equal(t, "it hung", missing)
 	}

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func (k *Killed) Does() string {
 type Crossed struct {
 	Row
 	Refused  string // the error that one of them was given
-	Granted  int    // second locks that were granted
+	Granted  bool   // a second lock
 	Together bool   // a lock that takes both at once was granted in opposite orders: no deadlock
 }
 
@@ -174,14 +175,13 @@ type Crossed struct {
 // lock gives back the first.
 func (e *Env) Crossed() []Crossed {
 	return each(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
-		names := []string{"crossed-0", "crossed-1"}
 		var clients [2]lock.Client
 		var first, second [2]lock.Locker
 		for i := range clients {
 			clients[i] = s.Driver(e.Servers[s.Server].Addrs, e.TTL)
 			defer clients[i].Close()
-			first[i] = clients[i].Locker(names[i])
-			second[i] = another(clients[i], first[i], names[1-i])
+			first[i] = clients[i].Locker(fmt.Sprint("crossed-", i))
+			second[i] = another(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
 			lock.Check(first[i].Lock(context.Background()))
 		}
 		var granted [2]bool
@@ -195,13 +195,9 @@ func (e *Env) Crossed() []Crossed {
 			})
 		}
 		all.Wait()
-		for i := range second {
-			if granted[i] {
-				c.Granted++
-			}
-			if errs[i] != nil {
-				c.Refused = errs[i].Error()
-			}
+		c.Granted = granted[0] || granted[1]
+		if err := cmp.Or(errs[0], errs[1]); err != nil {
+			c.Refused = err.Error()
 		}
 		if clients[0].Set != nil {
 			e.together(s)
@@ -237,7 +233,7 @@ func (c *Crossed) Does() string {
 	switch {
 	case c.Refused != "":
 		return "one of them is refused, the other goes on: " + c.Refused
-	case c.Granted > 0:
+	case c.Granted:
 		return "a lock expires and is granted to the other, while its holder believes that it has it"
 	case c.Together:
 		return "both wait, until a program gives up; with MultiLock, which takes both at once, two clients took both in opposite orders, fifty times each"
@@ -323,29 +319,24 @@ func (e *Env) elect() []Failover {
 	if failed == nil {
 		failed = lock.Try(func() { up.FailOver() })
 	}
-	// One after the other: a look takes seconds, and the sessions outlast them all.
+	// One after the other: a look takes seconds, and the sessions outlast them all. A grant now is a second one, since nobody has
+	// released the lock.
 	for i := range all {
 		if f := &all[i]; f.Missing == "" {
 			f.try(func() {
 				lock.Check(failed)
-				f.look()
+				f.Trials = 1
+				if _, err := f.rival.Await(3*time.Second, "granted"); err == nil {
+					f.Double++
+				} else if !errors.Is(err, lock.ErrLate) {
+					lock.Check(err)
+				}
+				f.holder.Drain()
+				if _, err := f.holder.Await(3*time.Second, "write"); err == nil {
+					f.Kept++
+				}
 			})
 		}
 	}
 	return all
-}
-
-// look counts: a grant now is a second one, since nobody has released the lock.
-func (f *Failover) look() {
-	f.Trials = 1
-	switch _, err := f.rival.Await(3*time.Second, "granted"); {
-	case err == nil:
-		f.Double++
-	case !errors.Is(err, lock.ErrLate):
-		lock.Check(err)
-	}
-	f.holder.Drain()
-	if _, err := f.holder.Await(3*time.Second, "write"); err == nil {
-		f.Kept++
-	}
 }

@@ -1,4 +1,4 @@
-// Package drivers has one lock service a file, each used as its documentation recommends.
+// Package drivers has lock services, each used as its documentation recommends.
 package drivers
 
 import (
@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ type System struct {
 	Driver  lock.Driver `json:"-"` // in Go
 	Java    string      // or a class
 	Python  string      // or a module
-	Library string      // a Go module, a jar or a module of Python; empty is this repository
+	Library string      // a Go module, or a package of Debian's; empty is this repository
 	Client  bool        // a library of locks on ZooKeeper
 	Memory  bool        // the lock is in the server's memory, whatever its disk does
 	Lasting bool        // no time to live ends the lock: its holder does, or the end of a connection
@@ -39,8 +40,8 @@ const TTL = 30 * time.Second
 var All = []System{
 	{Name: Ours, Server: "zookeeper", Client: true, Driver: locktree},
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, Driver: goZooKeeper, Library: "github.com/go-zookeeper/zk"},
-	{Name: "curator", Server: "zookeeper", Client: true, Java: "Curator", Library: "curator-recipes"},
-	{Name: "kazoo", Server: "zookeeper", Client: true, Python: "driver_kazoo", Library: "kazoo"},
+	{Name: "curator", Server: "zookeeper", Client: true, Java: "Curator", Library: "libcurator-recipes-java"},
+	{Name: "kazoo", Server: "zookeeper", Client: true, Python: "driver_kazoo", Library: "python3-kazoo"},
 	{Name: "all watch the parent", Server: "zookeeper", Driver: Herd(nil), Library: "github.com/go-zookeeper/zk"},
 	{Name: "redislock", Server: "redis", Driver: redisLock, Library: "github.com/bsm/redislock"},
 	{Name: "redsync", Server: "three-redis", Driver: redlock, Library: "github.com/go-redsync/redsync/v4"},
@@ -52,23 +53,15 @@ var All = []System{
 
 // Find returns a system by its name.
 func Find(name string) (System, error) {
-	var names []string
-	for _, s := range append(All, Pooled) {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
+	all := append(All, Pooled)
+	if i := slices.IndexFunc(all, func(s System) bool { return s.Name == name }); i >= 0 {
+		return all[i], nil
 	}
-	return System{}, fmt.Errorf("no system is called %q; there are %s", name, strings.Join(names, ", "))
+	return System{}, fmt.Errorf("no system is called %q: RESULTS.md has their names", name)
 }
 
 //go:embed java python
 var sources embed.FS
-
-const (
-	jars   = "/usr/share/java/"
-	python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
-)
 
 var preparing sync.Mutex
 
@@ -86,14 +79,14 @@ func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 			return nil, err
 		}
 	}
-	if s.Python != "" {
-		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.Python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, nil
+	if s.Python != "" { // by the interpreter that Debian's kazoo belongs to
+		return []string{"/usr/bin/python3", "-B", filepath.Join(dir, "python/harness.py"), s.Python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, nil
 	}
 	classes := filepath.Join(dir, "classes")
 	path := classes
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-simple"} {
-		path += ":" + jars + jar + ".jar"
+		path += ":/usr/share/java/" + jar + ".jar"
 	}
 	if _, err := os.Stat(classes); err != nil {
 		files, _ := filepath.Glob(filepath.Join(dir, "java/*.java")) // the pattern is well formed
@@ -111,12 +104,9 @@ func (s System) Version() string {
 	switch {
 	case s.Library == "":
 		return "this repository"
-	case s.Java != "":
-		all, _ := filepath.Glob(jars + s.Library + "-[0-9]*.jar")
-		return strings.TrimSuffix(filepath.Base(strings.Join(all, " ")), ".jar")
-	case s.Python != "":
-		out, _ := exec.Command(python, "-c", "import kazoo; print('kazoo', kazoo.__version__)").Output()
-		return strings.TrimSpace(string(out))
+	case s.Driver == nil: // a package of Debian's
+		version, _ := exec.Command("dpkg-query", "-W", "-f", "${Package} ${Version}", s.Library).Output()
+		return string(version)
 	}
 	build, _ := debug.ReadBuildInfo()
 	for _, m := range build.Deps {

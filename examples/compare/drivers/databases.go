@@ -10,6 +10,9 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
 
 	"github.com/locktree/locktree/examples/compare/lock"
 )
@@ -22,8 +25,6 @@ func advisory(options string) lock.Driver {
 // row is a row with a unique index: who inserts it has the lock, and who cannot tries again.
 var row = onPostgres("", "insert into locks values ($1) on conflict do nothing", "delete from locks where name = $1")
 
-const again = 10 * time.Millisecond
-
 // Pooled is a lock of PostgreSQL through PgBouncer, which hands out its connections a transaction at a time. A statement that one
 // of them has prepared is unknown to the next.
 var Pooled = System{Name: "postgres advisory lock, pooled", Server: "pgbouncer", Driver: advisory("?default_query_exec_mode=exec")}
@@ -33,7 +34,7 @@ func onPostgres(options, take, release string) lock.Driver {
 	var of func(c *pgx.Conn, name string) lock.Locker
 	of = func(c *pgx.Conn, name string) lock.Locker {
 		return lock.Locker{Lock: func(ctx context.Context) error {
-			for ; ; time.Sleep(again) {
+			for ; ; time.Sleep(10 * time.Millisecond) {
 				if done, err := c.Exec(ctx, take, name); err != nil || done.RowsAffected() == 1 {
 					return err
 				}
@@ -79,4 +80,21 @@ func getLock(c *sql.Conn, name string) lock.Locker {
 	}
 	return lock.Locker{Lock: ask("select get_lock(?, 3600)"), Unlock: ask("select release_lock(?)"),
 		Also: func(name string) lock.Locker { return getLock(c, name) }}
+}
+
+// etcd is the mutex of its package concurrency. Workers that want the same lock have sessions of their own: two that share
+// one are, to that mutex, the same owner. Those that want others share.
+func etcd(addrs []string, ttl time.Duration) lock.Client {
+	c := lock.Must(clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Minute, Logger: zap.NewNop()}))
+	var sessions []*concurrency.Session
+	used := map[string]int{} // how many of them, by lock
+	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker {
+		if used[name] == len(sessions) {
+			sessions = append(sessions, lock.Must(concurrency.NewSession(c, concurrency.WithTTL(int(ttl.Seconds())))))
+		}
+		s := sessions[used[name]]
+		used[name]++
+		m := concurrency.NewMutex(s, "/"+name)
+		return lock.Locker{Lock: m.Lock, Unlock: m.Unlock, Token: func() uint64 { return uint64(m.Header().Revision) }, Lost: s.Done}
+	}}
 }

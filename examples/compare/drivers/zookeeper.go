@@ -5,12 +5,44 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/examples/compare/lock"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 )
+
+// locktree is a mutex, and a MultiLock as its set. Each is at a path that a run makes: no configuration declares it, so there are no
+// generated handles.
+func locktree(addrs []string, ttl time.Duration) lock.Client {
+	c := lock.Must(recipes.Dial(context.Background(), recipes.Config{Servers: addrs, SessionTimeout: ttl, ConnectTimeout: time.Minute}))
+	mutex := func(name string) *recipes.Mutex {
+		return c.Mutex("/locktree/"+name, recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+	}
+	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker { return leased(mutex(name).Lock) }, Set: func(names ...string) lock.Locker {
+		var members []recipes.Member
+		for _, name := range names {
+			members = append(members, mutex(name))
+		}
+		return leased(c.MultiLock(members...).Lock)
+	}}
+}
+
+func leased(acquire func(context.Context) (*recipes.Lease, error)) lock.Locker {
+	var held *recipes.Lease
+	return lock.Locker{
+		Lock: func(ctx context.Context) (err error) {
+			held, err = acquire(ctx)
+			return err
+		},
+		Unlock: func(ctx context.Context) error { return held.Unlock(ctx) },
+		Token:  func() uint64 { return held.Token() },
+		Lost:   func() <-chan struct{} { return held.Context().Done() },
+	}
+}
 
 // goZooKeeper is the Lock that comes with the Go client.
 func goZooKeeper(addrs []string, ttl time.Duration) lock.Client {
@@ -26,22 +58,17 @@ var open = zk.WorldACL(zk.PermAll)
 
 // dialZooKeeper returns when the session is there. lost is closed when the session has ended, as its events say.
 func dialZooKeeper(addrs []string, ttl time.Duration) (*zk.Conn, <-chan struct{}) {
-	c, events, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	lock.Check(err)
 	there, lost := make(chan struct{}), make(chan struct{})
-	go func() { // it reads all events: whoever leaves them lying holds up the client
-		first, last := there, lost
-		for e := range events {
-			if e.State == zk.StateHasSession && first != nil {
-				close(first)
-				first = nil
-			}
-			if e.State == zk.StateExpired && last != nil {
-				close(last)
-				last = nil
-			}
+	begin, end := sync.OnceFunc(func() { close(there) }), sync.OnceFunc(func() { close(lost) })
+	c, _, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) {
+		switch e.State {
+		case zk.StateHasSession:
+			begin()
+		case zk.StateExpired:
+			end()
 		}
-	}()
+	}))
+	lock.Check(err)
 	select {
 	case <-there:
 	case <-time.After(time.Minute):

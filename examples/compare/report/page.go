@@ -40,9 +40,6 @@ func Here(plan bench.Plan) *Report {
 	return r
 }
 
-// Busy says that the machine had something else to do.
-func (r *Report) Busy() bool { return r.Load > 0.25*float64(r.Cores) }
-
 // pageText is the page, of what carries over to other machines: ratios within one round, and counts. The samples have the rest.
 //
 //go:embed page.md
@@ -70,26 +67,15 @@ func over(all []float64) spread {
 	return spread{n, (all[(n-1)/2] + all[n/2]) / 2, all[0], all[n-1]}
 }
 
-// Times is a ratio, such as "1.31 (1.22–1.40)", with two digits of what is small.
-func (s spread) Times() string {
-	show := func(v float64) string {
-		if v < 0.1 {
-			return fmt.Sprintf("%.2g", v)
-		}
-		return fmt.Sprintf("%.2f", v)
-	}
-	if s.N < 2 {
-		return s.Count()
-	}
-	return fmt.Sprintf("%s (%s–%s)", show(s.Median), show(s.Min), show(s.Max))
-}
-
-// Count is a number per cycle.
-func (s spread) Count() string {
-	if s.N == 0 {
+// String has three digits of each, such as "1.31 (1.22–1.4)".
+func (s spread) String() string {
+	switch s.N {
+	case 0:
 		return "–"
+	case 1:
+		return fmt.Sprintf("%.3g", s.Median)
 	}
-	return fmt.Sprintf("%.2f", s.Median)
+	return fmt.Sprintf("%.3g (%.3g–%.3g)", s.Median, s.Min, s.Max)
 }
 
 // row is one system's line in the table of a workload: what its rounds have in common.

@@ -4,6 +4,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"testing"
@@ -55,9 +56,9 @@ func example() *Report {
 				{Row: of("postgres row"), Lives: 3},
 				{Row: of("postgres advisory lock"), Released: true, Lives: 0.003}, {Row: lost}},
 			Idle: []claims.Idle{{Row: of("locktree"), Requests: 2.25}, {Row: of("redislock"), Gone: true}, {Row: lost}},
-			Crossed: []claims.Crossed{{Row: of("locktree"), Together: true}, {Row: of("etcd")}, {Row: of("redislock"), Granted: 2},
+			Crossed: []claims.Crossed{{Row: of("locktree"), Together: true}, {Row: of("etcd")}, {Row: of("redislock"), Granted: true},
 				{Row: of("postgres advisory lock"), Refused: "deadlock detected"}, {Row: lost}},
-			Pooled: []claims.Pooled{{Row: of("postgres advisory lock, pooled"), Stranded: 1,
+			Pooled: []claims.Pooled{{Row: of("postgres advisory lock, pooled"),
 				Result: lock.Result{Total: 90, Overlaps: 14, First: "unlock: no | way"}}, {Row: lost}},
 			Failover: []claims.Failover{{Row: of("redislock"), Server: "the primary is killed", Trials: 5, Double: 5},
 				{Row: of("locktree"), Server: "the leader is killed", Trials: 1, Kept: 1}, {Row: lost}}},
@@ -90,6 +91,15 @@ func TestThePage(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.Equal(t, string(want), b.String(), "go test ./report -update rewrites it")
+}
+
+// What is written for machines has every sample.
+func TestWhatIsWrittenForMachinesHasAll(t *testing.T) {
+	want, r := example(), &Report{}
+	text, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, r))
+	require.Equal(t, want, r)
 }
 
 // A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.

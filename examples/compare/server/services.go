@@ -33,7 +33,12 @@ func zooKeeper(s *Scope, members int) *Server {
 		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
 	}
 	var z []*realzk.Server
-	up := &Server{Durability: "written and synchronised to disk", asking: int64(members), Counts: func() Counts { return counts(z) }}
+	up := &Server{Durability: "written and synchronised to disk", asking: int64(members), Counts: func() (c Counts) { // each counts the question
+		for _, m := range z {
+			c.add(m.Word("mntr"), mntr)
+		}
+		return c
+	}}
 	if members > 1 {
 		z = realzk.StartEnsemble(s, members, o)
 		up.Version, up.Durability = fmt.Sprintf(", %d servers", members), up.Durability+" by a majority"
@@ -66,29 +71,22 @@ func zooKeeper(s *Scope, members int) *Server {
 	return up
 }
 
-var (
-	received = regexp.MustCompile(`(?m)^zk_packets_received\t(\d+)`)
-	// Every node that is created, written or deleted adds the number of those who are told.
-	toldOf = regexp.MustCompile(`(?m)^zk_sum_node_(?:created|changed|deleted|children)_watch_count\t(\d+)`)
-)
+// Every node that is created, written or deleted adds the number of those who are told.
+var mntr = regexp.MustCompile(`(?m)^zk_(?:packets_received|(sum_node_(?:created|changed|deleted|children)_watch_count))\t(\d+)`)
 
-// counts asks each member, which counts the question.
-func counts(z []*realzk.Server) (c Counts) {
-	for _, m := range z {
-		text := m.Word("mntr")
-		sum := func(lines *regexp.Regexp) (n int64) {
-			all := lines.FindAllStringSubmatch(text, -1)
-			if all == nil {
-				lock.Check(fmt.Errorf("%s does not answer mntr: %q", m.Addr, text[:min(len(text), 100)]))
-			}
-			for _, line := range all {
-				n += lock.Must(strconv.ParseInt(line[1], 10, 64))
-			}
-			return n
-		}
-		c.Requests, c.Events = c.Requests+sum(received), c.Events+sum(toldOf)
+// add adds lines of what a server says of itself: those with a name are events, and the others are requests.
+func (c *Counts) add(text string, lines *regexp.Regexp) {
+	all := lines.FindAllStringSubmatch(text, -1)
+	if all == nil {
+		lock.Check(fmt.Errorf("the server counts nothing: %.100q", text))
 	}
-	return c
+	for _, line := range all {
+		if n := int64(lock.Must(strconv.ParseFloat(line[2], 64))); line[1] != "" {
+			c.Events += n
+		} else {
+			c.Requests += n
+		}
+	}
 }
 
 // redis is one server, or several that know nothing of each other, which is what Redlock wants. It fails over as a server does
@@ -104,9 +102,6 @@ func redis(n int, durability string, args ...string) starter {
 			clients = append(clients, programs[i].startRedis(addr, args))
 		}
 		up.Version = "Redis " + info(clients[0], "redis_version")
-		if n > 1 {
-			up.Version += fmt.Sprintf(", %d servers", n)
-		}
 		// Redis counts the commands of scripts, too. Nobody watches.
 		up.Counts = func() (c Counts) {
 			for _, each := range clients {
@@ -181,26 +176,14 @@ func etcd(s *Scope, _ int) *Server {
 		Durability: "written and synchronised to disk", Counts: func() Counts { return messages(client) }}
 }
 
-var (
-	heard = regexp.MustCompile(`(?m)^grpc_server_msg_received_total\{.* (\S+)$`)
-	told  = regexp.MustCompile(`(?m)^grpc_server_msg_sent_total\{.*grpc_method="Watch".* (\S+)$`)
-)
+var metrics = regexp.MustCompile(`(?m)^(?:grpc_server_msg_received_total\{.*|(grpc_server_msg_sent_total)\{.*grpc_method="Watch".*) (\S+)$`)
 
 // messages are what etcd counts: a watch is a stream of them.
-func messages(url string) Counts {
+func messages(url string) (c Counts) {
 	answer := lock.Must((&http.Client{Timeout: 5 * time.Second}).Get(url + "/metrics"))
 	defer answer.Body.Close()
-	text := string(lock.Must(io.ReadAll(answer.Body)))
-	sum := func(lines *regexp.Regexp) (n int64) {
-		for _, line := range lines.FindAllStringSubmatch(text, -1) {
-			n += int64(lock.Must(strconv.ParseFloat(line[1], 64)))
-		}
-		return n
-	}
-	if !heard.MatchString(text) {
-		lock.Check(fmt.Errorf("%s counts no messages", url))
-	}
-	return Counts{Requests: sum(heard), Events: sum(told)}
+	c.add(string(lock.Must(io.ReadAll(answer.Body))), metrics)
+	return c
 }
 
 // postgres counts no requests that could be read at once.
@@ -224,7 +207,7 @@ func postgres(s *Scope, _ int) *Server {
 }
 
 // pgBouncer is PostgreSQL behind a connection pool that gives every transaction a connection of its own choice, as most
-// programs with many processes have it. Its addresses are the pool's, and then the database's own.
+// programs with many processes have it.
 func pgBouncer(s *Scope, members int) *Server {
 	p := newProgram(s, true, "pgbouncer", "/usr/sbin/pgbouncer")
 	up := postgres(s, members)
@@ -233,7 +216,7 @@ func pgBouncer(s *Scope, members int) *Server {
 	lock.Check(os.WriteFile(p.dir+"/pgbouncer.ini", fmt.Appendf(nil, "[databases]\npostgres = host=%s port=%s user=compare\n[pgbouncer]\n"+
 		"listen_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\nlogfile =\npidfile =\n", host, dbPort, ports[0]), 0o644))
 	p.start(func() { _ = lock.Must(net.Dial("tcp", addrs[0])).Close() }, p.dir+"/pgbouncer.ini")
-	up.Addrs = append(addrs, up.Addrs...)
+	up.Addrs = addrs
 	return up
 }
 

@@ -1,4 +1,4 @@
-/** What lock/load.go says, in Java. */
+/** What lock/lock.go says, in Java. */
 interface Driver {
     Client dial(String servers) throws Exception;
 

@@ -2,7 +2,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 
-/** Speaks the lines of lock/process.go, or holds a lock as claims/holders.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
+/** Speaks the lines of lock/lock.go, or holds a lock as claims/holders.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();

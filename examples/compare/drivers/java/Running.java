@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** A load under way: lock/load.go in Java, with a thread a worker. Its words are those of the line that starts it. */
+/** A load under way: lock/lock.go in Java, with a thread a worker. Its words are those of the line that starts it. */
 final class Running {
     private final Driver driver;
     private final String[] words;

@@ -1,4 +1,4 @@
-"""Speaks the lines of lock/process.go, with a thread a worker, or holds a lock as claims/holders.go does.
+"""Speaks the lines of lock/lock.go, with a thread a worker, or holds a lock as claims/holders.go does.
 
 Usage: harness.py DRIVER SECONDS_TO_LIVE [hold SERVERS LOCK]
 """
@@ -15,7 +15,7 @@ class Late(Exception):
 
 
 class Running:
-    """lock/load.go in Python."""
+    """lock/lock.go in Python."""
 
     def __init__(self, driver, words):
         self.driver, self.servers, self.name = driver, words[0], words[1]
