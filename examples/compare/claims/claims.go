@@ -234,7 +234,7 @@ func (e *Env) Pool(window time.Duration) []Pooled {
 // Idle is what locks cost that one program holds and does nothing with.
 type Idle struct {
 	Row
-	Requests float64 // that pass by in a second
+	Requests float64 // that pass by in a second, and pings
 	Gone     bool    // after one time to live and a little another could take one
 }
 
