@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/examples/compare/bench"
-	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
@@ -104,44 +103,6 @@ func TestEveryDriverExcludes(t *testing.T) {
 			require.Equal(t, control, r.Overlaps > 0, "%d of %d grants while another held the lock", r.Overlaps, r.Cycles)
 			require.NoError(t, p.Stop())
 		})
-	}
-}
-
-// A holder that stood still for too long goes on where nothing tells it; a store that checks tokens takes nothing from it.
-func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
-	t.Parallel()
-	ups := map[string]*server.Server{}
-	var systems []drivers.System
-	for _, name := range []string{drivers.Ours, "go-zookeeper", "curator", "kazoo", "redislock", "etcd", "postgres advisory lock"} {
-		s, err := drivers.Find(name)
-		require.NoError(t, err)
-		ups[s.Server] = serverFor(t, s.Server)
-		systems = append(systems, s)
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	const ttl = 4 * time.Second
-	all := (&claims.Env{Plan: bench.Plan{Self: self, Dir: t.TempDir(), Systems: systems}, Results: &bench.Results{Servers: ups}, TTL: ttl}).Paused()
-	for _, p := range all {
-		t.Logf("%+v", p)
-		require.Empty(t, p.Missing, p.System)
-		switch p.System {
-		case drivers.Ours:
-			require.True(t, p.Token && p.Told)
-			require.Greater(t, p.Writes, p.Stale, "it wrote on when it was told, so that there was something to refuse")
-			require.Zero(t, p.Fenced)
-		case "etcd":
-			require.True(t, p.Token)
-			require.Zero(t, p.Fenced)
-		case "postgres advisory lock":
-			require.False(t, p.Rival, "its connection is there, and so is its lock")
-		case "redislock":
-			require.False(t, p.Token || p.Told)
-			require.Positive(t, p.Stale, p.System)
-		default: // of a session, whose end its client tells
-			require.False(t, p.Token)
-			require.True(t, p.Told, p.System)
-		}
 	}
 }
 

@@ -14,30 +14,6 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// Who watches the parent is woken by every release, all of them; who watches the one before him is not.
-func TestAReleaseWakesOneWaiterOrTheHerd(t *testing.T) {
-	scope := &server.Scope{}
-	defer scope.Close()
-	up, err := server.Start(scope, "zookeeper", 1)
-	require.NoError(t, err)
-	all := Herd(t.Context(), up, []int{10, 100}, t.Logf)
-	t.Logf("%+v", all)
-	require.Len(t, all, 6)
-	for _, r := range all {
-		require.Empty(t, r.Missing, r)
-		switch r.System {
-		case "all watch the parent":
-			require.Equal(t, r.Waiters, r.Woken)
-		case "go-zookeeper":
-			require.Equal(t, 1, r.Woken)
-			require.EqualValues(t, 1, r.Events)
-		default:
-			require.LessOrEqual(t, r.Woken, 2, "the next, and the one behind it, which looks ahead or, if the queue is long, is told that the next has it")
-			require.LessOrEqual(t, r.Events, int64(5), "the one before the next is gone, as it and the one behind it learn; the own node of who left; the next holds, as it and who waits for it learn")
-		}
-	}
-}
-
 // A process that ends is in its row.
 func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	ours, err := drivers.Find(drivers.Ours)
