@@ -51,7 +51,7 @@ func (d *frame) ownLists() {
 	}
 	d.ownDrift()
 	list := d.p.Set.List()
-	var closed, behind []string
+	var closed []string
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
 		if f.Closed {
@@ -60,26 +60,16 @@ func (d *frame) ownLists() {
 			}
 			continue
 		}
-		want := d.wantedOf(f)
-		switch {
-		case want == nil || f.ACL.Equal(want):
-		case list.Masked():
-			behind = append(behind, f.Path)
-		default:
+		if want := d.wantedOf(f); want != nil && !f.ACL.Equal(want) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin}, d.joins(f))
 		}
-		if f.Path == LockPath(d.p.Root, d.p.Stack) && !list.Masked() && !d.current.Contenders.Equal(list) {
+		if f.Path == LockPath(d.p.Root, d.p.Stack) && !d.current.Contenders.Equal(list) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin}, false)
 		}
 	}
 	if len(closed) > 0 {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: closed[0]}, "Access lists cannot be read",
 			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by this connection, so their access lists are not checked. Run the plan with the credentials of an administrator.", len(closed), closed[0]))
-	}
-	if len(behind) > 0 {
-		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: behind[0]}, "Access lists cannot be planned",
-			fmt.Sprintf("%d of the tool's own nodes (%s first) have another access list than %s, from which they take it. ZooKeeper hides the password hashes there from this connection, "+
-				"so this plan leaves them. Run the plan with the credentials of an administrator.", len(behind), behind[0], ScaffoldPath(d.p.Root)))
 	}
 	d.checkSetters()
 }
