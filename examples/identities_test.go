@@ -325,7 +325,7 @@ func TestRunbookTwoTeams(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
 		r.hushed(map[string]string{"PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search, "OBSERVERS_PASSWORD": "observers-2f07"})
 		r.instead = map[string]func(){`$ zkCli.sh -server "$ZOOKEEPER_SERVERS" create /locks "" world:anyone:cr`: func() {
-			s, err := program(t, addr, "administrator", recipes.Auth{}).Session(t.Context())
+			s, err := program(t, addr, "administrator", digestAuth("zookeeper", "theirs")).Session(t.Context())
 			require.NoError(t, err)
 			_, err = s.Create(t.Context(), "/locks", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead))
 			require.NoError(t, err)
