@@ -35,7 +35,7 @@ func (d *sides) stand() {
 		d.p.prior.Noted, d.p.prior.Next = x.Access, x.Next
 	}
 	set := &d.p.set
-	set.limited = d.opts.Destroy || len(d.opts.Targets)+len(d.opts.Excludes) > 0
+	set.limited = d.opts.Destroy || len(d.opts.Targets) > 0
 	set.there = d.framed(ScaffoldPath(d.p.Root)).ACL
 	switch there := set.there; {
 	case named == nil:
