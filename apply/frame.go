@@ -17,6 +17,7 @@ import (
 func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
+	records, n := kind.ParentPath(r.tree.IndexPin.Path), int32(0)
 	err := each(ctx, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
 		func(ctx context.Context, s *recipes.Session, i int) error {
 			acl, stat, err := s.GetACL(ctx, paths[i])
@@ -29,9 +30,15 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			case err != nil:
 				return readError(paths[i], err)
 			}
-			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0, Children: int(stat.NumChildren)}
+			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
+			if paths[i] == records {
+				n = stat.NumChildren
+			}
 			return nil
 		})
+	if err == nil && (n > 1 || n == 1 && r.tree.IndexPin.Absent) {
+		_, err = alone(ctx, r.s, r.tree.Root, r.tree.Stack)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,8 +77,48 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// owner reads whose declaration the root is. It is an error if that is a stack with our name: it declares what is in the root
-// too, see apart.
+// alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
+// to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
+func alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
+	for at := root; ; at = kind.ParentPath(at) {
+		records := kind.ParentPath(plan.IndexPath(at, stack))
+		names, stat, err := s.Children(ctx, records)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth) && at != root:
+		case err != nil:
+			return 0, readError(records, err)
+		case at == root:
+			version = stat.Version
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if name != stack {
+				return 0, taken(root, at, stack, name, fmt.Sprintf("%s is its record", plan.IndexPath(at, name)))
+			}
+		}
+		if len(names) > 0 || at == "/" {
+			return version, nil
+		}
+	}
+}
+
+// taken is the error of a root that another stack has, or that is inside of its root.
+func taken(root, theirs, stack, other, why string) error {
+	which, next := "this root", fmt.Sprintf("Give stack %q a root of its own beside %s: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, theirs, other)
+	if root != theirs {
+		which = "the root " + theirs + ", which is around this path,"
+	}
+	if theirs == "/" { // nothing is beside it
+		next = fmt.Sprintf("Destroy stack %q, then give each stack a root of its own: see \"locktree help two-teams\".", other)
+	}
+	return &NodeError{
+		Path: root, Op: "use",
+		Why:  fmt.Sprintf("%s belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", which, other, why, stack),
+		Next: next,
+	}
+}
+
+// owner reads whose declaration the root is. It is an error if that is a stack: it declares what is in the root, too.
 func (r *reader) owner(ctx context.Context) error {
 	data, _, err := r.s.Get(ctx, r.tree.Root)
 	switch {
@@ -91,7 +138,7 @@ func (r *reader) owner(ctx context.Context) error {
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:
-		r.tree.RootOwner = "stack " + p.Owner.Stack
+		return taken(r.tree.Root, r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
 	}
 	return nil
 }
