@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/lock"
 )
 
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.

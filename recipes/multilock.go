@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/wait"
-
 	"github.com/locktree/locktree/recipes/internal/declare"
-
+	"github.com/locktree/locktree/recipes/internal/lock"
+	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -30,9 +27,9 @@ func (m *RWMutex) Reader() Member { return m.read }
 //
 // Why MultiLocks do not wait for each other in a circle, nor with single locks. All places of a set are created by one
 // transaction: they are all older, or all younger, than those of another set in every queue they share.
-//   - A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
+//  1. A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
 //     free to finish.
-//   - Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
+//  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
 //     waits for that, it keeps nobody else waiting; goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 

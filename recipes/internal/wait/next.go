@@ -6,11 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 

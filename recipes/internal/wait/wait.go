@@ -251,10 +251,10 @@ type Grant struct {
 //
 // The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
 // it, in one of two forms.
-//   - A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
+//  1. A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
 //     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
 //     left, but hide none. A listing is a fact by itself, whatever the connection.
-//   - The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
+//  2. The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
 //     node is silent when looked at behind that (wayClear). A server sends events in the order of its log, and before any
 //     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
 //     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own

@@ -11,19 +11,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
-// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
-// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
-//
-// Two things make that safe.
-//   - Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
-//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
-//     has the same session, and so the same contenders: the two end each other's.
-//   - Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
-//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
-//     returned (Node.InUse), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
-//     what is idle stays idle.
-
 // WorkEnded is called when what was done under nodes of a lost session may be over.
 func (e *SessionNodes) WorkEnded() {
 	e.c.mu.Lock()
@@ -54,6 +41,19 @@ func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 }
 
 // lostSessions are those of sessions that the servers are not known to have ended. ClientNodes.mu guards them.
+//
+// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
+// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
+// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
+//
+// Two things make that safe.
+//  1. Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
+//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
+//     has the same session, and so the same contenders: the two end each other's.
+//  2. Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
+//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
+//     returned (Node.InUse), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
+//     what is idle stays idle.
 type lostSessions []*SessionNodes
 
 // uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It

@@ -182,12 +182,12 @@ func (t *Txn) name(paths []string) error {
 // shows that it was applied. It looks for all of them: see errPartly.
 //
 // A node that is absent behind a committed write was not created, and nearly always never will be:
-//   - The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
-//   - A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
+//  1. The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
+//  2. A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
 //     that is no longer the session's (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
-//   - What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
+//  3. What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
 //     gone for good.
-//   - We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
+//  4. We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
 //
 // A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
@@ -322,20 +322,22 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	return name, nil
 }
 
+// KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
+//
 // The node of a key lives from its first contender to its last. Each life is a node of its own, with a czxid of its own, and the
 // numbers of its contenders begin anew. Why that changes nothing in who is admitted:
 //
-//   - A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
+//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
 //     deletes the node of a key in any other way, and the servers' collector looks in the same transaction, as everybody does.
-//   - So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
+//  2. So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
 //     only. What excludes, the order of the contenders that exist, is that of a declared lock's.
-//   - A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
+//  3. A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
 //     silent its life went on, and its predecessor was in it: names are never used twice, so no contender of another life was
 //     taken for it.
-//   - A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
+//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
 //     depend on where its contender was. Its guarded writes check that contender, which is never there again.
-//   - Tokens are the czxids of contenders. Those only grow, also from one life to the next.
-//   - A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
+//  5. Tokens are the czxids of contenders. Those only grow, also from one life to the next.
+//  6. A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
 //     life of it while both wait, and in the same order everywhere (see MultiLock).
 //
 // Every transaction that makes the node, or a contender in it, also checks the version of the family's declaration, so it fails if
@@ -347,8 +349,6 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 //
 // A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
 // another contender came or went meanwhile.
-
-// KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
 	Foreign    bool     // any access list will do
