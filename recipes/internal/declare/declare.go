@@ -179,7 +179,7 @@ func (c *Client) Needs() *Needs { return &Needs{c: c} }
 // once, and push out another: they would chase each other for as long as the calls last.
 const MaxDeclarations = 4096
 
-// Needs are the paths whose declarations a call needs, with those of the marks on its way. Once they are read they are not pushed
+// Needs are the paths whose declarations a call needs. Once they are read they are not pushed
 // out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
 // (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
 type Needs struct {
