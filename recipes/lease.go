@@ -60,7 +60,7 @@ func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 //
 // When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be
 // applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
-// session, have expired it; for readers of one client, which share a node, until the last of them has released it.
+// session, have expired it.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }

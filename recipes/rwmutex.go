@@ -14,10 +14,7 @@ import (
 // RWMutex is a lock that many readers or one writer hold. It serves readers and writers in the order of arrival: a
 // reader does not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
 //
-// Writers of one client queue in the process and keep one contender. Its readers share one: a goroutine gets a lease
-// on the contender of another reader of this client while that reader waits, or while it reads and no writer is
-// queued. So a reader may overtake writers that arrived after the reader whose place it shares, but never a writer
-// that is queued when its client already reads.
+// Writers of one client queue in the process and keep one contender. Each reader has one of its own.
 type RWMutex struct{ read, write *handle }
 
 // RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
@@ -78,7 +75,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	return &Lease{now}, nil
 }
 
-// at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
+// at is the handle on the lock where u holds it: a key's may be in a directory. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
 	if b := lock.AboutOf(u); b.Path == m.Path() || b.Q.C != m.write.Handle.C {
 		return m, nil

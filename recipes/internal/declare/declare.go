@@ -180,7 +180,8 @@ func (c *Cache) Pin() *Pins { return &Pins{c: c} }
 // once, and push out another: they would chase each other for as long as the calls last.
 const MaxDeclarations = 4096
 
-// Pins are the paths whose declarations a call needs. Once they are read they are not pushed out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
+// Pins are the paths whose declarations a call needs. Once they are read they are not pushed
+// out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
 // (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
 type Pins struct {
 	c     *Cache
