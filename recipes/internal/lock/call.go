@@ -35,8 +35,27 @@ func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members
 
 // Do takes the locks. The error is as it comes: the caller explains it.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
-	if err := a.begun(ctx); err != nil {
-		return nil, err
+	// What cannot succeed is refused before anything is sent. A Try is bounded by what is known of the servers, another call by WithMaxWait.
+	if a.Wait = ctx; a.Try {
+		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
+	}
+	most := time.Duration(0)
+	for _, m := range a.members {
+		most = Shorter(most, m.Handle.MaxWait)
+	}
+	if most > 0 && !a.Try {
+		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
+	}
+	if ctx.Err() != nil {
+		return nil, a.ended(ctx)
+	}
+	for _, m := range a.members {
+		if m.Handle.Wrong != nil {
+			return nil, m.Handle.Wrong
+		}
+		if m.Handle.Kind.Permits != nil && m.Permits < 1 {
+			return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Handle.Path, m.Permits)
+		}
 	}
 	if a.set {
 		return a.follow(a.Wait, a.takeAll)
@@ -68,33 +87,6 @@ type Call struct {
 	undone []<-chan struct{} // each is closed when something that we asked for and left is undone
 	state  *SessionState     // of the newest try
 	asking chan struct{}     // of the crowd that it is one of; see ask
-}
-
-// begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
-// of another call by WithMaxWait.
-func (a *Call) begun(ctx context.Context) error {
-	if a.Wait = ctx; a.Try {
-		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
-	}
-	most := time.Duration(0)
-	for _, m := range a.members {
-		most = Shorter(most, m.Handle.MaxWait)
-	}
-	if most > 0 && !a.Try {
-		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
-	}
-	if ctx.Err() != nil {
-		return a.ended(ctx)
-	}
-	for _, m := range a.members {
-		if m.Handle.Wrong != nil {
-			return m.Handle.Wrong
-		}
-		if m.Handle.Kind.Permits != nil && m.Permits < 1 {
-			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Handle.Path, m.Permits)
-		}
-	}
-	return nil
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {
@@ -293,10 +285,10 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 		if i > 0 {
 			t.Born = append(slices.Clip(t.Born), e.Nodes...)
 		}
-		if !a.crowded(e) {
+		if !e.AmongPermits() || len(a.asking) <= ownListings { // else it shares a listing with other calls
 			dirs = append(dirs, e.Dirs()...)
 		}
-		if n := e.Key(); n != nil {
+		if n := e.Node().Key; n != nil {
 			t.Keys = append(t.Keys, n)
 		}
 	}
@@ -632,6 +624,3 @@ func (a *Call) inOrder(ctx context.Context) error {
 	}
 	return nil
 }
-
-// crowded reports whether so many calls ask for permits that this one shares a listing.
-func (a *Call) crowded(e *wait.Place) bool { return e.AmongPermits() && len(a.asking) > ownListings }

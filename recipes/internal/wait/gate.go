@@ -29,8 +29,8 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			return Grant{}, err
 		}
 		children, change, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, permits, w.waker())
-		if znode.IsNoNode(err) && w.Key() != nil { // nobody holds one: take makes it
-			err, w.Key().Made[1] = nil, false
+		if znode.IsNoNode(err) && w.Node().Key != nil { // nobody holds one: take makes it
+			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
 			return Grant{}, w.TimedOut(ctx, w.misplaced(err))
@@ -80,7 +80,7 @@ func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken boo
 	// Any write to the declaration fails this: the limit may have been lowered.
 	limit := &zk.CheckVersionRequest{Path: w.Declared.Path, Version: w.Declared.Version}
 	t := &znode.Txn{Owner: w.Owner, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
-	if n := w.Key(); n != nil { // it exists, as long as our place at the gate does
+	if n := w.Node().Key; n != nil { // it exists, as long as our place at the gate does
 		t.With = nil // the check is the key's
 		n.Family, n.Needed = w.Declared.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)

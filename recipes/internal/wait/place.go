@@ -133,12 +133,9 @@ type Place struct {
 // Node is the contender that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// Key is the node of the key, if it is a key's.
-func (e *Place) Key() *znode.KeyNode { return e.Node().Key }
-
 // Seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
 func (e *Place) Seen(v *Verdict) {
-	if n := e.Key(); n != nil && v.total > len(e.Nodes) {
+	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true
 	}
 }

@@ -13,12 +13,12 @@ import (
 
 // WorkEnded is called when what was done under nodes of a lost session may be over.
 func (e *SessionNodes) WorkEnded() {
-	e.c.mu.Lock()
+	e.Client.mu.Lock()
 	e.cleared = nil
-	now := e.c.newest
-	e.c.mu.Unlock()
+	now := e.Client.newest
+	e.Client.mu.Unlock()
 	if now.Session.Err() == nil {
-		e.c.Clearing(now)
+		e.Client.Clearing(now)
 	}
 }
 
@@ -159,7 +159,7 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 		for _, g := range some {
 			g.Owner.forget(g.Node)
 			if g.Key != nil {
-				g.Owner.c.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
+				g.Owner.Client.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
 			}
 		}
 		return true

@@ -231,7 +231,7 @@ type ClientNodes struct {
 
 // SessionNodes is what one session has in the tree.
 type SessionNodes struct {
-	c       *ClientNodes
+	Client  *ClientNodes // whose session it is
 	Session *session.Session
 	Janitor janitor
 	Bytes   atomic.Int64 // of the paths of the session's contenders
@@ -252,7 +252,7 @@ func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	if st.newest != nil {
 		st.Lost = append(st.Lost, st.newest)
 	}
-	e := &SessionNodes{c: st, Session: s, nodes: map[string]orphan{}, timers: map[*time.Timer]struct{}{}}
+	e := &SessionNodes{Client: st, Session: s, nodes: map[string]orphan{}, timers: map[*time.Timer]struct{}{}}
 	e.Janitor.e = e
 	st.newest = e
 	return e
@@ -346,7 +346,7 @@ func (e *SessionNodes) after(d time.Duration, f func()) {
 		defer e.mu.Unlock()
 		if _, runs := e.timers[timer]; runs {
 			delete(e.timers, timer)
-			e.c.Spawn(f)
+			e.Client.Spawn(f)
 		}
 	})
 	e.timers[timer] = struct{}{}
@@ -361,6 +361,3 @@ func (e *SessionNodes) Rest() {
 	}
 	clear(e.timers)
 }
-
-// Client is whose session it is.
-func (e *SessionNodes) Client() *ClientNodes { return e.c }

@@ -185,7 +185,7 @@ func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	}
 	if !j.Running && len(j.Chores) > 0 {
 		j.Running = true
-		j.e.c.Spawn(j.work)
+		j.e.Client.Spawn(j.work)
 	}
 	return &gone
 }

@@ -147,7 +147,7 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
-	t.Owner.c.Spawn(func() {
+	t.Owner.Client.Spawn(func() {
 		defer close(t.Left)
 		ks := t.Gone
 		switch settled, err := t.settle(context.Background()); {
@@ -159,7 +159,7 @@ func (t *Txn) abandon(cause error) error {
 		case err == nil:
 			ks = t.Born
 		}
-		_ = t.Owner.c.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = t.Owner.Client.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
 }
