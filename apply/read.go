@@ -111,7 +111,7 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 
 // reader is one pass over the tree.
 //
-// It follows three leads: the children of the root and of every namespace of ours, where the
+// It follows three leads: the children of the root and of every namespace of ours that is not lent, where the
 // nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
@@ -123,6 +123,8 @@ type reader struct {
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
+
+	insiders kind.List // see [plan.Tree.Insiders]
 
 	mu        sync.Mutex
 	illegible []*plan.Node // see [plan.Tree]
@@ -139,13 +141,19 @@ func (r *reader) ours(n *plan.Node) bool {
 }
 
 // walk reads level by level: the children of the root, then those of every
-// namespace of ours, then named nodes elsewhere.
+// namespace of ours in which only those who apply may create nodes, then named nodes elsewhere.
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return readError(r.tree.Root, err)
 	}
 	rootThere := err == nil
+	if rootThere {
+		if err := r.frame(ctx, desired); err != nil {
+			return err
+		}
+	}
+	r.insiders = r.tree.Insiders(desired.Intent.Access)
 	var level []string
 	for _, name := range names {
 		path := kind.JoinPath(r.tree.Root, name)
@@ -159,17 +167,11 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
 		return err
 	}
-	if err := r.adopt(ctx, desired); err != nil {
-		return err
-	}
-	if !rootThere {
-		return nil
-	}
-	return r.frame(ctx, desired)
+	return r.adopt(ctx, desired)
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent exists but
-// is not ours, so its children were not listed. A child of an absent node is absent
+// is not ours, or lent, so its children were not listed. A child of an absent node is absent
 // without asking.
 //
 // names is sorted, so a parent comes before its children. The children of a namespace of ours were
@@ -184,8 +186,9 @@ func (r *reader) elsewhere(rootThere bool) []string {
 		}
 		parent := kind.ParentPath(path)
 		p, known := r.seen[parent]
+		_, lent := r.tree.Lent[parent]
 		switch {
-		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p)):
+		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p) && !lent):
 			r.seen[path] = nil
 		default:
 			out = append(out, path)
@@ -332,7 +335,7 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 }
 
 func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, error) {
-	if n.Live.Children == 0 {
+	if n.Live.Children == 0 || r.lent(n) {
 		return n, nil, nil
 	}
 	names, err := childrenOf(ctx, r.s, n.Path)
@@ -345,6 +348,20 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, 
 		err = r.apart(ctx, n)
 	}
 	return n, names, err
+}
+
+// lent reports whether others may create nodes in a namespace of ours, or around it, and notes it.
+func (r *reader) lent(n *plan.Node) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, around := r.tree.Lent[kind.ParentPath(n.Path)]; !around && !plan.Lends(r.insiders, n.ACL) {
+		return false
+	}
+	if r.tree.Lent == nil {
+		r.tree.Lent = map[string]int{}
+	}
+	r.tree.Lent[n.Path] = n.Live.Children
+	return true
 }
 
 // apart is for a namespace of ours that is a root of other stacks. It notes if one of them has our name, or if that cannot be read:
@@ -404,6 +421,9 @@ func (r *reader) collect() {
 	for path, n := range r.seen {
 		if n == nil {
 			continue
+		}
+		if others := r.tree.Lent[kind.ParentPath(path)]; others > 0 { // they were counted before
+			r.tree.Lent[kind.ParentPath(path)]--
 		}
 		_, named := slices.BinarySearch(r.names, path)
 		if r.ours(n) || named && !r.structural(path) {

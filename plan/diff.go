@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A plan is made in phases, each of which is a type that holds what is known from then on. A phase begins when the one before it is
@@ -10,16 +12,17 @@ import (
 
 // sides are what exists and what is declared, without declarations that make no sense.
 type sides struct {
-	current *Tree
-	desired []*Node          // sorted, legal, each path once
-	given   []*Node          // all that is declared, even wrongly
-	want    map[string]*Node // desired, by path
-	have    map[string]*Node // current, by path
-	pending []PendingACL     // lists that an interrupted apply had yet to set
-	bases   map[Addr]bool    // addresses of desired nodes that have a key, without it
-	intent  Intent
-	opts    Options
-	p       *Plan
+	current  *Tree
+	desired  []*Node          // sorted, legal, each path once
+	given    []*Node          // all that is declared, even wrongly
+	want     map[string]*Node // desired, by path
+	have     map[string]*Node // current, by path
+	pending  []PendingACL     // lists that an interrupted apply had yet to set
+	bases    map[Addr]bool    // addresses of desired nodes that have a key, without it
+	insiders kind.List        // see [Tree.Insiders]
+	intent   Intent
+	opts     Options
+	p        *Plan
 }
 
 // pairing is what continues under another address or at another path. See move.go and import.go.
@@ -91,7 +94,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	d.index(desired)
 	d.nested()
 	d.stand()
-	d.withoutClaims()
+	d.disown()
 	return d
 }
 
@@ -151,6 +154,11 @@ func (d *sides) index(desired *Tree) {
 		d.have[n.Path] = n
 	}
 	d.p.prior.Named = d.intent.Access.administrators()
+	d.insiders = d.current.Insiders(d.intent.Access)
+	d.p.prior.Insiders = d.insiders // as a read has them
+	if len(d.insiders) == 0 {       // no tree was read, and the stack names none
+		d.insiders = d.us()
+	}
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
 		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)

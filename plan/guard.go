@@ -58,28 +58,40 @@ func Sentence(s string) string {
 	return s
 }
 
-// obstacle reports a node that is not ours at the path of a declared one. It is always an error: the
-// declaration cannot be fulfilled, and the other node must not be overwritten.
+// obstacle reports a node that is not ours at the path of a declared one. It is an error: the
+// declaration cannot be fulfilled, and the other node must not be overwritten. Of a namespace that is lent, and in which nothing is
+// declared, it is a warning: the team that has it must not stop the plan.
 func (d *decisions) obstacle(want, have *Node) {
+	severity, then := Error, ""
+	if want.Kind().Container && Lends(d.insiders, want.ACL) && !slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, want.Path) }) {
+		severity, then = Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
+	}
+	tell := func(code ProblemCode, summary, detail string) { d.problem(severity, code, want, summary, detail+then) }
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
 	case "":
+		if d.ours(have) {
+			tell(ProblemMarkerLost, "Namespace was made a lock",
+				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
+					want.Path, have.Kind().Name, have.Live.Children, plural(have.Live.Children)))
+			return
+		}
 		if have.Payload.Owner.Stack == "" {
-			d.problem(Error, ProblemForeign, want, "Path is taken by a lock that was let go",
+			tell(ProblemForeign, "Path is taken by a lock that was let go",
 				at+fmt.Sprintf("where there is a %s that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
 					have.Kind().Name, want.Addr, want.Path))
 			return
 		}
-		d.problem(Error, ProblemOtherStack, want, "Path belongs to another stack",
+		tell(ProblemOtherStack, "Path belongs to another stack",
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
 				have.Payload.Owner.Stack, have.owned()))
 	case TroubleNewer:
-		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+"where "+detail+".")
+		tell(ProblemNewer, "Node written by a newer version", at+"where "+detail+".")
 	case TroubleDamaged:
-		d.problem(Error, ProblemDamaged, want, "Node is damaged",
+		tell(ProblemDamaged, "Node is damaged",
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case TroubleUnreadable:
-		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
+		tell(ProblemUnreadable, "Node cannot be read",
 			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")
 	default:
 		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
@@ -90,15 +102,15 @@ func (d *decisions) obstacle(want, have *Node) {
 		case have.Live.DataLength > 0:
 			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
 		}
-		d.problem(Error, ProblemForeign, want, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
+		tell(ProblemForeign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
 }
 
 // remains reports what stands at a declared path and a destroy leaves there, although it may be ours.
-func (d *decisions) remains(want, have *Node, first int) {
-	if trouble, _ := troubleOf(have); want != nil && slices.Contains([]Trouble{TroubleNewer, TroubleDamaged, TroubleUnreadable}, trouble) {
+func (d *decisions) remains(want, have *Node) {
+	trouble, _ := troubleOf(have)
+	if want != nil && (d.ours(have) || slices.Contains([]Trouble{TroubleNewer, TroubleDamaged, TroubleUnreadable}, trouble)) {
 		d.obstacle(want, have)
-		d.spare(want, first)
 	}
 }
 
@@ -203,12 +215,13 @@ func (d *decisions) checkShrink(c *Change) {
 // nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
 // declared is an error, see checkParents.
 type contents struct {
-	of   map[string][]string // by the path of each namespace around them
-	mine map[string]bool     // of nodes that were ours, whether they still are
+	of     map[string][]string // by the path of each namespace around them
+	mine   map[string]bool     // of nodes that were ours, whether they still are
+	others map[string]int      // by the same paths, nodes that were only counted
 }
 
 func (d *selection) contents() contents {
-	x := contents{map[string][]string{}, map[string]bool{}}
+	x := contents{map[string][]string{}, map[string]bool{}, map[string]int{}}
 	staying := slices.Clone(d.current.Unmanaged)
 	for c := range d.p.Each() {
 		if c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
@@ -221,35 +234,43 @@ func (d *selection) contents() contents {
 			x.of[p] = append(x.of[p], u)
 		}
 	}
+	for path, n := range d.current.Lent {
+		for p := path; p != "/"; p = kind.ParentPath(p) {
+			x.others[p] += n
+		}
+	}
 	return x
 }
 
 // tie returns what a namespace contains because of which its change cannot be made. ZooKeeper deletes no node with children, so one
 // lock of somebody else's would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
-func (x contents) tie(c *Change) []string {
+func (x contents) tie(c *Change) (inside []string, others int) {
 	switch c.Action {
 	case Delete, Replace:
-		return x.of[c.Path]
+		return x.of[c.Path], x.others[c.Path]
 	case Forget:
-		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] })
+		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] }), 0
 	}
-	return nil
+	return nil, 0
 }
 
 // keepOccupied cancels the deletion of namespaces in which nodes stay, and that they are forgotten.
 func (d *selection) keepOccupied() {
 	staying := d.contents()
 	for c := range d.p.Each() {
-		inside := staying.tie(c)
-		if len(inside) == 0 {
+		inside, others := staying.tie(c)
+		if len(inside)+others == 0 {
 			continue
 		}
 		n, then := &Node{Addr: c.Addr, Path: c.Path}, "the namespace is left where it is"
 		if c.Action == Forget {
 			then = "the namespace is not forgotten yet"
 		}
-		_, mine := staying.mine[inside[0]]
-		switch what := d.occupied(c.Path, inside, mine); {
+		mine := false
+		if len(inside) > 0 {
+			_, mine = staying.mine[inside[0]]
+		}
+		switch what := d.occupied(c.Path, inside, others, mine); {
 		case c.Action == Replace, len(c.tied()) > 0:
 			way := "delete by hand what is in it"
 			if mine {
@@ -266,7 +287,10 @@ func (d *selection) keepOccupied() {
 }
 
 // occupied says what stays in a namespace.
-func (d *selection) occupied(path string, inside []string, mine bool) (what string) {
+func (d *selection) occupied(path string, inside []string, others int, mine bool) (what string) {
+	if len(inside) == 0 {
+		return fmt.Sprintf("%s contains %d node%s that this stack neither declares nor has in its record", path, others, plural(others))
+	}
 	what = ", which this stack did not create"
 	switch first := inside[0]; {
 	case mine:
@@ -276,8 +300,8 @@ func (d *selection) occupied(path string, inside []string, mine bool) (what stri
 	case slices.ContainsFunc(d.current.Illegible, func(n *Node) bool { return n.Path == first }):
 		what = ", whose mark cannot be understood"
 	}
-	if len(inside) > 1 {
-		what += fmt.Sprintf(" (and %d more)", len(inside)-1)
+	if more := len(inside) - 1 + others; more > 0 {
+		what += fmt.Sprintf(" (and %d more)", more)
 	}
 	return fmt.Sprintf("%s contains %s%s", path, inside[0], what)
 }

@@ -188,9 +188,9 @@ func (d *selection) lost() {
 		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
 	}
 	then := "Apply writes it again, and new sums into the nodes; no lock changes. The outputs are not known until then. " +
-		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces."
+		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces, or in one that is lent."
 	if d.opts.Destroy {
-		then = "Nodes of this stack outside of its namespaces are not known, so they stay where they are."
+		then = "Nodes of this stack outside of its namespaces are not known, so they stay where they are, and so do those in a lent one."
 	}
 	d.p.prior.Lost = true
 	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. %s", d.p.Index.Path, why, then))
@@ -235,7 +235,7 @@ func (d *sides) lent(path string) bool {
 	if around := d.have[at]; around != nil {
 		list = around.ACL
 	}
-	return slices.ContainsFunc(list, d.another)
+	return Lends(d.insiders, list)
 }
 
 // dark are those of the paths at which something stands that cannot be understood.
@@ -249,17 +249,24 @@ func (d *sides) dark(paths []string) (out []string) {
 }
 
 // away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
-// the stack: somebody has made another node of the namespace around them. The record names them until they are gone, and before the
-// last transaction also those that are yet to go.
+// the stack that is walked into: others may create nodes in it, or somebody has made another node of it. The record names them until
+// they are gone, and before the last transaction also those that are yet to go.
 func (p *Plan) away(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
-	walked := map[string]bool{p.Root: true}
+	lent := func(n *Node) bool { return n != nil && Lends(p.prior.Insiders, n.ACL) }
+	walked := map[string]bool{}
 	for c := range p.Each() {
-		walked[c.Path] = c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container
+		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !lent(c.Before) && !lent(c.After)
+	}
+	found := func(path string) bool {
+		for path != p.Root && walked[path] {
+			path = kind.ParentPath(path)
+		}
+		return path == p.Root
 	}
 	out := slices.Clone(p.prior.Away)
 	for c := range p.Each() {
-		if !walked[kind.ParentPath(c.Path)] && (ours(c.After) || !last && ours(c.Before)) {
+		if !found(kind.ParentPath(c.Path)) && (ours(c.After) || !last && ours(c.Before)) {
 			out = append(out, c.Path)
 		}
 	}

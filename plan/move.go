@@ -120,7 +120,7 @@ func (d *selection) vacated() {
 			after = d.byPath()
 		}
 		at, list := d.remaining(c.Path, after)
-		if list != nil && !slices.ContainsFunc(list, d.another) {
+		if list != nil && !Lends(d.insiders, list) {
 			continue
 		}
 		if n++; first == nil {

@@ -71,6 +71,7 @@ type prior struct {
 	Noted    kind.List                  // the set of the root, by the record
 	Next     kind.List                  // the one that was to take its place
 	Named    kind.List                  // the administrators that the stack names
+	Insiders kind.List                  // see [Tree.Insiders]
 	Leaving  kind.List                  // see sides.leaving
 	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked bool                       // see Plan.Unmarked
