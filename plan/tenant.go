@@ -18,6 +18,9 @@ func (t *Tree) Insiders(named *Access) kind.List {
 			who = append(who, withAdmin(f.ACL)...)
 		}
 	}
+	if named == nil && len(who) > 0 { // a stack that names nobody may be applied by anybody
+		who = append(who, kind.ACL{Scheme: "world", ID: "anyone"})
+	}
 	if x := t.Index; x != nil {
 		who = slices.Concat(who, withAdmin(x.Access), withAdmin(x.Next))
 	}
