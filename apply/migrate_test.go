@@ -53,7 +53,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 			set("description", "newer")(tree.Nodes[1])
 			_, err = executor(c).Run(t.Context(), s.plan(c, tree))
 			require.ErrorContains(t, err, "do not have WRITE", "to put its data back takes that right")
-			s.apply(c, tree, plan.Options{Excludes: []string{"pay.namespace"}})
+			s.apply(c, tree, plan.Options{Targets: []string{"pay.ledger.mutex"}})
 			require.Contains(t, s.dataAt("/pay/ledger"), `"description":"newer"`)
 		})
 	}

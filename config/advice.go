@@ -83,6 +83,11 @@ var (
 	}
 )
 
+// formerArguments are those that this language had.
+var formerArguments = map[string]string{
+	"preference": " Remove it: a lock admits readers and writers in the order in which they came.",
+}
+
 // elementAdvice says which elements there are, where one was asked for that is not there.
 func elementAdvice(d *hcl.Diagnostic) string {
 	in, given := askedFor(d)

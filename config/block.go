@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -161,7 +162,7 @@ func article(noun string) string {
 }
 
 func (t *blockType) argumentHint(given string) string {
-	if text := terraformArguments[given]; text != "" {
+	if text := cmp.Or(terraformArguments[given], formerArguments[given]); text != "" {
 		return text
 	}
 	if t.top {

@@ -47,7 +47,7 @@ func drawBlocks(t *rapid.T, b *strings.Builder, depth int) {
 			case f.Name == "permits" && of == "semaphore":
 				b.WriteString("permits=3\n")
 				continue
-			case f.Name == "permits", f.Name == "preference" && of != "rwlock", f.Name == "wire" && of == "semaphore":
+			case f.Name == "permits", f.Name == "wire" && of == "semaphore":
 				continue
 			}
 			if f.Required || rapid.Bool().Draw(t, "set "+f.Name) {

@@ -36,9 +36,9 @@ func TestRunbookNightlyJob(t *testing.T) {
 		newest := times.Prev(time.Now())
 		missed := times.Prev(newest.Add(-time.Hour))
 		skipped := times.Prev(missed.Add(-time.Hour))
-		resumed := times.Next(times.Next(time.Now()))
-		r.edit = strings.NewReplacer(`catch_up = "6h"`, `catch_up = "26h"`, "-- invoices", "-- true",
-			"MISSED", kind.SlotAt(missed), "SKIPPED", kind.SlotAt(skipped), "RESUMED", kind.SlotAt(resumed)).Replace
+		next := times.Next(time.Now())
+		r.edit = strings.NewReplacer(`catch_up = "6h"`, `catch_up = "26h"`, "$ invoices", "$ true",
+			"MISSED", kind.SlotAt(missed), "SKIPPED", kind.SlotAt(skipped), "NEXT", kind.SlotAt(next)).Replace
 		ops, err := program(t, addr, "ops", digestAuth("ops", oldPlatform)).Session(t.Context())
 		require.NoError(t, err)
 		declared := func(at time.Time) {

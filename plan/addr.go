@@ -119,6 +119,19 @@ func (a Addr) Local() Addr {
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
+// Covers reports whether b is at the address a, an instance of it or something in it, as Within does for an address that a person
+// typed: one that ends within a key covers nothing.
+func (a Addr) Covers(b Addr) bool {
+	_, ok := b.Within(a)
+	ok = ok && a != ""
+	b.steps(func(s step) bool {
+		bracket := s.end - len(s.key) - len("[]")
+		ok = ok && (s.key == "" || len(a) <= bracket || s.end <= len(a))
+		return ok && s.end < len(a)
+	})
+	return ok
+}
+
 // Within reports whether a is base, an instance of it or something in it, and returns what follows base.
 //
 // A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. It cannot be part of a key, because

@@ -85,7 +85,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case c.PreviousAddr != "" && !c.Kind.Container && d.elsewhere(have) != nil:
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
-	case d.replace.match(c.Addr) && !c.Kind.Container:
+	case covers(d.opts.Replace, c.Addr) && !c.Kind.Container:
 		d.remake(&c, want, ReasonReplaceByRequest)
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.

@@ -36,14 +36,13 @@ type pairing struct {
 // decisions are the changes of all paths, in p.Changes.
 type decisions struct {
 	*pairing
-	replace *globs
-	breaks  map[Addr]bool // addresses whose contenders are deleted with them
+	breaks map[Addr]bool // addresses whose contenders are deleted with them
 }
 
 // selection is what is left of the decisions. See scope.go.
 type selection struct {
 	*decisions
-	asked map[Addr]bool // blocks, by their address, of which something is planned with Targets and Excludes
+	planned map[Addr]bool // blocks, by their address, of which something is planned with Targets
 }
 
 // Diff compares the tree that was read with the declared one. current may be nil or
@@ -115,7 +114,7 @@ func (d *sides) pair() *pairing {
 
 // decide chooses the action of each path.
 func (d *pairing) decide() *decisions {
-	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}}
+	x := &decisions{pairing: d, breaks: map[Addr]bool{}}
 	for _, a := range d.opts.ForceBreak {
 		x.breaks[Addr(a)] = true
 	}
@@ -125,14 +124,16 @@ func (d *pairing) decide() *decisions {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()
 	}
-	d.unused("replacement", x.replace) // now that every match has been noted
+	if len(d.opts.Replace) > 0 {
+		d.unused("replacement", d.opts.Replace, d.addrs(true))
+	}
 	d.forced()
 	return x
 }
 
 // choose takes out what was not asked for.
 func (d *decisions) choose() *selection {
-	x := &selection{decisions: d, asked: map[Addr]bool{}}
+	x := &selection{decisions: d, planned: map[Addr]bool{}}
 	x.limit()
 	return x
 }

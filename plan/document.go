@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/json"
 
 	"github.com/locktree/locktree/plan/document"
@@ -14,38 +13,23 @@ func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(Document("", n
 // Document is what "show -json" prints of plans and checks. version is of the program that made them.
 func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 	d := &document.Plan{
-		FormatVersion: "1.4", Version: version, TerraformVersion: version, Complete: true,
+		FormatVersion: "1.4", Version: version, Complete: true,
 		Ensembles: []document.Ensemble{}, ResourceChanges: []document.Change{}, ResourceDrift: []document.Change{}, AccessChanges: []document.AccessChange{},
 		OutputChanges: map[string]document.OutputChange{}, Problems: []document.Problem{}, Checks: []document.Check{}, Transactions: []document.Transaction{},
 	}
-	var planned, prior []document.Value
-	outputs := map[string]document.Output{}
 	for _, p := range plans {
 		d.Errored = d.Errored || !p.Applyable()
 		d.Applyable = d.Applyable || p.HasChanges()
 		d.Complete = d.Complete && !p.Targeted
 		p.document(d)
-		for _, c := range p.Shown() {
-			if c.After != nil {
-				planned = append(planned, c.After.value(p.Ensemble, c.Addr))
-			}
-			if c.Before != nil && c.Before.Payload != nil { // nodes of other programs are no part of the state
-				prior = append(prior, c.Before.value(p.Ensemble, cmp.Or(c.PreviousAddr, c.Addr)))
-			}
-		}
 		for _, o := range p.Outputs {
 			d.OutputChanges[o.Name] = o.document()
-			if o.After != nil {
-				outputs[o.Name] = o.After.Document()
-			}
 		}
 	}
 	d.Applyable = d.Applyable && !d.Errored
 	for _, c := range checks {
 		d.Checks = append(d.Checks, c.document())
 	}
-	d.PlannedValues = document.Values{Outputs: outputs, Root: modules(planned)}
-	d.PriorState = document.State{FormatVersion: "1.0", TerraformVersion: version, Values: document.Values{Root: modules(prior)}}
 	return d
 }
 
@@ -99,7 +83,7 @@ func StateDocument(version string, outputs map[string]document.Output, trees ...
 			}
 		}
 	}
-	return &document.State{FormatVersion: "1.0", Version: version, TerraformVersion: version, Values: document.Values{Outputs: outputs, Root: modules(all)}}
+	return &document.State{FormatVersion: "1.0", Version: version, Values: document.Values{Outputs: outputs, Root: modules(all)}}
 }
 
 func (c *Change) document(ensemble string) document.Change {
@@ -183,7 +167,7 @@ func listed(list kind.List) []string {
 func (n *Node) value(ensemble string, addr Addr) document.Value {
 	v := document.Value{Resource: resource(ensemble, addr), Values: n.settings()}
 	if k := n.Kind(); k != nil {
-		v.Type = k.Name // before a replacement it may have been another one
+		v.Type = k.Name // a node that was replaced by hand may be of another type than its address
 	}
 	return v
 }

@@ -27,6 +27,7 @@ func drained(t *testing.T) (*model, *plan.Node) {
 // A lock nobody gets into must never be passed over in silence, whatever the plan
 // does about it.
 func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
+	beside := plan.Intent{Elsewhere: []*plan.Tree{declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))}}
 	for name, c := range map[string]struct {
 		declared  bool
 		elsewhere bool // declared, at another path
@@ -39,7 +40,7 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 		"not declared": {action: plan.Delete, says: "it is deleted when it is idle"},
 		"replaced":     {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
 		"forgotten":    {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
-		"not planned":  {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
+		"not planned":  {declared: true, intent: beside, opts: plan.Options{Targets: []string{"b.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
 		"another path": {elsewhere: true, action: plan.Delete, says: "it is replaced when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,16 +15,13 @@ type Options struct {
 	// longer declared may match there. It is used for nothing else.
 	Elsewhere []*Tree
 
-	// Targets limit the plan to the addresses they match and to what these need:
-	// the namespaces around what is created, the contents of what is deleted.
-	// Excludes leave out what they match and what needs it: the contents of a
-	// namespace that is not created, the namespaces around what is not deleted.
-	// Both are address globs: "*" is anything within one name, "**" anything, and a
-	// pattern covers the instances and contents of what it matches. An output is planned
-	// if everything it comes from is; with Targets only if it comes from some node. Outputs
-	// that are left out, or no longer declared, stay as they were stored.
-	Targets, Excludes []string
-	// Replace are address globs of locks to delete and create again.
+	// Targets limit the plan to these addresses and to what they need: the namespaces
+	// around what is created, the contents of what is deleted. An address covers the
+	// instances and contents of what it names. An output is planned if it comes from some
+	// node, and all of those are planned. Outputs that are left out, or no longer declared,
+	// stay as they were stored.
+	Targets []string
+	// Replace are addresses of locks to delete and create again, or of what they are in.
 	Replace []string
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (at least five), which is otherwise a [ProblemMassDestroy]. Destroy implies it.

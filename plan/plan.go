@@ -58,7 +58,7 @@ type Plan struct {
 
 	// What follows was asked for in [Options].
 
-	Targeted bool  // Targets or Excludes: not all of the configuration was planned
+	Targeted bool  // Targets: not all of the configuration was planned
 	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	prior prior

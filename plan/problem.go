@@ -34,7 +34,7 @@ const (
 	ProblemIdentities    ProblemCode = "no_identities"   // Options.Identities is empty
 	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
 	ProblemMassDestroy   ProblemCode = "mass_destroy"    // too much of a namespace would be deleted, without AllowMassDestroy
-	ProblemTarget        ProblemCode = "target"          // a target, exclusion, replacement or lock to break that matches nothing; a warning
+	ProblemTarget        ProblemCode = "target"          // a target, replacement or lock to break that matches nothing
 	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
 	ProblemImport        ProblemCode = "import"          // the znode to import does not exist or cannot be taken over
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning

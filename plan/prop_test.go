@@ -59,9 +59,6 @@ func fit(p *kind.KeyedParams) {
 	} else {
 		p.Permits, p.Wire = p.Permits+1, kind.WireCurator
 	}
-	if p.Of != kind.RWLock.Name {
-		p.Preference = ""
-	}
 	if p.Fanout != "" {
 		p.Fanout = "16"
 	}

@@ -58,8 +58,6 @@ func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
 	none := declared()
 	none.Intent.Removals = []plan.Removal{{From: "namespace.many"}}
 	require.True(t, replan(t, m, none).HasChanges())
-	p = plan.Diff(m.read(t, testRoot, testStack), none, plan.Options{Identities: us, Excludes: []string{"namespace.many.mutex.*"}})
-	require.False(t, p.HasChanges())
 }
 
 // The record must not name the locks that leave a namespace which is let go with the same plan: some thousands did not fit into a

@@ -15,31 +15,39 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func TestGlobs(t *testing.T) {
-	for pattern, want := range map[string]map[string]bool{
-		"namespace.a":              {"namespace.a": true, "namespace.a.mutex.b": true, `namespace.a["k"]`: true, "namespace.ab": false},
-		"namespace.*.mutex.b":      {"namespace.a.mutex.b": true, "namespace.a.namespace.c.mutex.b": false},
-		"**.mutex.b":               {"namespace.a.namespace.c.mutex.b": true, "namespace.a.mutex.bb": false},
-		`mutex.m["*"]`:             {`mutex.m["a.b]"]`: true, "mutex.m": false},
-		`mutex.m["a*"]`:            {`mutex.m["a\"b.c"]`: true, `mutex.m["a\\"]`: true, `mutex.m["b\"a"]`: false},
-		`mutex.m["\"*"]`:           {`mutex.m["\"b.c"]`: true, `mutex.m["b"]`: false},
-		`mutex.m["\\*"].mutex.*`:   {`mutex.m["\\\"b"].mutex.a`: true, `mutex.m["b"].mutex.a`: false},
-		`mutex.m["a"]`:             {`mutex.m["a"]`: true, `mutex.m["ab"]`: false},
-		"mutex.m+":                 {"mutex.mm": false, "mutex.m+": true},
-		"mutex.m\xff":              {"mutex.m": false},
-		"namespace.a.*":            {"namespace.a": false, "namespace.a.mutex.b": true},
-		"namespace.*.mutex.ledg*r": {"namespace.pay.mutex.ledger": true},
+// A key that is not closed was taken for all that begins so.
+func TestAddressCoversWhatIsInIt(t *testing.T) {
+	for address, want := range map[plan.Addr]map[plan.Addr]bool{
+		"namespace.a":           {"namespace.a": true, "namespace.a.mutex.b": true, `namespace.a["k"]`: true, `namespace.a["k"].mutex.b`: true, "namespace.ab": false},
+		`mutex.m["a"]`:          {`mutex.m["a"]`: true, `mutex.m["a"].mutex.b`: true, `mutex.m["ab"]`: false, "mutex.m": false},
+		`mutex.m["a`:            {`mutex.m["a.b"]`: false, `mutex.m["a[0]"]`: false},
+		`mutex.m["a\"]`:         {`mutex.m["a\"].b"]`: false},
+		`mutex.m["a\"]"]`:       {`mutex.m["a\"]"]`: true, `mutex.m["a\"]"].mutex.b`: true},
+		`mutex.m["*"]`:          {`mutex.m["*"]`: true, `mutex.m["a"]`: false},
+		"mutex.m[1]":            {`mutex.m["1"]`: false, "mutex.m": false},
+		"module.team":           {`module.team["k"].namespace.a.mutex.b`: true, "module.team.mutex.b": true, "module.teams.mutex.b": false},
+		"module.team.mutex.b":   {`module.team["k"].mutex.b`: false},
+		"namespace":             {"namespace.a": true, "mutex.namespace": false},
+		"namespace.a.":          {"namespace.a.mutex.b": false},
+		"namespace.a.mutex":     {"namespace.a.mutex.b": true, "namespace.a.semaphore.b": false},
+		"namespace.a.mutex.b.c": {"namespace.a.mutex.b": false},
+		"namespace.*.mutex.b":   {"namespace.a.mutex.b": false},
+		"mutex.m\xff":           {"mutex.m": false},
+		"":                      {"": false, "mutex.m": false},
 	} {
-		for addr, match := range want {
-			require.Equal(t, match, plan.MatchGlob(pattern, addr), "%s %s", pattern, addr)
+		for addr, covers := range want {
+			require.Equal(t, covers, address.Covers(addr), "%s %s", address, addr)
 		}
 	}
 }
 
 func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
-	p := plan.Diff(nil, base(), plan.Options{Identities: us, Targets: []string{"**.mutex.locks_pay_ledger", "mutex.typo"}})
+	p := plan.Diff(nil, base(), plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_ledger", "mutex.typo"}})
 	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger"}, actions(p))
-	require.Equal(t, []string{"warning targeted", "warning target"}, codes(p))
+	require.Equal(t, []string{"error target", "warning targeted"}, codes(p))
+	require.False(t, p.Applyable(), "half of what was asked for is not that")
+	p = plan.Diff(nil, base(), plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_ledger"}})
+	require.True(t, p.Applyable())
 	require.True(t, p.Targeted)
 }
 
@@ -59,28 +67,35 @@ func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
 		require.False(t, p.HasChanges())
 		require.Len(t, p.Outputs, 1)
 		require.Equal(t, `"a"`, string(p.Outputs[0].After.Value), "what an apply would write")
-		require.Contains(t, codes(p), "warning target")
+		require.Contains(t, codes(p), "error target")
+		require.False(t, p.Applyable())
 	}
-	require.False(t, planned(plan.Options{Targets: []string{"mutex.typo", "**.locks_solo"}}).HasChanges(), "they come from no node")
-	require.True(t, planned(plan.Options{Excludes: []string{"mutex.typo"}}).HasChanges(), "all else is planned")
+	require.False(t, planned(plan.Options{Targets: []string{"mutex.typo", "namespace.x.election.locks_solo"}}).HasChanges(), "they come from no node")
 }
 
 func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
-	m := applied(t, base())
+	tree := base()
+	tree.Nodes = append(tree.Nodes, declare("/locks/w1", kind.Mutex, addr(`mutex.w["1"]`)))
+	m := applied(t, tree)
 	for given, near := range map[string]string{
+		"mutex.w[1]":                        ` Did you mean "mutex.w[\"1\"]"?`,
+		`mutex.w["*"]`:                      ` Did you mean "mutex.w[\"1\"]"?`,
 		"namespace.x.election.locks_slo":    ` Did you mean "namespace.x.election.locks_solo"?`,
 		"election.locks_solo":               ` Did you mean "namespace.x.election.locks_solo"?`,
 		"namespace.other.mutex.unlike_else": "",
 	} {
 		for what, o := range map[string]plan.Options{
-			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
+			"Target": {Targets: []string{given}}, "Replacement": {Replace: []string{given}},
 			"Lock to break": {ForceBreak: []string{given}},
 		} {
 			o.Identities = us
-			p := plan.Diff(m.read(t, testRoot, testStack), base(), o)
+			p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
 			require.NotEqual(t, -1, i, what)
 			require.EqualValues(t, given, p.Problems[i].Addr)
+			refused := o.ForceBreak == nil
+			require.Equal(t, refused, p.Problems[i].Severity == plan.Error, what)
+			require.Equal(t, refused, !p.Applyable(), what)
 			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
 			require.True(t, strings.HasSuffix(p.Problems[i].Detail, ": correct it, or leave it out."+near), p.Problems[i].Detail)
 		}
@@ -103,7 +118,7 @@ func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 		"namespace.other.mutex.unlike_others": "",
 	} {
 		for what, o := range map[string]plan.Options{
-			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
+			"Target": {Targets: []string{given}}, "Replacement": {Replace: []string{given}},
 			"Lock to break": {ForceBreak: []string{given}},
 		} {
 			want := near
@@ -136,15 +151,10 @@ func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {
 	live := m.read(t, testRoot, testStack)
 	p := plan.Diff(live, declared(), plan.Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}})
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
-	p = plan.Diff(live, declared(), plan.Options{Identities: us, Excludes: []string{"**.locks_pay_pool"}})
+	p = plan.Diff(live, declared(), plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"}})
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/ledger"}, actions(p))
 	m.apply(t, p)
 	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
-}
-
-func TestExcludedNamespaceExcludesWhatWouldStandInIt(t *testing.T) {
-	p := plan.Diff(nil, base(), plan.Options{Identities: us, Excludes: []string{"namespace.x.namespace.locks_pay"}})
-	require.Equal(t, []string{"+ /locks/solo"}, actions(p))
 }
 
 func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
@@ -160,12 +170,16 @@ func TestTargetedPlansApply(t *testing.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
 		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, plan.Options{Identities: us}))
-		patterns := func(name string) []string {
-			return rapid.SliceOfN(rapid.SampledFrom([]string{"**.locks_a", "**.locks_a_*", "**.locks_b*", "**.mutex.*"}), 0, 2).Draw(t, name)
+		var there []string
+		for _, n := range slices.Concat(a.Nodes, b.Nodes) {
+			there = append(there, string(n.Addr))
 		}
-		o := plan.Options{Identities: us, AllowMassDestroy: true, Targets: patterns("targets"), Excludes: patterns("excludes")}
+		o := plan.Options{Identities: us, AllowMassDestroy: true}
+		if len(there) > 0 {
+			o.Targets = rapid.SliceOfN(rapid.SampledFrom(there), 0, 4).Draw(t, "targets")
+		}
 		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, o))
-		o.Targets, o.Excludes = nil, nil
+		o.Targets = nil
 		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, o))
 		require.False(t, plan.Diff(m.read(t, testRoot, testStack), b, o).HasChanges())
 	})
@@ -173,7 +187,9 @@ func TestTargetedPlansApply(t *testing.T) {
 
 func TestReplacementByRequest(t *testing.T) {
 	m := applied(t, base())
-	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Replace: []string{"**.locks_pay*"}})
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Replace: []string{
+		"namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool",
+	}})
 	require.Equal(t, []string{"-/+ /locks/pay/ledger", "-/+ /locks/pay/pool"}, actions(p), "namespaces cannot be replaced with what is in them")
 	require.Equal(t, plan.ReasonReplaceByRequest, p.Changes[1].Reason)
 	settle(t, m, p, base())
@@ -265,10 +281,8 @@ func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
 		p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{ledger}})
 		require.Equal(t, []string{c.want, "warning targeted"}, codes(p), name)
 		require.EqualValues(t, pay, p.Problems[0].Addr)
-		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{"**.locks_solo"}})
+		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{"namespace.x.election.locks_solo"}})
 		require.True(t, p.Applyable(), "who asks for something else is not kept from it")
-		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Excludes: []string{ledger, "**.locks_pay_pool", pay}})
-		require.True(t, p.Applyable(), "%s", p)
 	}
 	tree := base() // an import that is refused is nothing to stand in either
 	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old"}}
@@ -285,17 +299,10 @@ func TestTargetBringsTheNamespaceThatIsWhereAnotherWas(t *testing.T) {
 	require.Nil(t, m.nodes["/locks/pay"])
 	tree := declared(away.Nodes[0], declare("/locks/pay", kind.Namespace, addr("namespace.x.namespace.new")),
 		declare("/locks/pay/books", kind.Mutex), base().Nodes[3])
-	for _, o := range []plan.Options{{Targets: []string{"**.locks_pay_books"}}, {Excludes: []string{"**.namespace.new"}}} {
-		o.Identities = us
-		p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
-		if len(o.Excludes) > 0 {
-			require.Empty(t, actions(p), "nor is it made without it")
-			continue
-		}
-		require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/books"}, actions(p))
-		m.apply(t, p)
-		require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
-	}
+	p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_books"}})
+	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/books"}, actions(p))
+	m.apply(t, p)
+	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
 }
 
 // Somebody changed the address of a node, and a plan of others leaves that to the next plan of all.
@@ -306,6 +313,6 @@ func TestTargetedApplyLeavesAnAddressThatWasChangedByHand(t *testing.T) {
 	payload.Owner.Addr = "election.boss"
 	m.nodes["/locks/solo"].data, _ = payload.Encode()
 	set("permits", 4)(tree.Nodes[2])
-	m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}))
+	m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"namespace.x.semaphore.locks_pay_pool"}}))
 	require.Equal(t, []plan.Drift{{Addr: "election.boss", Path: "/locks/solo"}}, replan(t, m, tree).Drifted)
 }

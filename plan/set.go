@@ -43,7 +43,7 @@ func (d *sides) stand() {
 		d.p.prior.Noted, d.p.prior.Next = x.Access, x.Next
 	}
 	set := &d.p.set
-	set.limited = d.opts.Destroy || len(d.opts.Targets)+len(d.opts.Excludes) > 0
+	set.limited = d.opts.Destroy || len(d.opts.Targets) > 0
 	set.there = d.framed(ScaffoldPath(d.p.Root)).ACL
 	set.others = records.Closed || records.Children > 1 || records.Children == 1 && d.p.Index.Absent
 	switch there, noted := set.there, d.p.prior.Noted; {

@@ -26,9 +26,6 @@ func scenes() []scene {
 			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
 		}},
 		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
-		{"read-write lock, writers first", func(l *lab) {
-			l.declare("/rw", &kind.RWLockParams{Preference: "writer"})
-		}, []string{"/rw"}, playWritersFirst},
 		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
 			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))
 		}},
@@ -176,19 +173,7 @@ func playReaders(s *stage) {
 	s.give("last release", again("read after waiting"))
 }
 
-// playWritersFirst reads beside a writer that waits: the next reader lets it go first.
-func playWritersFirst(s *stage) {
-	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
-	x := s.take("read", ours.RLock)
-	writer := s.queue(theirs.Lock)
-	reader := s.queue(ours.RLock)
-	s.give("release of the reader", x)
-	y := writer("rival's grant")
-	s.give("rival's release", y)
-	s.give("last release", reader("read after the writer"))
-}
-
-// playOrders: a holder and a waiter are asked to leave, and the lock is drained, moved and in use again.
+// playOrders: a holder and a waiter are asked to leave, and the lock is drained and in use again.
 func playOrders(s *stage) {
 	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 	x := s.take("acquire", ours.Lock)
@@ -208,14 +193,12 @@ func playOrders(s *stage) {
 	})
 	s.sentAway(ours.Lock, recipes.ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
 	s.inUse()
-	s.sentAway(ours.Lock, recipes.ErrMoved, func() { s.declare("/m", kind.Mutex.New(), moved) })
-	s.inUse()
 	again := s.queue(ours.Lock)
 	s.give("rival's release", y)
 	s.give("last release", again("grant after waiting"))
 }
 
-// inUse ends draining and moving, and gives a client that is cut off the time to hear of it.
+// inUse ends draining, and gives a client that is cut off the time to hear of it.
 func (s *stage) inUse() {
 	s.declare("/m", kind.Mutex.New(), active)
 	time.Sleep(3 * time.Second)

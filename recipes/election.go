@@ -82,11 +82,8 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := e.q.present(ctx, at)
-	if errors.Is(err, ErrMoved) {
-		return Contender{}, false, err
-	}
-	for { // also where nothing is declared: nothing is written
+	q, _ := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	for {
 		children, _, err := at.S.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {
 			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)

@@ -26,12 +26,8 @@ var (
 	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = declare.ErrKindMismatch
-	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have. If it names the path to which the
-	// lock is about to move, only a Try returns this, and a call whose context ends before the lock has gone.
+	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
 	ErrDraining = declare.ErrDraining
-	// ErrMoved: the lock has another path now, and the mark at the old one cannot be followed: to a lock of another stack, address or
-	// kind, in a circle, or over more than eight marks. The text says which. Use the present path.
-	ErrMoved = declare.ErrMoved
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = held.ErrReleased
 	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.

@@ -91,7 +91,6 @@ func (l *lab) redeclare(way recipeWay, common func(*kind.Common), payload func(*
 func asIs(*kind.Common)                      {}
 func active(*kind.Payload)                   {}
 func draining(p *kind.Payload)               { p.State = kind.StateDraining }
-func moved(p *kind.Payload)                  { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" }
 func oneWaiter(p *kind.Common)               { p.MaxWaiters = 1 }
 func unbounded(p *kind.Common)               { p.MaxWaiters = 0 }
 func ended(l *recipes.Lease) <-chan struct{} { return l.Context().Done() }
@@ -118,31 +117,24 @@ func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 	})
 }
 
-func TestADrainedOrMovedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
-	for state, c := range map[string]struct {
-		change func(*kind.Payload)
-		want   error
-	}{"draining": {draining, recipes.ErrDraining}, "moved": {moved, recipes.ErrMoved}} {
-		t.Run(state, func(t *testing.T) {
-			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-				x, err := way.block(l.client("holder"))(t.Context())
-				require.NoError(t, err)
-				w := l.locker(way.take(l.client("waiter")))
-				l.redeclare(way, asIs, c.change)
-				require.ErrorIs(t, (<-w).err, c.want, "a waiter is sent away")
-				_, err = way.take(l.client("new"))(t.Context())
-				require.ErrorIs(t, err, c.want)
-				require.NoError(t, x.Context().Err(), "a holder keeps what it has")
-				require.NoError(t, x.Verify(t.Context()))
-				l.unlock(x)
-				l.nothingLeft()
-				l.redeclare(way, asIs, active)
-				again, err := way.take(l.client("again"))(t.Context())
-				require.NoError(t, err)
-				l.unlock(again)
-			})
-		})
-	}
+func TestADrainedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		x, err := way.block(l.client("holder"))(t.Context())
+		require.NoError(t, err)
+		w := l.locker(way.take(l.client("waiter")))
+		l.redeclare(way, asIs, draining)
+		require.ErrorIs(t, (<-w).err, recipes.ErrDraining, "a waiter is sent away")
+		_, err = way.take(l.client("new"))(t.Context())
+		require.ErrorIs(t, err, recipes.ErrDraining)
+		require.NoError(t, x.Context().Err(), "a holder keeps what it has")
+		require.NoError(t, x.Verify(t.Context()))
+		l.unlock(x)
+		l.nothingLeft()
+		l.redeclare(way, asIs, active)
+		again, err := way.take(l.client("again"))(t.Context())
+		require.NoError(t, err)
+		l.unlock(again)
+	})
 }
 
 func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {

@@ -43,8 +43,8 @@ func whatNext(err error) string {
 		return "give up: the caller has"
 	case errors.Is(err, recipes.ErrQueueFull), errors.Is(err, recipes.ErrQuotaExceeded), errors.Is(err, recipes.ErrTooLarge):
 		return "answer 503: a limit is reached"
-	case errors.Is(err, recipes.ErrDraining), errors.Is(err, recipes.ErrMoved):
-		return "give up: an apply takes the lock away, or elsewhere"
+	case errors.Is(err, recipes.ErrDraining):
+		return "give up: an apply takes the lock away"
 	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch), errors.Is(err, recipes.ErrTooManyPermits),
 		errors.Is(err, recipes.ErrKeyTooLong), errors.Is(err, recipes.ErrKeyForeign):
 		return "page whoever declares the locks: this program and the declaration differ"

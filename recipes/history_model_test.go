@@ -22,7 +22,7 @@ const (
 	opExchange operation = "exchange" // a write lease became a read lease, or the other way round
 	opWrite    operation = "write"    // to a store that remembers the highest token
 	opSee      operation = "see"      // somebody was told who leads: node and token; no node, nobody
-	opShut     operation = "shut"     // the lock was drained or moved
+	opShut     operation = "shut"     // the lock was drained
 	opOpen     operation = "open"     // and is in use again
 	opLimit    operation = "limit"    // the semaphore has n permits from here on
 )
@@ -195,7 +195,7 @@ func stepSemaphore(m semaphoreState, e event) []any {
 	return []any{m}
 }
 
-// gated is a lock that can be drained or moved: then it grants nothing, and whoever holds it keeps what he has.
+// gated is a lock that can be drained: then it grants nothing, and whoever holds it keeps what he has.
 type gated[S comparable] struct {
 	shut bool
 	lock S

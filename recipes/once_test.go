@@ -112,8 +112,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	for _, c := range []struct {
 		success string
 		decided time.Duration
-		moved   bool // their handles are on its former path
-	}{{kind.SuccessStart, 0, false}, {kind.SuccessEnd, time.Minute, false}} {
+	}{{kind.SuccessStart, 0}, {kind.SuccessEnd, time.Minute}} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Success: c.success})
 			a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
@@ -358,7 +357,7 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 		o := once.New(l.client("a"), "/job")
 		n := 0
 		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
-			o.Pause(t.Context(), "2000-01-01T03:00:00Z")} {
+			o.Skip(t.Context(), "2000-01-01T03:00:00Z")} {
 			require.ErrorIs(t, err, kind.ErrUnknownZone)
 			require.ErrorContains(t, err, "once /job: ")
 		}
@@ -366,18 +365,19 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 	})
 }
 
-// Pause said no more than "node does not exist" then.
-func TestAPauseBeforeTheRecordExists(t *testing.T) {
+// A call said no more than "node does not exist" then.
+func TestARunBeforeTheRecordExists(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		params := l.job(&kind.OnceParams{})
+		params := l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 		require.NoError(t, l.srv.Delete("/job/once-record"))
-		require.ErrorIs(t, once.New(l.client("a"), "/job").Pause(t.Context(), "b"), recipes.ErrNotProvisioned)
+		require.ErrorIs(t, once.New(l.client("a"), "/job").Run(t.Context(), nil), recipes.ErrNotProvisioned)
 		o := once.New(l.client("b"), "/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
-		require.NoError(t, o.Pause(t.Context(), "b"))
+		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer stop()
 		n := 0
-		require.ErrorIs(t, o.Do(t.Context(), "a", ran(&n, nil)), once.ErrSlotTaken)
-		require.NoError(t, o.Do(t.Context(), "b", ran(&n, nil)))
+		require.ErrorIs(t, o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil }), context.DeadlineExceeded)
 		require.Equal(t, 1, n)
+		require.ErrorIs(t, o.Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTaken)
 	})
 }
 
@@ -398,49 +398,50 @@ func TestRunCatchesUp(t *testing.T) {
 	})
 }
 
-func TestPeopleSkipAndPause(t *testing.T) {
+func TestPeopleSkip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 		ops, o := once.New(l.client("ops"), "/job"), once.New(l.client("a"), "/job")
-		hand := once.New(l.client("b"), "/job").Skipped()
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
 		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "is skipped, by ops")
-		require.NoError(t, hand.Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)))
-		require.ErrorIs(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"), once.ErrSlotTaken)
 
-		require.NoError(t, ops.Pause(t.Context(), "2000-01-01T04:00:00Z"))
+		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T03:00:00Z"), "one that is not due yet")
 		time.Sleep(time.Hour)
-		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "before the end of a pause")
-		require.NoError(t, hand.Do(t.Context(), "2000-01-01T02:00:00Z", ran(&n, nil)))
-		time.Sleep(2 * time.Hour)
 		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
-		require.Equal(t, 3, n)
+		require.ErrorIs(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), once.ErrSlotTaken)
+		time.Sleep(time.Hour)
+		require.ErrorContains(t, o.Do(t.Context(), "", ran(&n, nil)), "is skipped, by ops")
+		time.Sleep(time.Hour)
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		require.Equal(t, 2, n)
 
 		s, err := o.Start(t.Context(), "2000-01-01T03:00:00Z")
 		require.ErrorIs(t, err, once.ErrSlotTaken)
 		require.Nil(t, s)
-		require.ErrorIs(t, ops.Pause(t.Context(), "noon"), once.ErrNoSlot)
+		require.ErrorIs(t, ops.Skip(t.Context(), "noon"), once.ErrNoSlot)
 	})
 }
 
-// Somebody pauses the job between the look at its record and the write that starts a slot: neither is lost.
+// The record changes between the look at it and the write that starts a slot: neither is lost.
 func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
-		o, ops := once.New(l.client("a"), "/job"), once.New(l.client("ops"), "/job")
+		o := once.New(l.client("a"), "/job")
 		require.NoError(t, o.Do(t.Context(), "a", func(context.Context, *recipes.Lease) error { return nil }))
 		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
 		n := 0
 		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
 		<-held.Hit()
-		require.NoError(t, ops.Pause(t.Context(), "h"))
+		other := l.record().Put(kind.SlotRun{Slot: "h", State: kind.SlotSkipped}, 30)
+		require.NoError(t, l.srv.Set("/job/once-record", other.Encode()))
 		held.Release()
 		require.NoError(t, (<-done).err)
 		r := l.record()
-		require.Equal(t, "h", r.Resume)
+		require.NotNil(t, r.Run("h"), "the skip was overwritten")
+		require.Equal(t, kind.SlotSkipped, r.Run("h").State)
 		require.Equal(t, kind.SlotSucceeded, r.Run("m").State)
 		require.Equal(t, 1, n)
 	})

@@ -230,7 +230,7 @@ var errorRows = []errorRow{
 	{"ErrThrottled", true, []error{recipes.ErrThrottled}},
 	{"ErrQueueFull, ErrQuotaExceeded,", false, []error{recipes.ErrQueueFull, recipes.ErrSessionFull, recipes.ErrQuotaExceeded, recipes.ErrTooLarge}},
 	{"ErrNotProvisioned, ErrKindMismatch,", false, []error{recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining,
-		recipes.ErrMoved, zk.ErrNoAuth, recipes.ErrTooManyPermits, recipes.ErrSequenceExhausted, recipes.ErrAuth,
+		zk.ErrNoAuth, recipes.ErrTooManyPermits, recipes.ErrSequenceExhausted, recipes.ErrAuth,
 		recipes.ErrKeyForeign, recipes.ErrKeyTooLong}},
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -61,18 +60,6 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 		for _, r := range readers {
 			require.NoError(t, <-r)
 		}
-	})
-}
-
-func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = "writer" })
-		w, err := l.client("w").RWMutex(p).Lock(t.Context())
-		require.NoError(t, err)
-		r := l.locker(l.client("r").RWMutex(p).RLock)
-		l.declare(p, kind.RWLock.New(), draining)
-		require.ErrorIs(t, (<-r).err, recipes.ErrDraining, "it waits for a writer of a lock that grants nothing any more")
-		l.unlock(w)
 	})
 }
 

@@ -280,7 +280,7 @@ func (w *simWorld) told(st simStep, err error) {
 	w.mu.Unlock()
 	for _, known := range []error{
 		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrThrottled,
-		recipes.ErrDraining, recipes.ErrMoved, context.Canceled, context.DeadlineExceeded,
+		recipes.ErrDraining, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return

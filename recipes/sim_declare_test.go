@@ -8,13 +8,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// simDeclaration is what a lock's node says. Draining, moving and resizing take it back after a while.
+// simDeclaration is what a lock's node says. Draining and resizing take it back after a while.
 type simDeclaration struct {
 	recipe  simRecipe
 	params  kind.Params
-	shut    []kind.State // why nothing is granted, one entry for each who said so
-	permits []int        // limits in force, one entry for each who set one
-	lowered int          // the limit for good
+	shut    int   // how many keep it drained
+	permits []int // limits in force, one entry for each who set one
+	lowered int   // the limit for good
 }
 
 // declareLock declares a lock for the first time.
@@ -23,11 +23,7 @@ func (w *simWorld) declareLock(of simMember) {
 	d := &simDeclaration{recipe: of.recipe, lowered: simPermits}
 	switch of.recipe {
 	case "rwlock":
-		p := &kind.RWLockParams{Common: common, Preference: "fair"}
-		if w.plan.writers {
-			p.Preference = "writer"
-		}
-		d.params = p
+		d.params = &kind.RWLockParams{Common: common}
 	case "semaphore":
 		d.params = &kind.SemaphoreParams{Common: common, Permits: simPermits}
 	case "election":
@@ -45,30 +41,26 @@ func (w *simWorld) publish(lock string, op operation, n int) {
 	d := w.declared[lock]
 	called := w.stamp()
 	w.declareAt(lock, d.params, func(p *kind.Payload) {
-		for _, state := range d.shut {
-			p.State = state
-		}
-		if p.State == kind.StateMoved {
-			p.MovedTo = lock + "-elsewhere" // no two locks go to one path
+		if d.shut > 0 {
+			p.State = kind.StateDraining
 		}
 	})
 	w.enter(event{op: op, call: called, ret: w.stamp()}, &simPart{lock: lock, n: n})
 }
 
-// shut drains or moves a lock for a while. Its waiters are sent away, its holders stay.
+// shut drains a lock for a while. Its waiters are sent away, its holders stay.
 func (w *simWorld) shut(f simFault) {
 	lock := w.locks[f.n%len(w.locks)].path
 	d := w.declared[lock]
-	state := map[string]kind.State{"drain": kind.StateDraining, "move": kind.StateMoved}[f.what]
 	w.mu.Lock()
-	d.shut = append(d.shut, state)
+	d.shut++
 	w.publish(lock, opShut, 0)
 	w.mu.Unlock()
 	time.Sleep(f.lasts)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	op := opShut
-	if d.shut = d.shut[1:]; len(d.shut) == 0 {
+	if d.shut--; d.shut == 0 {
 		op = opOpen
 	}
 	w.publish(lock, op, 0)
@@ -106,7 +98,7 @@ func (w *simWorld) resize(f simFault) {
 // inUse requires that every lock is declared again as it was at first, but for limits that were lowered for good.
 func (w *simWorld) inUse() {
 	for lock, d := range w.declared {
-		require.Empty(w.t, d.shut, lock)
+		require.Zero(w.t, d.shut, lock)
 		require.Empty(w.t, d.permits, lock)
 	}
 }

@@ -77,7 +77,7 @@ func (w *simWorld) strike(f simFault) {
 		w.behind(f)
 	case "delete", "revoke":
 		w.meddle(f)
-	case "drain", "move":
+	case "drain":
 		w.shut(f)
 	case "found":
 		w.found(f)

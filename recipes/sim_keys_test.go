@@ -47,7 +47,7 @@ func newKeyed(seed uint64) *schedule {
 	s.quiet = max(s.quiet, 4*s.timeout)
 	for _, script := range s.scripts {
 		for j := range script {
-			script[j].moved = r.IntN(2) == 0
+			script[j].byKey = r.IntN(2) == 0
 		}
 	}
 	var at time.Duration
@@ -83,7 +83,7 @@ func (w *simWorld) familyOf(of kind.Params) kind.Params {
 	p := &kind.KeyedParams{Of: of.Kind().Name, Fanout: w.plan.keyedBy, Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	switch of := of.(type) {
 	case *kind.RWLockParams:
-		p.Preference, p.MaxWaiters = of.Preference, of.MaxWaiters
+		p.MaxWaiters = of.MaxWaiters
 	case *kind.SemaphoreParams:
 		p.Permits, p.MaxWaiters = of.Permits, of.MaxWaiters
 	case *kind.MutexParams:
@@ -103,21 +103,21 @@ func (w *simWorld) declareAt(lock string, p kind.Params, change ...func(*kind.Pa
 
 // mutex is a handle on a lock, on the node of its key or by its key.
 func (w *simWorld) mutex(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.Mutex {
-	if family, key := w.family(lock); w.keyed(lock) && st.moved {
+	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).Mutex(key)
 	}
 	return c.Mutex(w.spelled(lock, st), opts...)
 }
 
 func (w *simWorld) rwmutex(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.RWMutex {
-	if family, key := w.family(lock); w.keyed(lock) && st.moved {
+	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).RWMutex(key)
 	}
 	return c.RWMutex(w.spelled(lock, st), opts...)
 }
 
 func (w *simWorld) semaphore(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.Semaphore {
-	if family, key := w.family(lock); w.keyed(lock) && st.moved {
+	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).Semaphore(key)
 	}
 	return c.Semaphore(w.spelled(lock, st), opts...)

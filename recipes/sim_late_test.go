@@ -30,7 +30,7 @@ func TestSimulationOfLateRequests(t *testing.T) {
 // "stall-look" one that goes on in the middle of a later look at several queues, "delay" a slow disk, "hang-up" the end of a
 // connection on the client's side.
 var simLate = strings.Fields(`stall stall stall stall stall-look stall-look stall-look delay delay hang-up disconnect drop-reply lose-reply
-	cut partition expire swap restart drain move revoke delete refuse`)
+	cut partition expire swap restart drain drain revoke delete refuse`)
 
 var simLateOps = strings.Fields(`multi multi multi multi create create create delete delete setData getData getChildren2 setWatches exists`)
 

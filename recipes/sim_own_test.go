@@ -51,7 +51,7 @@ func newOwn(seed uint64) *schedule {
 	for range 4 + r.IntN(8) {
 		at += s.some(r, 0.4)
 		f := simFault{at: at, n: r.IntN(400), client: r.IntN(3), op: simOps[r.IntN(len(simOps))], dir: zktest.ToClient, lasts: s.some(r, 0.05)}
-		f.what = []string{"refuse", "refuse", "refuse", "drain", "move", "disconnect", "drop-reply", "cut-after", "delete"}[r.IntN(9)]
+		f.what = []string{"refuse", "refuse", "refuse", "drain", "drain", "disconnect", "drop-reply", "cut-after", "delete"}[r.IntN(9)]
 		s.faults = append(s.faults, f)
 		at += f.lasts
 	}

@@ -19,12 +19,10 @@ type schedule struct {
 	latency time.Duration // each way
 	clients []simConfig
 	replica bool // a second server, which may lag
-	writers bool // rwlock: preference = "writer"
 	waiters int  // max_waiters; 0 = any number
 	scripts [][]simStep
 	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
-	moves   bool // locks move between two paths, and handles are on either
 	keyed   bool // locks are those of keys, in families with these directories
 	keyedBy string
 	quiet   time.Duration // after all that, beyond the time that sessions take to expire
@@ -62,7 +60,7 @@ type simStep struct {
 	patience time.Duration // of what is done with the lease; 0: a quarter of a session timeout
 	obedient bool          // gives back when the lease's context ends, as it should
 	release  string        // "unlock", "cancelled", "brief"
-	moved    bool          // where locks move: by a handle on the other path
+	byKey    bool          // where locks are those of keys: by its key
 	extra    string        // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 
@@ -77,11 +75,11 @@ type simFault struct {
 }
 
 // simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
-// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain",
-// "move" and "resize" a change of the declaration that is taken back later, "lower" one that is not.
+// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain"
+// and "resize" a change of the declaration that is taken back later, "lower" one that is not.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
-	refuse-one delete delete revoke restart restart lag drain move resize lower`)
+	refuse-one delete delete revoke restart restart lag drain drain resize lower`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "setWatches", "exists", "ping", "connect"}
 
@@ -101,7 +99,8 @@ func newSchedule(seed uint64) *schedule {
 
 // staff draws the clients, and what their workers do.
 func (s *schedule) staff(r *rand.Rand) {
-	s.writers, s.waiters = r.IntN(3) == 0, max(0, r.IntN(8)-4)
+	r.IntN(3) // for nothing: seeds that found something go on meaning the same
+	s.waiters = max(0, r.IntN(8)-4)
 	for i := range 2 + r.IntN(3) {
 		// Not drawn: seeds that found something go on meaning the same.
 		retains := []time.Duration{0, s.timeout / 16, s.timeout, 0}[(s.seed/uint64(len(simRecipes))+uint64(i))%4]
@@ -157,8 +156,8 @@ func (s *schedule) step(r *rand.Rand) simStep {
 // String is the schedule for people: what a failing seed prints.
 func (s *schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, writers first %v, max_waiters %d, clients %+v\n",
-		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.writers, s.waiters, s.clients)
+	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, max_waiters %d, clients %+v\n",
+		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.waiters, s.clients)
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {

@@ -123,8 +123,6 @@ func (s *simTotal) add(w *simWorld) {
 	for habit, n := range w.stats.rivals {
 		s.rivals[habit] += n
 	}
-	s.moved += w.stats.moved
-	s.movedInUse += w.stats.movedInUse
 }
 
 func (s *simTotal) report(t *testing.T, took time.Duration) {

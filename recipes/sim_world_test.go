@@ -44,7 +44,6 @@ type simWorld struct {
 	stats    simStats
 	foreign  map[int64]bool  // the czxids of nodes of keys that stock libraries have made
 	rivals   map[*rival]bool // granted, not known to be over
-	moving   chan struct{}   // full while one does
 }
 
 type simStats struct {
@@ -55,7 +54,6 @@ type simStats struct {
 	late                                   int    // requests with which a thread of a server stood still
 	exchanged                              int    // leases, for those of other locks
 	rivals                                 [3]int // grants of rivals, by habit
-	moved, movedInUse                      int    // locks; those that somebody held or waited for when the move began
 }
 
 // simClient is the place of a client: who closes it dials the next.

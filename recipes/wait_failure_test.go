@@ -253,7 +253,7 @@ func TestFullQueuesRefuse(t *testing.T) {
 	})
 }
 
-func TestDrainingAndMovedLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
+func TestDrainingLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		x, err := l.client("0").Mutex(m).Lock(t.Context())
@@ -262,10 +262,9 @@ func TestDrainingAndMovedLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
 		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
 		require.NoError(t, x.Context().Err())
-		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
 		_, err = l.client("2").Mutex(m).Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrMoved)
-		require.ErrorContains(t, err, "/elsewhere")
+		require.ErrorIs(t, err, recipes.ErrDraining)
+		require.ErrorContains(t, err, m)
 		l.unlock(x)
 		require.Empty(t, l.children(m))
 	})

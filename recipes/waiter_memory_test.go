@@ -11,8 +11,8 @@ import (
 )
 
 // A waiter on a lock of its own takes 12 kB: its goroutine's stack of 8 kB, and less than 4 kB of heap. The runtime doubles a stack of
-// 4 kB when the calls from where the goroutine began need more than some 3,100 bytes, and what a waiter calls needs a little more since
-// handles follow moved locks. (The race detector makes frames larger.)
+// 4 kB when the calls from where the goroutine began need more than some 3,100 bytes, and what a waiter calls needs a little
+// more. (The race detector makes frames larger.)
 func TestAWaitersStackIsNotDoubledTwice(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	const locks = 500

@@ -126,8 +126,7 @@ func destroyCommand(a *app) *cobra.Command {
 	}
 	f.register(c)
 	f.intentFlags.register(c)
-	says(c, "target", "remove only this `ADDRESS` and what is in it; * and ** match any; may be repeated")
-	says(c, "exclude", "remove everything except this `ADDRESS` and the namespaces that it is in; may be repeated")
+	says(c, "target", "remove only this `ADDRESS` and everything in it; may be repeated")
 	says(c, "allow-mass-destroy", "accepted for compatibility; destroy removes more than 30 % of a namespace without it")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
 	a.completeAddresses(c, &f.loadFlags)

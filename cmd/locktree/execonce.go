@@ -15,8 +15,7 @@ import (
 
 // slotRun is what exec has to do with a job that runs once for each slot.
 type slotRun struct {
-	once   bool   // -once
-	slot   string // of "once run"; else the newest one
+	once   bool // -once
 	start  *once.Start
 	result error // of the command
 }
@@ -24,17 +23,14 @@ type slotRun struct {
 // take starts the slot.
 func (x *execution) takeSlot(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
 	if !x.slot.once {
-		return nil, view.Failf("Slot missing", "%s is declared as once: its command runs once for each slot. Give -once, which runs the newest one, or use \"locktree once run\".", path)
+		return nil, view.Failf("Slot missing", "%s is declared as once: its command runs once for each slot. Give -once, which runs the newest one.", path)
 	}
 	job := once.New(client, path)
-	if x.slot.slot != "" { // a person wants it
-		job = job.Skipped()
-	}
 	start := job.Start
 	if x.try {
 		start = job.TryStart
 	}
-	s, err := start(ctx, x.slot.slot)
+	s, err := start(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +81,8 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 		return &codeError{code: x.conflict}, true
 	case errors.As(err, &taken):
 		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
-	case errors.Is(err, once.ErrSlotTooOld) && x.slot.slot != "":
-		return own(view.Failf("Slot too old", "The command was not run: %s. So nobody can say whether it was run. If you know that it was not, run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, once.ErrSlotTooOld):
-		return own(view.Failf("Slot too old", "The command was not run: %s. \"locktree once run\" runs a slot of which only catch_up has passed.", view.Sentence(err))), true
+		return own(view.Failf("Slot too old", "The command was not run: %s. If only catch_up has passed, declare a longer one, or run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, once.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
 		return own(view.Failf("No such slot", "The command was not run: %s.", view.Sentence(err))), true
 	}
@@ -97,14 +91,12 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 
 // takenText says what became of a slot.
 func takenText(e *once.SlotError) string {
-	run := e.Run
-	switch {
-	case run == nil:
-		return fmt.Sprintf("%s of %s is skipped: the job is paused until a later slot.", e.Slot, e.Path)
-	case run.State == kind.SlotSkipped:
+	switch run := e.Run; run.State {
+	case kind.SlotSkipped:
 		return fmt.Sprintf("%s of %s was skipped by %s.", e.Slot, e.Path, run.By)
-	case run.State == kind.SlotRunning:
+	case kind.SlotRunning:
 		return fmt.Sprintf("%s of %s was started by %s at %s by its clock.", e.Slot, e.Path, run.By, run.Begun().Format(time.RFC3339))
+	default:
+		return fmt.Sprintf("%s of %s was run by %s: it %s after %v.", e.Slot, e.Path, run.By, run.State, run.Duration())
 	}
-	return fmt.Sprintf("%s of %s was run by %s: it %s after %v.", e.Slot, e.Path, run.By, run.State, run.Duration())
 }

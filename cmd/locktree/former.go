@@ -6,6 +6,8 @@ var formerCommands = map[string]string{
 	"compat":          "\"locktree doctor\" checks the conditions that locktree needs of the servers.",
 	"generate java":   "Java programs take the path of a lock from an output: see docs/generate.md.",
 	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
+	"once pause":      "\"locktree once skip\" skips a slot of the job. Type it for each slot that is not to be run.",
+	"once run":        "\"locktree exec -once\" runs the newest slot. Skip an older one, and run its command without locktree.",
 	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",
 	"state prune":     "Delete what undeclared locks left behind with zkCli.sh; \"locktree status -prefix PATH\" lists it.",
 	"test":            "Write check blocks, which every plan evaluates, and look at \"locktree plan -json\".",
@@ -17,6 +19,7 @@ const textInReview = "The output of plan is text: post it in a code block, as th
 
 var formerFlags = map[string]string{
 	"annotations": textInReview,
+	"exclude":     "-target names what to plan, or a namespace or module with everything in it; it may be repeated.",
 	"markdown":    "The output of show is text: put it into a code block.",
 	"summary":     textInReview,
 	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once nobody uses the lock.",

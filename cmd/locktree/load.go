@@ -239,7 +239,7 @@ func allAddresses(cfg *config.Config) (out []plan.Addr) {
 
 // completeAddresses completes the flags of the command that take an address.
 func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
-	for _, name := range []string{"target", "exclude", "replace", "force-break"} {
+	for _, name := range []string{"target", "replace", "force-break"} {
 		// It fails where the command has no such flag.
 		_ = c.RegisterFlagCompletionFunc(name, completes(func() []string { return a.addresses(flags) }))
 	}

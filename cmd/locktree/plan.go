@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,8 +94,7 @@ type intentFlags struct {
 }
 
 func (f *intentFlags) register(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.Targets, "target", nil, "plan only this `ADDRESS` and what it needs; * and ** match any; may be repeated")
-	c.Flags().StringArrayVar(&f.Excludes, "exclude", nil, "plan everything except this `ADDRESS` and what needs it; may be repeated")
+	c.Flags().StringArrayVar(&f.Targets, "target", nil, "plan only this `ADDRESS`, everything in it, and what that needs; may be repeated")
 	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes more than 30 % of a namespace")
 	c.Flags().StringArrayVar(&f.ForceBreak, "force-break", nil, "remove the lock at this exact `ADDRESS` even if it is in use: its holder loses it")
 	c.Flags().DurationVar(&f.drain, "drain", 0, "admit nobody new to locks that are removed or replaced, and wait this long until they are idle; 60s without a value")
@@ -104,7 +104,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 // registerChanges adds what makes no sense where everything is removed.
 func (f *intentFlags) registerChanges(c *cobra.Command) {
 	f.register(c)
-	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this `ADDRESS` and create it again; may be repeated")
+	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove the lock at this `ADDRESS`, or all locks in it, and create them again; may be repeated")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "let an import replace data that another program wrote into the node")
 }
 
@@ -115,12 +115,31 @@ func (f *intentFlags) options() (plan.Options, error) {
 	for _, given := range []struct {
 		flag      string
 		addresses []string
-	}{{"target", f.Targets}, {"exclude", f.Excludes}, {"replace", f.Replace}, {"force-break", f.ForceBreak}} {
+	}{{"target", f.Targets}, {"replace", f.Replace}, {"force-break", f.ForceBreak}} {
 		if slices.Contains(given.addresses, "") {
 			return opts, view.Failf("Bad flag", "-%s is given without an address; perhaps a shell variable is empty. Write it as -%s=namespace.payments.mutex.ledger.", given.flag, given.flag)
 		}
+		hint := coversAll
+		if given.flag == "force-break" {
+			hint = "Name each lock."
+		}
+		for _, address := range given.addresses {
+			if err := notPattern("-"+given.flag+"="+address, address, hint); err != nil {
+				return opts, err
+			}
+		}
 	}
 	return opts, nil
+}
+
+const coversAll = "The address of a namespace, a module or a block with for_each takes everything in it."
+
+// notPattern refuses an address with a character that patterns have and names do not. A key may have it.
+func notPattern(shown, address, hint string) error {
+	if !strings.ContainsAny(string(plan.Addr(address).Block()), "*?") {
+		return nil
+	}
+	return view.Failf("Not an address", "%s is no address: names contain neither \"*\" nor \"?\". %s", shown, hint)
 }
 
 // none refuses the flags where a saved plan already says what to do.
@@ -128,7 +147,7 @@ func (f *intentFlags) none() error {
 	if f.Destroy {
 		return view.Failf("Destroy with a saved plan", "A saved plan already says what to destroy. Save one with \"plan -destroy -out FILE\" and apply that.")
 	}
-	if f.AllowMassDestroy || f.OverwriteData || f.drain != 0 || len(f.Targets)+len(f.Excludes)+len(f.Replace)+len(f.ForceBreak) > 0 {
+	if f.AllowMassDestroy || f.OverwriteData || f.drain != 0 || len(f.Targets)+len(f.Replace)+len(f.ForceBreak) > 0 {
 		return view.Failf("Planning options with a saved plan", "A saved plan already says what to do. Give -target, -replace, -drain and similar flags to \"plan -out FILE\", and apply that file.")
 	}
 	return nil

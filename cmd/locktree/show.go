@@ -26,6 +26,11 @@ func showCommand(a *app) *cobra.Command {
 			if len(args) == 1 && !isAddress(args[0]) {
 				return a.showPlan(args[0], shown)
 			}
+			for _, address := range args {
+				if err := notPattern(address, address, coversAll); err != nil {
+					return err
+				}
+			}
 			return a.showTree(c.Context(), &flags, args)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -38,14 +43,14 @@ func showCommand(a *app) *cobra.Command {
 	return c
 }
 
-// showTree shows what exists, or what of it is at one of the addresses or below, and then the outputs of the last apply.
+// showTree shows what exists, or what of it is at the address, if one is given, or below, and then the outputs of the last apply.
 func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string) error {
 	trees, err := a.owned(ctx, flags)
 	if trees == nil {
 		return err
 	}
 	if len(addresses) > 0 {
-		shown := a.showSome(trees, addresses)
+		shown := a.showSome(trees, addresses[0])
 		return cmp.Or(err, shown) // it, or a part of it, may be among what cannot be read
 	}
 	a.show(view.Live(trees))
@@ -65,14 +70,17 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 	return err
 }
 
-func (a *app) showSome(trees []*plan.Tree, addresses []string) error {
-	matches := plan.Matching(addresses)
+func (a *app) showSome(trees []*plan.Tree, address string) error {
+	var addrs []plan.Addr
 	trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {
-		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return !matches(plan.Addr(n.Payload.Owner.Addr)) })
+		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
+			addrs = append(addrs, plan.Addr(n.Payload.Owner.Addr))
+			return !plan.Addr(address).Covers(addrs[len(addrs)-1])
+		})
 		return len(tree.Nodes) == 0
 	})
 	if len(trees) == 0 {
-		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.", addresses[0])
+		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.%s", address, plan.NearestAddr(address, addrs))
 	}
 	a.show(view.Live(trees))
 	return nil

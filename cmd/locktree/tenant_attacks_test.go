@@ -158,14 +158,12 @@ var attacks = map[string]func(a *tenant){
 	"its namespace of its own stack": func(a *tenant) {
 		a.set(strings.ReplaceAll(mark("namespace", "namespace.search"), `"platform"`, `"search"`))
 	},
-	"its namespace under another's address": func(a *tenant) { a.set(mark("namespace", "namespace.payments")) },
-	"its namespace with junk for data":      func(a *tenant) { a.set("\xff\xfejunk") },
-	"its namespace with no data":            func(a *tenant) { a.set("") },
-	"its namespace with a megabyte":         func(a *tenant) { a.set(`{"locktree":1,` + strings.Repeat(" ", 1_000_000)) },
-	"its namespace with a deep document":    func(a *tenant) { a.set(strings.Repeat("[", 500_000)) },
-	"its namespace moved": func(a *tenant) {
-		a.set(mark("namespace", "namespace.search", "state", "moved", "to", "/locks/payments"))
-	},
+	"its namespace under another's address":   func(a *tenant) { a.set(mark("namespace", "namespace.payments")) },
+	"its namespace with junk for data":        func(a *tenant) { a.set("\xff\xfejunk") },
+	"its namespace with no data":              func(a *tenant) { a.set("") },
+	"its namespace with a megabyte":           func(a *tenant) { a.set(`{"locktree":1,` + strings.Repeat(" ", 1_000_000)) },
+	"its namespace with a deep document":      func(a *tenant) { a.set(strings.Repeat("[", 500_000)) },
+	"its namespace in an unknown state":       func(a *tenant) { a.set(mark("namespace", "namespace.search", "state", "parked")) },
 	"its namespace protected":                 func(a *tenant) { a.set(mark("namespace", "namespace.search", "protect", true)) },
 	"its namespace of a format of the future": func(a *tenant) { a.set(`{"locktree":99}`) },
 }
@@ -192,6 +190,7 @@ var refusals = map[string][]string{
 	"its namespace closed to the platform":    {"status", "show", "doctor"},
 	"its namespace closed but for reading":    {"apply -auto-approve", "doctor"},
 	"its namespace of a format of the future": {"status", "show"},
+	"its namespace in an unknown state":       {"status", "show"},
 	"its namespace protected":                 {"plan -destroy"}, // which an apply undoes
 }
 

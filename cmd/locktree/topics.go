@@ -24,7 +24,7 @@ var exitCodes = []struct {
 	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed or replaced is in use"},
-	{exitSlot, "exec -once, once run: somebody else has run the slot, or it is skipped"},
+	{exitSlot, "exec -once: somebody else has run the slot, or it is skipped"},
 	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
 	{exitConflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
 	{exitOwn, "exec: something else failed outside the command"},

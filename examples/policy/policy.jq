@@ -6,12 +6,10 @@
 def world: any(.acl[], (.contender_acl // [])[]; startswith("world:"));
 
 [
-  .planned_values.root_module
-  | recurse(.child_modules[]?)
-  | .resources[]?
+  .resource_changes[]
   | select(.type != "namespace")
   | .address as $address
-  | .values
+  | .change.after // empty
   | (select(.owner == "") | "\($address): owner: nobody is responsible"),
     (select(world) | "\($address): world: everybody has rights: \(.acl | join(", "))"),
     (select(.max_hold == "") | "\($address): max_hold: no longest time is declared"),

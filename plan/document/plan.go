@@ -3,26 +3,23 @@ package document
 import "encoding/json"
 
 // Plan is the document of one or more plans, with the names of Terraform's show -json, so that policies and queries
-// written for those keep working. What Terraform does not have is under "live", "access_changes", "problems", "ensembles" and
+// over its resource_changes keep working. What Terraform does not have is under "live", "access_changes", "problems", "ensembles" and
 // "transactions".
 type Plan struct {
-	FormatVersion    string                  `json:"format_version"`
-	Version          string                  `json:"locktree_version,omitempty"`
-	TerraformVersion string                  `json:"terraform_version,omitempty"` // readers want one; it is the program that made the plan
-	Applyable        bool                    `json:"applyable"`
-	Complete         bool                    `json:"complete"` // all of the configuration was planned
-	Errored          bool                    `json:"errored"`
-	Ensembles        []Ensemble              `json:"ensembles"`
-	ResourceChanges  []Change                `json:"resource_changes"`
-	ResourceDrift    []Change                `json:"resource_drift"`
-	AccessChanges    []AccessChange          `json:"access_changes"`
-	OutputChanges    map[string]OutputChange `json:"output_changes"`
-	Problems         []Problem               `json:"problems"`
-	Checks           []Check                 `json:"checks"`
-	Transactions     []Transaction           `json:"transactions"`
-	PlannedValues    Values                  `json:"planned_values"`
-	PriorState       State                   `json:"prior_state"`
-	Configuration    struct {
+	FormatVersion   string                  `json:"format_version"`
+	Version         string                  `json:"locktree_version,omitempty"`
+	Applyable       bool                    `json:"applyable"`
+	Complete        bool                    `json:"complete"` // all of the configuration was planned
+	Errored         bool                    `json:"errored"`
+	Ensembles       []Ensemble              `json:"ensembles"`
+	ResourceChanges []Change                `json:"resource_changes"`
+	ResourceDrift   []Change                `json:"resource_drift"`
+	AccessChanges   []AccessChange          `json:"access_changes"`
+	OutputChanges   map[string]OutputChange `json:"output_changes"`
+	Problems        []Problem               `json:"problems"`
+	Checks          []Check                 `json:"checks"`
+	Transactions    []Transaction           `json:"transactions"`
+	Configuration   struct {
 		Root struct{} `json:"root_module"`
 	} `json:"configuration"`
 }
@@ -172,10 +169,9 @@ type Message struct {
 
 // State is what is there, in the form of Terraform's show -json of a state.
 type State struct {
-	FormatVersion    string `json:"format_version"`
-	Version          string `json:"locktree_version,omitempty"`
-	TerraformVersion string `json:"terraform_version,omitempty"`
-	Values           Values `json:"values"`
+	FormatVersion string `json:"format_version"`
+	Version       string `json:"locktree_version,omitempty"`
+	Values        Values `json:"values"`
 }
 
 // Values are outputs and nodes, module by module.

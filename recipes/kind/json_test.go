@@ -23,7 +23,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 		p := &Payload{
 			Params: &MutexParams{Common: Common{Description: anyText(r), MaxWaiters: r.IntN(3)}},
 			Owner:  Owner{anyText(r), anyText(r)}, Protect: r.IntN(2) == 0, Gen: r.Int64() >> r.IntN(64),
-			MovedTo: anyText(r), Unknown: &unknown{Doc: raws(r), Spec: raws(r)},
+			Unknown:  &unknown{Doc: raws(r), Spec: raws(r)},
 			ChildACL: []List{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
 		}
 		spec, doc := map[string]any{}, map[string]any{}
@@ -43,9 +43,6 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 		})
 		if p.ChildACL != nil {
 			doc["child_acl"] = p.ChildACL
-		}
-		if p.MovedTo != "" {
-			doc["to"] = p.MovedTo
 		}
 		want, err := json.Marshal(doc)
 		require.NoError(t, err)

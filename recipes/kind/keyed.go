@@ -26,8 +26,6 @@ type KeyedParams struct {
 	Of string
 	// Permits is how many permits each semaphore has; 0 for the other kinds.
 	Permits int
-	// Preference is that of each read-write lock; "" for the other kinds, and for their default.
-	Preference string
 	// Fanout is how many directories the nodes of keys are spread over; "" means none, and they are children of the family's node.
 	Fanout string
 	// Foreign is "true" if other programs may make nodes of keys, with access lists of their own.
@@ -55,8 +53,6 @@ var keyedTable = append(func() []parameter {
 		Mutex.Name, RWLock.Name, Semaphore.Name).required().replaces(),
 	intField("permits", func(p *KeyedParams) *int { return &p.Permits }, 0, 0, 1_000_000,
 		"How many permits the semaphore of each key has; only, and always, with kind = \"semaphore\"."),
-	stringField("preference", func(p *KeyedParams) *string { return &p.Preference }, "",
-		"Who goes first when readers and writers of a key compete: fair or writer; only with kind = \"rwlock\".", "", preferFair, preferWriter),
 	stringField("fanout", func(p *KeyedParams) *string { return &p.Fanout }, "",
 		"How many directories the nodes of keys are spread over, for more than ten thousand keys in use at once: 16 or 256; none if it is left out.", "", "16", "256").replaces(),
 	stringField("foreign", func(p *KeyedParams) *string { return &p.Foreign }, "false",
@@ -72,8 +68,6 @@ func (p *KeyedParams) check() error {
 		return &ParamError{"wire", fmt.Errorf("%q is not allowed for semaphores: %s", WireKazoo, noKazooSemaphore)}
 	case p.Of != Semaphore.Name && p.Permits != 0:
 		return &ParamError{"permits", fmt.Errorf(`a %s has none: remove it, or set kind = "semaphore"`, p.Of)}
-	case p.Of != RWLock.Name && p.Preference != "":
-		return &ParamError{"preference", fmt.Errorf(`a %s has none: remove it, or set kind = "rwlock"`, p.Of)}
 	}
 	return nil
 }
@@ -82,7 +76,7 @@ func (p *KeyedParams) check() error {
 func (p *KeyedParams) key() Params {
 	switch p.Of {
 	case RWLock.Name:
-		return &RWLockParams{Common: p.Common, Preference: p.Preference}
+		return &RWLockParams{Common: p.Common}
 	case Semaphore.Name:
 		return &SemaphoreParams{Common: p.Common, Permits: p.Permits}
 	}

@@ -107,11 +107,10 @@ func TestAFamilySaysWhatItsKeysAre(t *testing.T) {
 		wrong string
 	}{
 		{kind.KeyedParams{Of: "mutex"}, ""},
-		{kind.KeyedParams{Of: "rwlock", Preference: "writer"}, ""},
+		{kind.KeyedParams{Of: "rwlock"}, ""},
 		{kind.KeyedParams{Of: "semaphore", Permits: 3}, ""},
 		{kind.KeyedParams{Of: "semaphore"}, `"permits": is required`},
 		{kind.KeyedParams{Of: "mutex", Permits: 3}, "a mutex has none"},
-		{kind.KeyedParams{Of: "mutex", Preference: "writer"}, "a mutex has none"},
 		{kind.KeyedParams{Of: "election"}, "must be one of"},
 		{kind.KeyedParams{Of: "semaphore", Permits: 3, Common: kind.Common{Wire: "kazoo"}}, "beyond the limit"},
 		{kind.KeyedParams{Of: "mutex", Fanout: "17"}, "must be one of"},

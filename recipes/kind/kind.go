@@ -32,9 +32,6 @@ type Kind struct {
 	// Permits returns how many contenders may hold at the same time. Each is one
 	// permit, and a caller may take several. nil if a caller is always one contender.
 	Permits func(p Params) int
-	// Yields reports whether a shared contender waits, before it queues, until no
-	// exclusive one is queued; nil if it never does.
-	Yields func(p Params) bool
 }
 
 // PartACL is the access list of one of Children, where that of the lock node is list. Who may queue, which is to create, may write

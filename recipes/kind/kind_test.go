@@ -181,7 +181,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 	for _, k := range kind.All() {
 		in := &kind.Payload{
 			Params: k.New(), Owner: kind.Owner{Stack: "prod", Addr: k.Name + ".x"}, Protect: true, Gen: 3,
-			ChildACL: kind.List{{Scheme: "digest", ID: "u:h", Perms: kind.PermAll}}, State: kind.StateMoved, MovedTo: "/b",
+			ChildACL: kind.List{{Scheme: "digest", ID: "u:h", Perms: kind.PermAll}}, State: kind.StateDraining,
 		}
 		data, err := in.Encode()
 		require.NoError(t, err)
@@ -250,7 +250,11 @@ func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {
 	require.ErrorAs(t, err, &ve)
 	require.Equal(t, 2, ve.Got)
 	// A plan offers to overwrite what is damaged; what a newer program wrote is not.
-	for data, unknown := range map[string]string{`{"locktree":1,"type":"barrier"}`: `type "barrier"`, `{"locktree":1,"type":"mutex","state":"frozen"}`: `state "frozen"`} {
+	for data, unknown := range map[string]string{
+		`{"locktree":1,"type":"barrier"}`:                         `type "barrier"`,
+		`{"locktree":1,"type":"mutex","state":"frozen"}`:          `state "frozen"`,
+		`{"locktree":1,"type":"mutex","state":"moved","to":"/b"}`: `state "moved"`,
+	} {
 		_, err := kind.Decode([]byte(data))
 		require.ErrorAs(t, err, &ve)
 		require.Equal(t, &kind.VersionError{Got: kind.Format, Unknown: unknown}, ve)

@@ -97,9 +97,6 @@ func TestWhatCountsAsTaken(t *testing.T) {
 		r := (&Record{}).Put(SlotRun{Slot: "s", State: c.state}, 5)
 		require.Equal(t, c.want, r.Judge("s", &OnceParams{Keep: 5, Success: c.success}), "%v", c)
 	}
-	r := &Record{Resume: "m"}
-	require.Equal(t, SlotSkip, r.Judge("l", &OnceParams{Keep: 5}))
-	require.Equal(t, SlotOpen, r.Judge("m", &OnceParams{Keep: 5}))
 }
 
 func TestTheLargestRecordFitsIntoANode(t *testing.T) {
@@ -155,16 +152,8 @@ func TestDueAndMissed(t *testing.T) {
 	require.Equal(t, uint64(9), s.Last.Token)
 	require.Equal(t, []string{"04", "05"}, names(look("05:10", 0).Due), "its holder has died")
 
-	r.Resume = SlotAt(at("05:00"))
-	require.Equal(t, []string{"04", "05"}, names(look("05:10", 0).Due), "a pause is about what nobody has started")
-	require.Empty(t, look("05:10", 0).Missed)
-
-	paused := r.Put(SlotRun{Slot: SlotAt(at("08:00")), State: SlotSkipped}, 10)
-	paused.Resume = SlotAt(at("07:00"))
-	s, err := paused.Look(p, at("01:30"), at("05:10"), 0)
-	require.NoError(t, err)
-	require.Equal(t, at("07:00"), s.Next)
-	s, err = paused.Look(p, at("01:30"), at("07:10"), 0)
+	skipped := r.Put(SlotRun{Slot: SlotAt(at("08:00")), State: SlotSkipped}, 10)
+	s, err := skipped.Look(p, at("01:30"), at("07:10"), 0)
 	require.NoError(t, err)
 	require.Equal(t, at("09:00"), s.Next, "somebody has skipped 08")
 	q := *p

@@ -24,7 +24,6 @@ type State string
 const (
 	StateActive   State = "active"
 	StateDraining State = "draining" // grants nothing new; holders finish
-	StateMoved    State = "moved"    // use MovedTo, see Payload.Moves
 )
 
 // Made says how a provisioned node came into being.
@@ -61,8 +60,6 @@ type Payload struct {
 	ChildACL List  // the ACL of contenders; nil: for those who may use the lock node by its own ACL
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
-	MovedTo  string // the new path, when State is StateMoved, or StateDraining and the lock is about to move
-	MovedAs  string // the address of the lock there, if it is not Owner.Addr
 	Made     Made
 	// Sum is what an apply notes of the node as it leaves it, by which the next plan knows what was changed by hand since.
 	// "" for a node of no stack.
@@ -129,12 +126,6 @@ func (p *Payload) Encode() ([]byte, error) {
 	if p.ChildACL != nil {
 		doc = append(doc, member{"child_acl", p.ChildACL})
 	}
-	if p.MovedTo != "" {
-		doc = append(doc, member{"to", p.MovedTo})
-	}
-	if p.MovedAs != "" {
-		doc = append(doc, member{"as", p.MovedAs})
-	}
 	if p.Made != MadeHere {
 		doc = append(doc, member{"made", string(p.Made)})
 	}
@@ -142,14 +133,6 @@ func (p *Payload) Encode() ([]byte, error) {
 		doc = append(doc, member{"sum", p.Sum})
 	}
 	return doc.with(kept.Doc).append(make([]byte, 0, 384))
-}
-
-// Moves is the owner of the lock at MovedTo.
-func (p *Payload) Moves() Owner {
-	if p.MovedAs == "" {
-		return p.Owner
-	}
-	return Owner{Stack: p.Owner.Stack, Addr: p.MovedAs}
 }
 
 // Children returns the names of the child nodes that are created with the node (see [Kind]), with the directories of a family.
@@ -162,7 +145,7 @@ func (p *Payload) Children() []string {
 
 func stateOr(s State) State {
 	// One string for all nodes: the decoder makes a copy for each, which matters with a hundred thousand.
-	for _, known := range []State{StateActive, StateDraining, StateMoved} {
+	for _, known := range []State{StateActive, StateDraining} {
 		if s == known {
 			return known
 		}
@@ -190,7 +173,7 @@ func Decode(data []byte) (*Payload, error) {
 		to  any
 	}{
 		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
-		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo}, {"as", &p.MovedAs},
+		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State},
 		{"made", &p.Made}, {"sum", &p.Sum},
 	} {
 		if raw, ok := doc[f.key]; ok {
@@ -208,7 +191,7 @@ func Decode(data []byte) (*Payload, error) {
 		return nil, damaged("type", errors.New("it has none"))
 	case k == nil:
 		return nil, &VersionError{Got: Format, Unknown: fmt.Sprintf("type %q", name)}
-	case !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State):
+	case !slices.Contains([]State{StateActive, StateDraining}, p.State):
 		return nil, &VersionError{Got: Format, Unknown: fmt.Sprintf("state %q", p.State)}
 	}
 	p.Params = k.New()

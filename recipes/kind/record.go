@@ -13,8 +13,6 @@ import (
 type Record struct {
 	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
-	// Resume is the first slot after a pause: those before it that nobody has started are skipped. "" if there was no pause.
-	Resume string `json:"resume,omitempty"`
 	// Calendar is the schedule, and its zone, of the last start, and Since the time from which its slots count, in milliseconds
 	// since 1970.
 	Calendar string `json:"calendar,omitempty"`
@@ -103,7 +101,7 @@ type SlotVerdict int
 const (
 	SlotOpen      SlotVerdict = iota // whoever holds the job's lock may start it
 	SlotTaken                        // it was started, with success = "start"; or it has succeeded
-	SlotSkip                         // a person skipped it, or it is before the end of a pause
+	SlotSkip                         // a person skipped it
 	SlotForgotten                    // it sorts before what is recorded, so whether it was started is not known
 )
 
@@ -119,8 +117,6 @@ func (r *Record) Judge(slot string, p *OnceParams) SlotVerdict {
 		return SlotOpen
 	case slot <= r.Forgotten && r.Forgotten != "", len(r.Slots) >= p.Keep && slot < r.Slots[0].Slot:
 		return SlotForgotten
-	case slot < r.Resume:
-		return SlotSkip
 	}
 	return SlotOpen
 }
@@ -213,7 +209,7 @@ func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Sl
 
 // next is the first slot after now that is to be run.
 func (r *Record) next(times *Schedule, p *OnceParams, now time.Time) time.Time {
-	least := max(r.Resume, r.Forgotten) // all before are none, and may be very many
+	least := r.Forgotten // all before are none, and may be very many
 	if len(r.Slots) >= p.Keep {
 		least = max(least, r.Slots[0].Slot)
 	}

@@ -10,25 +10,11 @@ var RWLock = &Kind{
 		Exclusive: map[string]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
 		Shared:    map[string]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
 	}},
-	New:    func() Params { return applyDefaults(&RWLockParams{}) },
-	Yields: func(p Params) bool { return p.(*RWLockParams).Preference == preferWriter },
+	New: func() Params { return applyDefaults(&RWLockParams{}) },
 }
-
-// Preferences of a read-write lock.
-const (
-	// preferFair admits strictly in the order of arrival.
-	preferFair = "fair"
-	// preferWriter makes a program that wants to read wait while a writer is
-	// queued anywhere. Readers are admitted in the order of arrival otherwise.
-	preferWriter = "writer"
-)
 
 // RWLockParams are the parameters of a read-write lock.
-type RWLockParams struct {
-	Common
-	// Preference decides who goes first when readers and writers compete.
-	Preference string
-}
+type RWLockParams struct{ Common }
 
 // Kind implements [Params].
 func (*RWLockParams) Kind() *Kind { return RWLock }
@@ -36,9 +22,7 @@ func (*RWLockParams) Kind() *Kind { return RWLock }
 // Fields implements [Params].
 func (p *RWLockParams) Fields() []Field { return bind(rwlockTable, p) }
 
-var rwlockTable = append(commonTable(WireCurator, WireKazoo),
-	stringField("preference", func(p *RWLockParams) *string { return &p.Preference }, preferFair,
-		"Who goes first when readers and writers compete: fair or writer.", preferFair, preferWriter))
+var rwlockTable = commonTable(WireCurator, WireKazoo)
 
 // admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a
 // writer for its immediate predecessor, whatever that is. Because readers wait for

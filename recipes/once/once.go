@@ -28,22 +28,14 @@ import (
 // not at all once the instant is longer ago, by the ensemble's clock, than catch_up says. So a slot is missed only if no client lives
 // whose clock is less than catch_up behind. docs/once.md says the rest.
 type Once struct {
-	c       *recipes.Client
-	path    string
-	opts    []recipes.Option
-	skipped bool // slots that a person has skipped are started too
+	c    *recipes.Client
+	path string
+	opts []recipes.Option
 }
 
 // New returns a handle on the job at path; see [recipes.Client.Mutex]. WithReentrancy has no effect: each start has a token of its own.
 func New(c *recipes.Client, path string, opts ...recipes.Option) *Once {
 	return &Once{c: c, path: path, opts: opts}
-}
-
-// Skipped starts also slots that a person has skipped, one by one or by a pause. It is for people who run a slot by hand.
-func (o *Once) Skipped() *Once {
-	now := *o
-	now.skipped = true
-	return &now
 }
 
 // Path returns the job's path.
@@ -66,15 +58,11 @@ var (
 type SlotError struct {
 	Path string        // of the job
 	Slot string        // its name
-	Run  *kind.SlotRun // as recorded; nil if it is before the end of a pause
+	Run  *kind.SlotRun // as recorded
 }
 
 func (e *SlotError) Error() string {
-	what := "is skipped: it is before the end of a pause"
-	if e.Run != nil {
-		what = fmt.Sprintf("is %s, by %s", e.Run.State, kind.Visible(e.Run.By))
-	}
-	return fmt.Sprintf("%v: %s of %s %s", ErrSlotTaken, e.Slot, e.Path, what)
+	return fmt.Sprintf("%v: %s of %s is %s, by %s", ErrSlotTaken, e.Slot, e.Path, e.Run.State, kind.Visible(e.Run.By))
 }
 
 func (*SlotError) Unwrap() error { return ErrSlotTaken }
@@ -146,7 +134,7 @@ func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, stri
 	}
 	p := d.Params.(*kind.OnceParams)
 	if slot == "" && p.Schedule == "" {
-		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: name one", ErrNoSlot, o.path)
+		return nil, "", fmt.Errorf("%w: %s has no schedule, and so no newest slot: its program names each slot", ErrNoSlot, o.path)
 	}
 	if slot == "" {
 		times, err := p.Times()
@@ -224,12 +212,8 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 // judge is the error of a slot that must not be started.
 func (o *Once) judge(r *kind.Record, slot string, p *kind.OnceParams) error {
 	switch r.Judge(slot, p) {
-	case kind.SlotTaken:
+	case kind.SlotTaken, kind.SlotSkip:
 		return &SlotError{o.path, slot, r.Run(slot)}
-	case kind.SlotSkip:
-		if !o.skipped {
-			return &SlotError{o.path, slot, r.Run(slot)}
-		}
 	case kind.SlotForgotten:
 		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, o.path, len(r.Slots))
 	}
@@ -275,30 +259,6 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		return next, err
 	})
 	return errors.Join(err, l.Unlock(ctx))
-}
-
-// Pause skips the slots before resume that are not started yet, also those of the past: it is for people. To end a pause early, call it
-// with the next slot.
-func (o *Once) Pause(ctx context.Context, resume string) error {
-	_, resume, err := o.resolve(ctx, resume)
-	if err != nil {
-		return err
-	}
-	for try := (tries{}); ; {
-		s, err := o.c.Session(ctx)
-		if err != nil {
-			return err
-		}
-		record, stat, err := o.record(ctx)
-		if err != nil || record.Resume == resume {
-			return err
-		}
-		record.Resume = resume
-		_, err = s.Set(ctx, recordOf(o.path), record.Encode(), stat.Version)
-		if try.over(ctx, s, unwritten, &err) {
-			return err
-		}
-	}
 }
 
 // declared is the declaration.

@@ -71,8 +71,8 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 			return o.attempt(ctx, at, settled, fn)
 		}
 	}
-	times, _ := p.Times()                                  // Look has read them
-	return settled, o.await(ctx, d, times.Next(o.c.Now())) // one that is skipped, too: the pause may have ended by then
+	times, _ := p.Times() // Look has read them
+	return settled, o.await(ctx, d, times.Next(o.c.Now()))
 }
 
 // stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.

@@ -76,7 +76,7 @@ func (n Payments) Workers(opts ...recipes.Option) *recipes.Semaphore {
 func Provision(server kind.Provisioner, root string) error {
 	return kind.Provision(server, root, [][2]string{
 		{"/payments", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
-		{"/payments/catalog", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.rwlock.catalog"},"protect":false,"spec":{"description":"","max_waiters":0,"preference":"fair","wire":"curator"},"state":"active","type":"rwlock"}`},
+		{"/payments/catalog", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.rwlock.catalog"},"protect":false,"spec":{"description":"","max_waiters":0,"wire":"curator"},"state":"active","type":"rwlock"}`},
 		{"/payments/ledger", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.mutex.ledger"},"protect":false,"spec":{"description":"One compaction of the ledger at a time.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/payments/scheduler", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.election.scheduler"},"protect":false,"spec":{"description":"","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
 		{"/payments/workers", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments.semaphore.workers"},"protect":false,"spec":{"description":"","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},

@@ -100,11 +100,8 @@ func (d *Declaration) mismatch(want, got string) error {
 
 // refuses says why nothing new is granted; nil if it is.
 func (d *Declaration) refuses() error {
-	switch {
-	case d.payload.State == kind.StateActive:
+	if d.payload.State == kind.StateActive {
 		return nil
-	case d.payload.State == kind.StateMoved:
-		return fmt.Errorf("%w: %s is now %s", ErrMoved, d.Path, kind.Visible(d.payload.MovedTo))
 	}
 	return fmt.Errorf("%w: %s", ErrDraining, d.Path)
 }
@@ -258,7 +255,7 @@ func (all declarations) drop(path string) {
 }
 
 // Of returns the declaration of q's lock, checked against what the program opens, reading it only when it is
-// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, a SpelledError of a key that is somewhere else, or what reading it gave.
+// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a SpelledError of a key that is somewhere else, or what reading it gave.
 func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
@@ -464,7 +461,7 @@ func (e *Session) keyOf(ctx context.Context, q *Name) (*SpelledError, error) {
 	return nil, nil
 }
 
-// elsewhere is the error of a lock that is known to be somewhere else than q says: it has moved, or is that of a key. Its caller needs
+// elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
 // neither a request nor a place in the local queue.
 func (c *Client) Elsewhere(q *Name) error {
 	c.mu.Lock()
@@ -647,6 +644,4 @@ var (
 	ErrKindMismatch = errors.New("recipes: lock is of another kind")
 	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
 	ErrDraining = errors.New("recipes: lock is draining")
-	// ErrMoved: the lock has another path now. Use the present path.
-	ErrMoved = errors.New("recipes: lock has moved")
 )

@@ -95,7 +95,7 @@ var mutexes = grid{
 var rwlocks = grid{
 	recipe: "rwlock",
 	declare: func(w string) kind.Params {
-		return &kind.RWLockParams{Common: kind.Common{Wire: w}, Preference: "fair"}
+		return &kind.RWLockParams{Common: kind.Common{Wire: w}}
 	},
 	parties: []party{
 		ours("go-reader", kind.WireCurator, goRead),

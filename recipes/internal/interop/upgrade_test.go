@@ -28,7 +28,7 @@ type version struct {
 }
 
 // TestUpgrade lets command and programs of a former version and of this one meet on the same tree: the one makes it, the other uses
-// and changes it, and back. What the former one cannot understand it has to refuse.
+// and changes it, and back.
 func TestUpgrade(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -48,13 +48,6 @@ func TestUpgrade(t *testing.T) {
 		})
 	})
 	t.Run("this command's tree", func(t *testing.T) { u.matrix(t, "ledger") })
-	t.Run("the former command refuses it", func(t *testing.T) {
-		before := u.tree(t, "/locks")
-		for _, verb := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"destroy", "-auto-approve"}} {
-			require.Regexp(t, `format 3.*reads (format )?1`, u.run(t, u.was, 1, verb...), "%v", verb)
-		}
-		require.Equal(t, before, u.tree(t, "/locks"))
-	})
 	t.Run("a lock at a new path", func(t *testing.T) {
 		u.configure(t, "books", "ledger")
 		u.run(t, u.is, 0, "apply", "-auto-approve")
@@ -231,19 +224,4 @@ func (u *upgrade) nothingAt(t *testing.T, lock string) {
 	for _, v := range []version{u.was, u.is} {
 		require.ErrorContains(t, u.enter(t, v, "mutex", lock).acquire(ctx), "/locks/pay/"+lock+" does not exist", v.name)
 	}
-}
-
-// tree is all nodes below a path with their data, and how often each was written.
-func (u *upgrade) tree(t *testing.T, path string) map[string]string {
-	data, stat, err := u.admin.Get(path)
-	require.NoError(t, err)
-	all := map[string]string{path: fmt.Sprint(stat.Version, stat.Aversion, " ", string(data))}
-	children, _, err := u.admin.Children(path)
-	require.NoError(t, err)
-	for _, child := range children {
-		for at, node := range u.tree(t, path+"/"+child) {
-			all[at] = node
-		}
-	}
-	return all
 }

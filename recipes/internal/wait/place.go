@@ -57,7 +57,7 @@ func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	return t.Up.TimedOut(t, znode.WhyEnded(ctx))
 }
 
-// renew reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
+// renew reads the declaration again: the lock may be drained, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (t *Opened) renew(ctx context.Context) error {
 	d, err := t.Decl.Of(ctx, &t.Q.Name)

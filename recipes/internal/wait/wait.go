@@ -273,7 +273,7 @@ type Grant struct {
 // Neither fact tells of a node that somebody else deletes while our server lags: such a lease is lost like one whose node is
 // deleted after the grant, with the event or the next heartbeat.
 //
-// The declaration is looked at last. Nothing in ZooKeeper compares it with our create: a lock can be drained or moved, seen to
+// The declaration is looked at last. Nothing in ZooKeeper compares it with our create: a lock can be drained, seen to
 // be idle, between the reading of one and the commit of the other. But a server tells a session of a change before anything of
 // a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
 // know was in force when we queued.

@@ -58,7 +58,7 @@ namespace "payments" {
     description = "Serialises ledger compaction."
     lifecycle { prevent_destroy = true }
   }
-  rwlock "catalog" { preference = "writer" }
+  rwlock "catalog" { max_waiters = 100 }
   semaphore "pool" {
     for_each = var.pools
     name     = local.pool_names[each.key] # znode name; default is label or label-key

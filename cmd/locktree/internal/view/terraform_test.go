@@ -2,7 +2,6 @@ package view_test
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,27 +13,24 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
 
 // What HashiCorp's library for these documents understood of a plan, in its words.
 type terraformPlan struct {
-	FormatVersion    string                       `json:"format_version"`
-	TerraformVersion string                       `json:"terraform_version"`
-	PlannedValues    *terraformValues             `json:"planned_values"`
-	ResourceDrift    []*terraformChange           `json:"resource_drift"`
-	ResourceChanges  []*terraformChange           `json:"resource_changes"`
-	OutputChanges    map[string]*terraformOutcome `json:"output_changes"`
-	PriorState       *terraformState              `json:"prior_state"`
-	Config           *terraformConfig             `json:"configuration"`
-	Checks           []terraformCheck             `json:"checks"`
-	Complete         *bool                        `json:"complete"`
+	FormatVersion   string                       `json:"format_version"`
+	ResourceDrift   []*terraformChange           `json:"resource_drift"`
+	ResourceChanges []*terraformChange           `json:"resource_changes"`
+	OutputChanges   map[string]*terraformOutcome `json:"output_changes"`
+	Config          *terraformConfig             `json:"configuration"`
+	Checks          []terraformCheck             `json:"checks"`
+	Complete        *bool                        `json:"complete"`
 }
 
 type terraformState struct {
-	FormatVersion    string           `json:"format_version"`
-	TerraformVersion string           `json:"terraform_version"`
-	Values           *terraformValues `json:"values"`
+	FormatVersion string           `json:"format_version"`
+	Values        *terraformValues `json:"values"`
 }
 
 type terraformValues struct {
@@ -162,17 +158,11 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 			var read terraformPlan
 			understood(t, "plan", out.Bytes(), &read)
 			require.Equal(t, "1.4", read.FormatVersion)
-			require.Equal(t, "1.2.3", read.TerraformVersion)
 			require.NotNil(t, read.Config)
 			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")
 			require.Len(t, read.ResourceChanges, len(p.Changes))
 			for i, c := range read.ResourceChanges {
 				checkChange(t, c, &p.Changes[i])
-			}
-			for _, r := range read.PlannedValues.RootModule.Resources {
-				require.True(t, strings.Contains(r.Address, r.Type+"."+r.Name), r.Address)
-				require.Equal(t, "managed", r.Mode)
-				require.NotEmpty(t, r.Values["path"])
 			}
 			require.Len(t, read.OutputChanges, len(p.Outputs))
 			for _, o := range read.OutputChanges {
@@ -189,7 +179,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 }
 
 // What was changed by hand, and what stands there now.
-func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
+func TestTerraformsLibraryReadsDrift(t *testing.T) {
 	p := richPlan()
 	var out bytes.Buffer
 	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
@@ -202,37 +192,20 @@ func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 	require.EqualValues(t, 4, changed.Change.Before.(map[string]any)["permits"], "what is declared")
 	require.EqualValues(t, 8, changed.Change.After.(map[string]any)["permits"], "what is there")
 
-	require.Equal(t, "1.2.3", read.PriorState.TerraformVersion)
-	there := map[string]map[string]any{}
-	for _, r := range read.PriorState.Values.RootModule.Resources {
-		there[r.Address] = r.Values
-	}
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		if c.Before == nil {
-			require.NotContains(t, there, c.Addr)
-			continue
-		}
-		addr := cmp.Or(c.PreviousAddr, c.Addr)
-		require.Equal(t, c.Before.Path, there[string(addr)]["path"], addr)
-	}
 	require.NotContains(t, out.String(), hash)
 }
 
 // Resources of modules stand in the modules, one in the other.
 func TestTerraformsLibraryReadsModules(t *testing.T) {
-	p := smallPlan("main")
-	one := p.Changes[0]
-	for _, addr := range []string{`module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {
-		c := one
-		c.Addr = plan.Addr(addr)
-		p.Changes = append(p.Changes, c)
+	tree := &plan.Tree{Ensemble: "main", Root: "/", Stack: "s"}
+	for _, addr := range []string{"mutex.a", `module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {
+		tree.Nodes = append(tree.Nodes, node(addr, "/a", kind.Mutex.New()))
 	}
 	var out bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
-	var read terraformPlan
-	understood(t, "plan", out.Bytes(), &read)
-	root := read.PlannedValues.RootModule
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Live{tree})
+	var read terraformState
+	understood(t, "state", out.Bytes(), &read)
+	root := read.Values.RootModule
 	require.Len(t, root.Resources, 1)
 	require.Len(t, root.ChildModules, 2)
 	require.EqualValues(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
@@ -260,9 +233,17 @@ func TestTerraformsLibraryReadsTheLiveTree(t *testing.T) {
 func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
 	t.Helper()
 	require.EqualValues(t, of.Addr, c.Address)
+	require.Contains(t, c.Address, c.Type+"."+c.Name)
+	require.Equal(t, "managed", c.Mode)
 	require.Contains(t, terraformActions, strings.Join(c.Change.Actions, " "), c.Address)
 	require.Equal(t, of.Before == nil, c.Change.Before == nil, c.Address)
 	require.Equal(t, of.After == nil, c.Change.After == nil, c.Address)
+	if of.Before != nil && of.Before.Payload != nil {
+		require.Equal(t, of.Before.Path, c.Change.Before.(map[string]any)["path"], c.Address)
+	}
+	if of.After != nil {
+		require.Equal(t, of.After.Path, c.Change.After.(map[string]any)["path"], c.Address)
+	}
 	if of.PreviousAddr != "" {
 		require.EqualValues(t, of.PreviousAddr, c.PreviousAddress)
 	}

@@ -12,40 +12,33 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// An idle lock is drained or moved while a contender's create is under way: apply has seen nobody, so nobody may be
+// An idle lock is drained while a contender's create is under way: apply has seen nobody, so nobody may be
 // granted. The create itself succeeds, because ZooKeeper does not compare the parent's version with anything.
-func TestACreateUnderWayWhenTheLockIsDrainedOrMovedIsNotGranted(t *testing.T) {
-	for state, c := range map[string]struct {
-		change func(*kind.Payload)
-		want   error
-	}{"draining": {draining, recipes.ErrDraining}, "moved": {moved, recipes.ErrMoved}} {
-		t.Run(state, func(t *testing.T) {
-			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-				client := l.client("late")
-				x, err := way.take(client)(t.Context())
-				require.NoError(t, err, "the declaration is known from here on")
-				l.unlock(x)
-				l.nothingLeft()
-				rule := l.srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
-				w := l.locker(way.take(client))
-				<-rule.Hit()
-				l.redeclare(way, asIs, c.change)
-				rule.Release()
-				r := <-w
-				require.ErrorIs(t, r.err, c.want)
-				l.nothingLeft()
-				l.redeclare(way, asIs, active)
-				l.settle()
-				again, err := way.take(client)(t.Context())
-				require.NoError(t, err)
-				l.unlock(again)
-			})
-		})
-	}
+func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		client := l.client("late")
+		x, err := way.take(client)(t.Context())
+		require.NoError(t, err, "the declaration is known from here on")
+		l.unlock(x)
+		l.nothingLeft()
+		rule := l.srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
+		w := l.locker(way.take(client))
+		<-rule.Hit()
+		l.redeclare(way, asIs, draining)
+		rule.Release()
+		r := <-w
+		require.ErrorIs(t, r.err, recipes.ErrDraining)
+		l.nothingLeft()
+		l.redeclare(way, asIs, active)
+		l.settle()
+		again, err := way.take(client)(t.Context())
+		require.NoError(t, err)
+		l.unlock(again)
+	})
 }
 
 // The same for a waiter whose turn has come: what it writes to prove it is under way, as its heartbeats have been for long.
-func TestAProofUnderWayWhenTheLockIsDrainedOrMovedGrantsNothing(t *testing.T) {
+func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 		x, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
