@@ -35,7 +35,7 @@ type listing struct {
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
 // The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
-// to the last old one it shows the set that admits both, and other stacks that apply meanwhile create for both.
+// to the last old one it shows the set that admits both.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 && (t.tx.Index == nil || len(t.tx.Index.Pending) == 0) {
 		return nil

@@ -41,11 +41,9 @@
 // one afterwards, each guarded by its version and noted in the record beforehand. An apply that is
 // interrupted there leaves nodes with their old lists, and the next one finishes. There are two
 // passes: every right is granted everywhere before any is withdrawn. What the apply creates admits the administrators who leave,
-// too, until the second pass. The set of the root, which is the list of .locktree, gains first and loses last, so other stacks that are
-// applied meanwhile let both in. So wherever an apply ends that replaces a declared administrator, either the old credential or the
-// new one can still do everything. That is not true of an apply limited to some nodes, which leaves the lists of all others as
-// they are, nor where administrators are not declared, nor of another stack on the root that has not followed before the old
-// one goes: there it takes both.
+// too, until the second pass. The set of the root, which is the list of .locktree, gains first and loses last. So wherever an apply ends
+// that replaces a declared administrator, either the old credential or the new one can still do everything. That is not true of an
+// apply limited to some nodes, which leaves the lists of all others as they are, nor where administrators are not declared.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
 // between verification and transaction cannot be distinguished from the one that was verified.

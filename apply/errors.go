@@ -50,7 +50,7 @@ type StaleError struct {
 
 func (e *StaleError) Explain() plan.Explanation {
 	if e.Locked || e.First {
-		by := "Somebody changed it by hand, or another stack's apply did"
+		by := "Somebody changed it by hand"
 		if e.First {
 			by = "Another apply was first, or somebody changed it by hand"
 		}
@@ -261,7 +261,7 @@ func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 type NodeError struct {
 	Addr    plan.Addr
 	Path    string
-	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "set the access list of"
+	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "use", "set the access list of"
 	Why     string // what the answer means: a clause
 	Named   bool   // Why says who the servers take us for
 	Written string // as in [plan.Explanation]
@@ -284,6 +284,8 @@ func (e *NodeError) Explain() plan.Explanation {
 	switch e.Op {
 	case "lock":
 		x.Summary = "Cannot acquire the apply lock"
+	case "use":
+		x.Summary = "Root belongs to another stack"
 	case "apply to":
 		x.Summary = "Not an administrator"
 	case "commit to":

@@ -17,6 +17,7 @@ import (
 func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
+	records, n := kind.ParentPath(r.tree.IndexPin.Path), int32(0)
 	err := each(ctx, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
 		func(ctx context.Context, s *recipes.Session, i int) error {
 			acl, stat, err := s.GetACL(ctx, paths[i])
@@ -29,9 +30,15 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			case err != nil:
 				return readError(paths[i], err)
 			}
-			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0, Children: int(stat.NumChildren)}
+			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
+			if paths[i] == records {
+				n = stat.NumChildren
+			}
 			return nil
 		})
+	if err == nil && (n > 1 || n == 1 && r.tree.IndexPin.Absent) {
+		err = alone(ctx, r.s, r.tree.Root, r.tree.Stack)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,8 +77,35 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// owner reads whose declaration the root is. It is an error if that is a stack with our name: it declares what is in the root
-// too, see apart.
+// alone returns an error if another stack has its record below the root: a root belongs to one stack.
+func alone(ctx context.Context, s *recipes.Session, root, stack string) error {
+	records := kind.ParentPath(plan.IndexPath(root, stack))
+	names, _, err := s.Children(ctx, records)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth): // the lists say the latter
+		return nil
+	case err != nil:
+		return readError(records, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name != stack {
+			return taken(root, stack, name, fmt.Sprintf("%s is its record", plan.IndexPath(root, name)))
+		}
+	}
+	return nil
+}
+
+// taken is the error of a root that another stack has.
+func taken(root, stack, other, why string) error {
+	return &NodeError{
+		Path: root, Op: "use",
+		Why:  fmt.Sprintf("this root belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", other, why, stack),
+		Next: fmt.Sprintf("Give stack %q a root of its own beside this one: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, other),
+	}
+}
+
+// owner reads whose declaration the root is. It is an error if that is a stack: it declares what is in the root, too.
 func (r *reader) owner(ctx context.Context) error {
 	data, _, err := r.s.Get(ctx, r.tree.Root)
 	switch {
@@ -91,7 +125,7 @@ func (r *reader) owner(ctx context.Context) error {
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:
-		r.tree.RootOwner = "stack " + p.Owner.Stack
+		return taken(r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
 	}
 	return nil
 }

@@ -130,43 +130,8 @@ func manages(tree *plan.Tree, who ...string) bool {
 // there is the set of the root; nil if it has none yet.
 func (l *land) there() kind.List { return l.everyList()[plan.ScaffoldPath(l.root)].Normalize() }
 
-// alone reports whether there is no other stack.
-func (l *land) alone(stack string) bool {
-	return len(l.now) == 0 || len(l.now) == 1 && l.now[stack] != nil
-}
-
-// becomes is the set of the root once a charter is applied: a stack replaces it if it is alone, or knows the one that is there.
-func (l *land) becomes(c *charter) kind.List {
-	named, there := c.access().List(), l.there()
-	if len(there) == 0 || l.alone(c.stack) || l.named[c.stack].Equal(there) {
-		return named
-	}
-	return there
-}
-
 // applied notes that a charter was.
-func (l *land) applied(c *charter) {
-	l.now[c.stack], l.left[c.stack] = c, l.there()
-	if l.inForce(c) {
-		l.named[c.stack] = c.access().List()
-	}
-}
-
-// inForce reports whether a charter names the set of the root.
-func (l *land) inForce(c *charter) bool { return c.access().List().Equal(l.there()) }
-
-// lists are those of a stack's nodes, and of what all stacks share.
-func (l *land) lists(stack string) map[string]kind.List {
-	all := l.everyList()
-	for path := range all {
-		for other := range map[string]bool{"shop": true, "depot": true} {
-			if other != stack && slices.Contains(strings.Split(path, "/"), other) {
-				delete(all, path)
-			}
-		}
-	}
-	return all
-}
+func (l *land) applied(c *charter) { l.now, l.left = c, l.there() }
 
 // may reports whether somebody has rights, or all that there are, on each of some nodes.
 func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
@@ -186,20 +151,19 @@ func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
 
-// land is a root with two stacks, and what was applied to them last.
+// land is a root with a stack, and what was applied to it last.
 type land struct {
 	*site
 	r       *rapid.T
 	clients map[string]*recipes.Client
 	kept    int // nodes that stayed without a declaration
-	now     map[string]*charter
-	left    map[string]kind.List // by stack, the set of the root when it was applied last: its own nodes have it
-	named   map[string]kind.List // by stack, the last set that it named while it was that of the root
+	now     *charter
+	left    kind.List // the set of the root when it was applied last
 
-	closed map[string]bool            // of the last plan: whether nobody who applied had ADMIN on the node of a path
-	told   map[string]bool            // and whether the plan has a problem there
-	lent   map[string]bool            // and whether others might create nodes in it
-	spared map[string]map[string]bool // by stack, what its last apply went on without for these two reasons
+	closed map[string]bool // of the last plan: whether nobody who applied had ADMIN on the node of a path
+	told   map[string]bool // and whether the plan has a problem there
+	lent   map[string]bool // and whether others might create nodes in it
+	spared map[string]bool // what the last apply went on without for these two reasons
 }
 
 func (l *land) client(who ...string) *recipes.Client {
@@ -241,22 +205,19 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		passing := &passing{TB: t}
 		defer passing.end()
-		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}, left: map[string]kind.List{}, named: map[string]kind.List{}, spared: map[string]map[string]bool{}}
+		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}}
 		for range rapid.IntRange(2, 5).Draw(r, "applies") {
-			next := someCharter(r, rapid.SampledFrom([]string{"shop", "depot"}).Draw(r, "stack"))
+			next := someCharter(r, stack)
 			by := rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, len(people), rapid.ID[string]).Draw(r, "by")
-			if was := l.now[next.stack]; rapid.Bool().Draw(r, "both credentials") {
+			if was := l.now; rapid.Bool().Draw(r, "both credentials") {
 				by = append(by, next.admins[0])
 				if was != nil {
 					by = append(by, was.admins[0])
 				}
-				if other := l.now[map[string]string{"shop": "depot", "depot": "shop"}[next.stack]]; was == nil && other != nil {
-					by = append(by, other.admins[0])
-				}
 				slices.Sort(by)
 				by = slices.Compact(by)
 			}
-			left := l.left[next.stack]
+			left := l.left
 			if l.turn(next, by) {
 				applied++
 				l.stays(next, left)
@@ -264,8 +225,8 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 			} else {
 				refused++
 			}
-			for _, c := range l.now {
-				l.holds(c)
+			if l.now != nil {
+				l.holds(l.now)
 			}
 		}
 		kept += l.kept
@@ -278,30 +239,30 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 
 // turn applies one charter. It asserts that it is refused for a reason, and then changes nothing.
 func (l *land) turn(next *charter, by []string) bool {
-	r, was := l.r, l.now[next.stack]
-	before, ours, set := l.everyList(), l.lists(next.stack), l.becomes(next)
+	r, was := l.r, l.now
+	before, set := l.everyList(), next.access().List()
 	tree := next.tree(l.site)
 	p, err := l.try(l.client(by...), tree)
 	if err != nil {
 		require.ErrorContains(r, err, "READ")
-		require.False(r, l.may(ours, kind.PermRead, by...), "%v: %v", by, err)
+		require.False(r, l.may(before, kind.PermRead, by...), "%v: %v", by, err)
 		return false
 	}
-	if l.may(ours, kind.PermAll, by...) { // else it does not see all hashes
+	if l.may(before, kind.PermAll, by...) { // else it does not see all hashes
 		require.Equal(r, set.String(), p.Set.List().String())
 	}
 	l.closed, l.told, l.lent = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	spared := l.spared[next.stack]
-	l.spared[next.stack] = map[string]bool{}
+	spared := l.spared
+	l.spared = map[string]bool{}
 	defer func() {
-		if l.now[next.stack] == was { // nothing was applied
-			l.spared[next.stack] = spared
+		if l.now == was { // nothing was applied
+			l.spared = spared
 		}
 	}()
 	for path, list := range before {
 		l.closed[path] = !slices.ContainsFunc(by, func(who string) bool { return rights(list, who)&kind.PermAdmin != 0 })
 	}
-	applies := slices.Concat(set, next.access().Admins, l.left[next.stack], l.named[next.stack])
+	applies := slices.Concat(set, next.access().Admins, l.left)
 	for path, list := range before {
 		l.lent[path] = slices.ContainsFunc(people, func(who string) bool {
 			return rights(list, who)&(kind.PermCreate|kind.PermAdmin) != 0 && rights(applies, who)&kind.PermAdmin == 0
@@ -335,7 +296,7 @@ func (l *land) turn(next *charter, by []string) bool {
 	if err != nil {
 		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all on what is
 		// there, the tool's own nodes included, which a first apply that is refused leaves.
-		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(ours, kind.PermAll, by...)
+		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(before, kind.PermAll, by...)
 		require.False(r, sure, "%v may do all of it: %v", by, err)
 		var half *apply.ACLPhaseError
 		if errors.As(err, &half) {
@@ -363,7 +324,7 @@ func (l *land) turn(next *charter, by []string) bool {
 	base := l.root + "/" + next.stack
 	for path := range before {
 		for at := path; l.passedOver(path) && strings.HasPrefix(at, base+"/") && tree.Find(at) == nil; at = kind.ParentPath(at) {
-			l.spared[next.stack][at] = true
+			l.spared[at] = true
 		}
 	}
 	l.exact(set, next.stack)
@@ -439,26 +400,26 @@ func managesNode(n *plan.Node, who string) bool {
 	return need&^rights(n.ACL, who) == 0
 }
 
-// exact asserts that nodes that both stacks stand on have the set of the root.
+// exact asserts that the nodes that the stack stands on have the set of the root.
 func (l *land) exact(set kind.List, stack string) {
 	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
 		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)
 	}
 }
 
-// holds asserts what must hold of a stack at any time behind an apply, of its own or of the other one: whoever may read it plans it,
+// holds asserts what must hold of a stack behind an apply: whoever may read it plans it,
 // and finds nothing to do with its locks; whoever may do everything applies it. These are the administrators and readers that it
-// declares, if they are the root's and it was applied since they are.
+// declares.
 func (l *land) holds(c *charter) {
 	r, tree := l.r, c.tree(l.site)
 	all := l.everyList()
 	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
-		require.Equal(r, l.left[c.stack].String(), all[path].String(), path)
+		require.Equal(r, l.left.String(), all[path].String(), path)
 	}
-	follows := l.left[c.stack].Equal(l.there())
+	require.Equal(r, c.access().List().String(), l.there().String())
 	for _, who := range people {
-		declared := l.inForce(c) && follows && slices.Contains(append(slices.Clone(c.admins), c.readers...), who)
-		if !declared && !l.may(l.lists(c.stack), kind.PermRead, who) {
+		declared := slices.Contains(append(slices.Clone(c.admins), c.readers...), who)
+		if !declared && !l.may(all, kind.PermRead, who) {
 			continue
 		}
 		p, err := l.try(l.client(who), tree)
@@ -469,22 +430,22 @@ func (l *land) holds(c *charter) {
 		}
 		require.Empty(r, p.Drifted)
 		for i := range p.Changes {
-			if !l.spared[c.stack][p.Changes[i].Path] {
+			if !l.spared[p.Changes[i].Path] {
 				require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
 			}
 		}
 		for _, a := range p.Access {
-			require.True(r, !follows || l.spared[c.stack][a.Pin.Path] || l.blurred(who), "%s: %s: %s %v", who, c.stack, p, warnings(p))
+			require.True(r, l.spared[a.Pin.Path] || l.blurred(who), "%s: %s: %s %v", who, c.stack, p, warnings(p))
 		}
 	}
 	for _, n := range tree.Nodes {
-		if !l.spared[c.stack][n.Path] {
+		if !l.spared[n.Path] {
 			require.Equal(r, n.ACL.String(), all[n.Path].String(), n.Path)
 		}
 	}
 	for _, who := range people {
-		declared := l.inForce(c) && follows && slices.Contains(c.admins, who)
-		if !manages(tree, who) || len(l.spared[c.stack]) > 0 || !declared && !(rights(l.there(), who) == kind.PermAll && l.may(l.lists(c.stack), kind.PermAll, who)) {
+		declared := slices.Contains(c.admins, who)
+		if !manages(tree, who) || len(l.spared) > 0 || !declared && !(rights(l.there(), who) == kind.PermAll && l.may(l.everyList(), kind.PermAll, who)) {
 			continue // it was said so
 		}
 		c.visits++

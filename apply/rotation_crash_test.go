@@ -140,69 +140,6 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 	return hit
 }
 
-// neighbour is another stack on the root.
-const neighbour = "neighbour"
-
-// The set of the root is replaced by one of two stacks, whose apply ends at any write. Then the other one, whose configuration
-// has not followed, is applied, which takes no rights from anybody; the first carries on, or goes back; and the other one
-// follows.
-func TestAnotherStackAppliesWhereverTheSetIsHalfReplaced(t *testing.T) {
-	effort.Proof(t)
-	const least = 20
-	i := 0
-	for name, r := range rotations {
-		atEveryWrite(t, name, &i, least, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
-			synctest.Test(t, func(t *testing.T) { struck = inMemory(t).strikeBeside(r.before, r.after, r.by, k, fault, dies) })
-			return struck
-		})
-	}
-}
-
-func (s *site) strikeBeside(before, after, by []string, k int, fault zktest.Fault, dies bool) bool {
-	t := s.t
-	readers := []string{ciKey}
-	beside := func(keys []string, text string) *plan.Tree { return visited(s.of(neighbour, may(keys, readers)), text) }
-	s.settle(may(before, readers), before...)
-	s.apply(s.as(before...), beside(before, "first"))
-
-	tree := s.grown(may(after, readers))
-	hit, err := s.runAsStruck(s.as(by...), s.plan(s.as(by...), tree), k, fault, dies, nil)
-	if !dies || !hit {
-		require.NoError(t, err)
-	}
-	s.somebodyCanDoEverything(before, after)
-	s.readerPlans(tree, beside(before, "first"), beside(after, "first"))
-
-	everybody := s.as(oldKey, newKey)
-	p := s.plan(everybody, beside(before, "second"))
-	require.True(t, p.Applyable(), "%s", p)
-	_, err = executor(everybody).Run(t.Context(), p)
-	require.NoError(t, err)
-	s.somebodyCanDoEverything(before, after)
-	s.readerPlans(tree, beside(before, "second"), beside(after, "second"))
-
-	to := after
-	if k%2 == 0 { // it goes back
-		to, tree = before, s.estate(may(before, readers))
-	}
-	s.apply(everybody, tree)
-	s.apply(everybody, beside(to, "third"))
-	s.arrived(tree, to)
-	s.quiet(beside(to, "third"), append([]string{ciKey}, to...)...)
-	return hit
-}
-
-// readerPlans asserts that somebody who may only read can plan each of the trees.
-func (s *site) readerPlans(trees ...*plan.Tree) {
-	s.t.Helper()
-	for _, tree := range trees {
-		live, err := apply.Read(s.t.Context(), s.session(s.as(ciKey)), tree)
-		require.NoError(s.t, err, tree.Stack)
-		require.Empty(s.t, live.Unreadable)
-		require.True(s.t, plan.Diff(live, tree, plan.Options{Identities: identities(s.as(ciKey))}).Applyable(), tree.Stack)
-	}
-}
-
 // A rotation that creates more than a transaction holds ends between two of them. What the first ones created is of both, and
 // nothing looks as if it had been changed by hand.
 func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
@@ -245,9 +182,6 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	for _, key := range append(slices.Clone(after), before...) {
 		who := allOf(key)
 		for path, list := range s.everyList(s.root) {
-			if kind.BaseName(path) == neighbour { // what belongs to another stack
-				continue
-			}
 			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && kind.PermAll&^a.Perms == 0 }) {
 				lacks[key] += " " + path
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // scaffoldTries bounds how often the missing nodes are determined again because
-// another apply, of this or another stack, creates them at the same time.
+// another apply creates them at the same time.
 const scaffoldTries = 5
 
 // scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
@@ -26,6 +26,11 @@ const scaffoldTries = 5
 //
 // acl is the access list of the nodes. The contenders of the lock have that of the tool's own nodes.
 func (r *job) scaffold(ctx context.Context, acl kind.List) ([]string, error) {
+	if r.p.Index.Absent { // another stack may have been applied since the plan
+		if err := alone(ctx, r.s, r.p.Root, r.p.Stack); err != nil {
+			return nil, err
+		}
+	}
 	for try := 0; ; try++ {
 		missing, err := r.absent(ctx)
 		if err != nil || len(missing) == 0 {

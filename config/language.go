@@ -27,7 +27,7 @@ var (
 				arg("auth_name", "string", "Name of the ensemble (zookeeper.ensembleAuthName): servers of another name are not talked to. They have to have the scheme ensemble."),
 				arg("session_timeout", "string", `Session timeout, such as "15s".`),
 				arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
-				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl. A root has one set: left out, it is taken from there."),
+				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
 				arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
 			},
 			blocks: []*blockType{

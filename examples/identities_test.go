@@ -323,7 +323,13 @@ func TestRunbookTwoTeams(t *testing.T) {
 		addr := start()
 		r := newRunbook(t, "two-teams", addr, "")
 		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
-		r.hushed(map[string]string{"PLATFORM_PASSWORD": oldPlatform, "PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search, "OBSERVERS_PASSWORD": "observers-2f07"})
+		r.hushed(map[string]string{"PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search, "OBSERVERS_PASSWORD": "observers-2f07"})
+		r.instead = map[string]func(){`$ zkCli.sh -server "$ZOOKEEPER_SERVERS" create /locks "" world:anyone:cr`: func() {
+			s, err := program(t, addr, "administrator", digestAuth("zookeeper", "theirs")).Session(t.Context())
+			require.NoError(t, err)
+			_, err = s.Create(t.Context(), "/locks", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead))
+			require.NoError(t, err)
+		}}
 		r.between = func(step int) {
 			if step == 3 {
 				mayNotTouch(t, addr, digestAuth("search", search), "/locks/payments")

@@ -12,9 +12,6 @@ import (
 // in it, and namespaces that are no longer declared and cannot be deleted. They follow the
 // set of the root (set.go), and are planned like those of locks. To lists of nodes that somebody else made, entries are only added.
 
-// takers are whoever takes the apply lock: of a stack that names nobody, its contenders are theirs.
-var takers = kind.List{{Scheme: "auth", Perms: kind.PermAll}}
-
 // AccessChange is an access list of one of the tool's own nodes that changes.
 type AccessChange struct {
 	Addr Addr `json:"address"` // "ensemble.main"; the own address of a node that the stack has left behind
@@ -35,7 +32,7 @@ func (d *frame) plan() {
 	f := d.framed(ScaffoldPath(d.p.Root))
 	d.p.prior.Unmarked = f.Path != "" && !f.Closed && !f.Data
 	d.ownLists()
-	d.tellStanding()
+	d.tellOpen()
 	d.audit()
 }
 
@@ -54,7 +51,7 @@ func (d *frame) ownLists() {
 	}
 	d.ownDrift()
 	list := d.p.Set.List()
-	var closed, behind []string
+	var closed []string
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
 		if f.Closed {
@@ -63,15 +60,10 @@ func (d *frame) ownLists() {
 			}
 			continue
 		}
-		want := d.wantedOf(f)
-		switch {
-		case want == nil || f.ACL.Equal(want):
-		case list.Masked():
-			behind = append(behind, f.Path)
-		default:
+		if want := d.wantedOf(f); want != nil && !f.ACL.Equal(want) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin}, d.joins(f))
 		}
-		if f.Path == LockPath(d.p.Root, d.p.Stack) && !list.Masked() && !d.current.Contenders.Equal(list) && !(d.p.set.standing == standsTaken && d.current.Contenders.Equal(takers)) {
+		if f.Path == LockPath(d.p.Root, d.p.Stack) && !d.current.Contenders.Equal(list) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin}, false)
 		}
 	}
@@ -79,25 +71,20 @@ func (d *frame) ownLists() {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: closed[0]}, "Access lists cannot be read",
 			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by this connection, so their access lists are not checked. Run the plan with the credentials of an administrator.", len(closed), closed[0]))
 	}
-	if len(behind) > 0 {
-		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: behind[0]}, "Access lists cannot be planned",
-			fmt.Sprintf("%d of the tool's own nodes (%s first) have another access list than %s, from which they take it. ZooKeeper hides the password hashes there from this connection, "+
-				"so this plan leaves them. Run the plan with the credentials of an administrator.", len(behind), behind[0], ScaffoldPath(d.p.Root)))
-	}
 	d.checkSetters()
 }
 
-// ownDrift finds lists of the tool's own nodes that differ from what the last apply left. While lists are pending, and since another
-// stack has replaced the set, it cannot be determined; nor where other stacks may have been at work.
+// ownDrift finds lists of the tool's own nodes that differ from what the last apply left. While lists are pending, it cannot be
+// determined.
 func (d *frame) ownDrift() {
 	x := d.current.Index
-	if x == nil || x.Access == nil || len(x.Pending) > 0 || d.p.set.others && !x.Access.Equal(d.p.set.there) {
+	if x == nil || x.Access == nil || len(x.Pending) > 0 {
 		return
 	}
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
-		have, ours := f.ACL, slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path)
-		if f.Closed || d.p.set.others && !ours || d.wantedOf(f) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
+		have := f.ACL
+		if f.Closed || d.wantedOf(f) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
 			continue
 		}
 		d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path,

@@ -235,7 +235,6 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	for _, there := range []kind.List{{oldAdmin}, {oldAdmin, admin}, {admin}} {
 		for _, to := range []kind.List{{oldAdmin}, {admin}} {
 			current := framed(m, t, there...)
-			current.Frame[2].Children = 2 // another stack has its record there, too
 			current.Index.Access, current.Index.Next = kind.List{oldAdmin}, kind.List{admin}
 			desired := base()
 			desired.Intent.Access = &plan.Access{Admins: to}

@@ -39,7 +39,7 @@ type Tree struct {
 	Frame []Framed
 	// Contenders is the access list of the apply lock's contenders.
 	Contenders kind.List
-	// RootOwner is the owner of the root's data: a stack, or "another program".
+	// RootOwner is "another program" if the root has data of one.
 	RootOwner string
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
@@ -76,8 +76,6 @@ type Framed struct {
 	ACL  kind.List
 	Pin  Pin
 	Data bool // it has data
-	// Children is how many there are: in the directory of records, the stacks that were applied.
-	Children int
 	// Closed: it exists, but we may not read its list. The rest is zero.
 	Closed bool
 }

@@ -194,6 +194,35 @@ var refusals = map[string][]string{
 	"its namespace protected":                 {"plan -destroy"}, // which an apply undoes
 }
 
+// platformLocks is what a stack declares that gives two tenants a namespace each.
+const platformLocks = `acl "payments" {
+  grant {
+    to    = [principal.platform, principal.payments]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.auditor]
+    allow = "observe"
+  }
+}
+acl "search" {
+  grant {
+    to    = [principal.platform, principal.search]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.auditor]
+    allow = "observe"
+  }
+}
+namespace "payments" { acl = acl.payments }
+namespace "search" { acl = acl.search }
+`
+
+func principalOf(name string) string {
+	return fmt.Sprintf("principal %q {\n  scheme = \"digest\"\n  id = %q\n}\n", name, zktest.DigestID(name+":"+name))
+}
+
 // A tenant that has all rights in a namespace of the platform's could stop every command of the platform team.
 func TestTenantCannotStopThePlatform(t *testing.T) {
 	effort.Proof(t, effort.Unraced)

@@ -235,7 +235,7 @@ func (d *Denied) whom() string {
 		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", clean(d.At))
 	}
 	if d.Root != "" {
-		text += fmt.Sprintf(" If %s is another team's root, ask that team for a namespace in it on which you have all rights, and make that your root.", clean(d.Root))
+		text += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", clean(d.Root))
 	}
 	return text
 }
