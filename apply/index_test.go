@@ -131,7 +131,7 @@ func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	require.False(t, part.HasChanges())
 	require.NotEmpty(t, text(part, "/pay contains "+s.root+"/pay/batch, which stays (and 3 more): the namespace is not forgotten yet."))
 	s.apply(c, tree, plan.Options{AllowMassDestroy: true})
-	require.Empty(t, s.index(c).Away)
+	require.Empty(t, s.index(c).Untracked)
 	require.Nil(t, s.node(c, "/pay/ledger"))
 	require.NotNil(t, s.node(c, "/pay"), "another program's by now")
 }

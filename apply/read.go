@@ -111,7 +111,7 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 
 // reader is one pass over the tree.
 //
-// It follows three leads: the children of the root and of every namespace of ours that is not lent, where the
+// It follows three leads: the children of the root and of every namespace of ours in which only those who apply create nodes, where the
 // nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
@@ -124,7 +124,7 @@ type reader struct {
 	share sharing
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
 
-	insiders kind.List // see [plan.Tree.Insiders]
+	walking bool // and not reading what is named elsewhere
 
 	mu        sync.Mutex
 	illegible []*plan.Node // see [plan.Tree]
@@ -153,7 +153,6 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 			return err
 		}
 	}
-	r.insiders = r.tree.Insiders(desired.Intent.Access)
 	var level []string
 	for _, name := range names {
 		path := kind.JoinPath(r.tree.Root, name)
@@ -161,9 +160,11 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 			level = append(level, path)
 		}
 	}
+	r.walking = true
 	if err := r.descend(ctx, level); err != nil {
 		return err
 	}
+	r.walking = false
 	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent exists but
-// is not ours, or lent, so its children were not listed. A child of an absent node is absent
+// is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
 // without asking.
 //
 // names is sorted, so a parent comes before its children. The children of a namespace of ours were
@@ -186,9 +187,9 @@ func (r *reader) elsewhere(rootThere bool) []string {
 		}
 		parent := kind.ParentPath(path)
 		p, known := r.seen[parent]
-		_, lent := r.tree.Lent[parent]
+		_, unread := r.tree.Unread[parent]
 		switch {
-		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p) && !lent):
+		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p) && !unread):
 			r.seen[path] = nil
 		default:
 			out = append(out, path)
@@ -209,7 +210,7 @@ func (r *reader) named(desired *plan.Tree) []string {
 		}
 	}
 	if r.tree.Index != nil {
-		for _, path := range r.tree.Index.Away {
+		for _, path := range r.tree.Index.Untracked {
 			if kind.ValidatePath(path) == nil {
 				out = append(out, path)
 			}
@@ -334,51 +335,30 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, error) {
-	if n.Live.Children == 0 || r.lent(n) {
+// list returns the children of a namespace that is walked into. Of one in which others may create nodes, or have a root, and of all
+// below it, it notes how many there are.
+func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
+	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	names, err := childrenOf(ctx, r.s, n.Path)
-	another := n.Path == plan.ScaffoldPath(kind.ParentPath(n.Path))
+	walk := r.walking && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
+	if walk {
+		names, err = childrenOf(ctx, r.s, n.Path)
+		walk = err != nil || !slices.Contains(names, ".locktree")
+	}
+	if !walk {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.tree.Unread == nil {
+			r.tree.Unread = map[string]int{}
+		}
+		r.tree.Unread[n.Path] = n.Live.Children
+		return n, nil, nil
+	}
 	for i, name := range names {
 		names[i] = kind.JoinPath(n.Path, name)
-		another = another || names[i] == plan.ScaffoldPath(n.Path)
-	}
-	if err == nil && another {
-		err = r.apart(ctx, n)
 	}
 	return n, names, err
-}
-
-// lent reports whether others may create nodes in a namespace of ours, or around it, and notes it.
-func (r *reader) lent(n *plan.Node) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, around := r.tree.Lent[kind.ParentPath(n.Path)]; !around && !plan.Lends(r.insiders, n.ACL) {
-		return false
-	}
-	if r.tree.Lent == nil {
-		r.tree.Lent = map[string]int{}
-	}
-	r.tree.Lent[n.Path] = n.Live.Children
-	return true
-}
-
-// apart is for a namespace of ours that is a root of other stacks. It notes if one of them has our name, or if that cannot be read:
-// each of the two would delete what the other one declares.
-func (r *reader) apart(ctx context.Context, n *plan.Node) error {
-	inner := plan.IndexPath(n.Path, r.tree.Stack)
-	stat, err := r.s.Exists(ctx, inner)
-	switch {
-	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return readError(inner, err)
-	case err == nil && stat == nil:
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tree.Nested = append(r.tree.Nested, n.Path)
-	return nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
@@ -422,8 +402,8 @@ func (r *reader) collect() {
 		if n == nil {
 			continue
 		}
-		if others := r.tree.Lent[kind.ParentPath(path)]; others > 0 { // they were counted before
-			r.tree.Lent[kind.ParentPath(path)]--
+		if others := r.tree.Unread[kind.ParentPath(path)]; others > 0 { // they were counted before
+			r.tree.Unread[kind.ParentPath(path)]--
 		}
 		_, named := slices.BinarySearch(r.names, path)
 		if r.ours(n) || named && !r.structural(path) {
@@ -442,5 +422,4 @@ func (r *reader) collect() {
 	}
 	slices.Sort(r.tree.Unmanaged)
 	slices.Sort(r.tree.Unreadable)
-	slices.Sort(r.tree.Nested)
 }

@@ -14,7 +14,7 @@ func (d *decisions) changes() {
 	d.p.Changes = make([]Change, 0, len(paths))
 	for _, path := range paths {
 		want, have := d.want[path], d.have[path]
-		mine := d.ours(have) && !d.overwritten(want, have)
+		mine := d.ours(have) && !d.overwrittenAsLock(want, have)
 		if d.opts.Destroy {
 			want = nil
 		}

@@ -3,8 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A plan is made in phases, each of which is a type that holds what is known from then on. A phase begins when the one before it is
@@ -12,17 +10,16 @@ import (
 
 // sides are what exists and what is declared, without declarations that make no sense.
 type sides struct {
-	current  *Tree
-	desired  []*Node          // sorted, legal, each path once
-	given    []*Node          // all that is declared, even wrongly
-	want     map[string]*Node // desired, by path
-	have     map[string]*Node // current, by path
-	pending  []PendingACL     // lists that an interrupted apply had yet to set
-	bases    map[Addr]bool    // addresses of desired nodes that have a key, without it
-	insiders kind.List        // see [Tree.Insiders]
-	intent   Intent
-	opts     Options
-	p        *Plan
+	current *Tree
+	desired []*Node          // sorted, legal, each path once
+	given   []*Node          // all that is declared, even wrongly
+	want    map[string]*Node // desired, by path
+	have    map[string]*Node // current, by path
+	pending []PendingACL     // lists that an interrupted apply had yet to set
+	bases   map[Addr]bool    // addresses of desired nodes that have a key, without it
+	intent  Intent
+	opts    Options
+	p       *Plan
 }
 
 // pairing is what continues under another address or at another path. See move.go and import.go.
@@ -80,7 +77,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
-			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(),
+			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(), Unread: current.Unread,
 		},
 	}
 	if d.p.Index.Path == "" {
@@ -91,9 +88,8 @@ func newSides(current, desired *Tree, opts Options) *sides {
 			"Options.Identities is empty, so nothing can be said of the rights that the plan leaves us. Give those of the client, as apply.Begin does: every client has one.")
 	}
 	d.index(desired)
-	d.nested()
 	d.stand()
-	d.disown()
+	d.dropUntrusted()
 	return d
 }
 
@@ -155,14 +151,9 @@ func (d *sides) index(desired *Tree) {
 		d.have[n.Path] = n
 	}
 	d.p.prior.Named = d.intent.Access.administrators()
-	d.insiders = d.current.Insiders(d.intent.Access)
-	d.p.prior.Insiders = d.insiders // as a read has them
-	if len(d.insiders) == 0 {       // no tree was read, and the stack names none
-		d.insiders = d.us()
-	}
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
-		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)
+		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Untracked = x.Extra, x.Key, d.unreadablePaths(x.Untracked)
 	}
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {

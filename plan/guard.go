@@ -59,11 +59,11 @@ func Sentence(s string) string {
 }
 
 // obstacle reports a node that is not ours at the path of a declared one. It is an error: the
-// declaration cannot be fulfilled, and the other node must not be overwritten. Of a namespace that is lent, and in which nothing is
-// declared, it is a warning: the team that has it must not stop the plan.
+// declaration cannot be fulfilled, and the other node must not be overwritten. It is a warning if the declaration lets others create
+// nodes in a namespace, and nothing is declared in it: those others must not stop the plan.
 func (d *decisions) obstacle(want, have *Node) {
 	severity, then := Error, ""
-	if want.Kind().Container && Lends(d.insiders, want.ACL) && !slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, want.Path) }) {
+	if want.Kind().Container && d.p.othersCanCreate(want.ACL) && !slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, want.Path) }) {
 		severity, then = Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
 	}
 	tell := func(code ProblemCode, summary, detail string) { d.problem(severity, code, want, summary, detail+then) }
@@ -234,7 +234,7 @@ func (d *selection) contents() contents {
 			x.of[p] = append(x.of[p], u)
 		}
 	}
-	for path, n := range d.current.Lent {
+	for path, n := range d.current.Unread {
 		for p := path; p != "/"; p = kind.ParentPath(p) {
 			x.others[p] += n
 		}

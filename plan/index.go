@@ -23,8 +23,8 @@ type Index struct {
 	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
 	// Next is what it sets.
 	Access, Next kind.List
-	// Away are the paths of nodes that no walk from the root finds, see [Plan.away].
-	Away []string
+	// Untracked are the paths of nodes that no walk from the root finds, see [Plan.untrackedPaths].
+	Untracked []string
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
@@ -106,8 +106,8 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Next) > 0 {
 		doc["next"] = x.Next
 	}
-	if len(x.Away) > 0 {
-		doc["away"] = x.Away
+	if len(x.Untracked) > 0 {
+		doc["untracked"] = x.Untracked
 	}
 	if len(x.Outputs) > 0 {
 		doc["outputs"] = x.Outputs
@@ -164,7 +164,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}
 	x := &Index{}
 	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
-	err = cmp.Or(err, read("pending_acl", &x.Pending), read("away", &x.Away))
+	err = cmp.Or(err, read("pending_acl", &x.Pending), read("untracked", &x.Untracked))
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +188,9 @@ func (d *selection) lost() {
 		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
 	}
 	then := "Apply writes it again, and new sums into the nodes; no lock changes. The outputs are not known until then. " +
-		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces, or in one that is lent."
+		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces, or where others may create nodes."
 	if d.opts.Destroy {
-		then = "Nodes of this stack outside of its namespaces are not known, so they stay where they are, and so do those in a lent one."
+		then = "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known, so they stay where they are."
 	}
 	d.p.prior.Lost = true
 	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. %s", d.p.Index.Path, why, then))
@@ -206,15 +206,12 @@ func (d *selection) unseen() {
 		return
 	}
 	for _, path := range d.current.Unreadable {
-		if d.want[path] == nil && !d.lent(path) {
+		if d.want[path] == nil {
 			d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
 				fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
 		}
 	}
 	for _, n := range d.current.Illegible {
-		if d.lent(n.Path) {
-			continue
-		}
 		whose := "It may be this stack's"
 		if n.Addr != "" {
 			whose = fmt.Sprintf("It says that it is this stack's %s", n.Addr)
@@ -228,18 +225,8 @@ func (d *selection) unseen() {
 	}
 }
 
-// lent reports whether others may create nodes beside a node.
-func (d *sides) lent(path string) bool {
-	at := kind.ParentPath(path)
-	list := d.framed(at).ACL
-	if around := d.have[at]; around != nil {
-		list = around.ACL
-	}
-	return Lends(d.insiders, list)
-}
-
-// dark are those of the paths at which something stands that cannot be understood.
-func (d *sides) dark(paths []string) (out []string) {
+// unreadablePaths are those of the paths at which something stands that cannot be understood.
+func (d *sides) unreadablePaths(paths []string) (out []string) {
 	for _, path := range paths {
 		if n := d.have[path]; n != nil && n.Payload == nil && n.Live != nil && n.Live.Trouble != TroubleForeign {
 			out = append(out, path)
@@ -248,15 +235,15 @@ func (d *sides) dark(paths []string) (out []string) {
 	return out
 }
 
-// away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
-// the stack that is walked into: others may create nodes in it, or somebody has made another node of it. The record names them until
-// they are gone, and before the last transaction also those that are yet to go.
-func (p *Plan) away(last bool) []string {
+// untrackedPaths are the nodes of the stack that no walk from the root finds: a namespace around them is not walked into, or is another
+// program's by now. The record names them until they are gone, and before the last transaction also those that are yet to go.
+func (p *Plan) untrackedPaths(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
-	lent := func(n *Node) bool { return n != nil && Lends(p.prior.Insiders, n.ACL) }
+	closed := func(n *Node) bool { return n == nil || !n.Kind().Container || !p.othersCanCreate(n.ACL) }
 	walked := map[string]bool{}
 	for c := range p.Each() {
-		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !lent(c.Before) && !lent(c.After)
+		_, unread := p.Unread[c.Path]
+		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !unread && closed(c.Before) && closed(c.After)
 	}
 	found := func(path string) bool {
 		for path != p.Root && walked[path] {
@@ -264,7 +251,7 @@ func (p *Plan) away(last bool) []string {
 		}
 		return path == p.Root
 	}
-	out := slices.Clone(p.prior.Away)
+	out := slices.Clone(p.prior.Untracked)
 	for c := range p.Each() {
 		if !found(kind.ParentPath(c.Path)) && (ours(c.After) || !last && ours(c.Before)) {
 			out = append(out, c.Path)

@@ -120,7 +120,7 @@ func (d *selection) vacated() {
 			after = d.byPath()
 		}
 		at, list := d.remaining(c.Path, after)
-		if list != nil && !Lends(d.insiders, list) {
+		if list != nil && !d.p.othersCanCreate(list) {
 			continue
 		}
 		if n++; first == nil {

@@ -73,7 +73,7 @@ func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
 	require.Equal(t, plan.Counts{Add: 3, Destroy: 2, Forget: 1}, p.Summary())
 	record, err := p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
-	require.Empty(t, record.Away)
+	require.Empty(t, record.Untracked)
 	paths := smallest(t, m, p)
 	require.Equal(t, []string{"/locks/many"}, paths[len(paths)-1])
 	require.False(t, replan(t, m, tree).HasChanges())
@@ -88,5 +88,5 @@ func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
 	p := plan.Diff(current, base(), plan.Options{Identities: us, Destroy: true})
 	text := p.Problems[len(p.Problems)-1].Detail
 	require.NotContains(t, text, "no lock changes")
-	require.Contains(t, text, "Nodes of this stack outside of its namespaces are not known")
+	require.Contains(t, text, "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known")
 }

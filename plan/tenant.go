@@ -7,28 +7,48 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A namespace may be lent to another team, which has its root there. Whatever that team does in it, it must not stop the stack
-// that declares the namespace. So a read does not walk into it: what is this stack's there is declared, or the record names it.
+// A stack may let another team create nodes in a namespace. Nothing that the team does there may stop the stack. So a read does not walk
+// into such a namespace: it reads the nodes that are declared or that the record names, and counts the others.
 
-// Insiders are those who apply, or did before: the administrators whom the stack names, and those of the tree that was read.
-func (t *Tree) Insiders(named *Access) kind.List {
-	who := slices.Clone(named.administrators())
+// OthersCanCreate reports whether a list of the tree that was read lets others create nodes: those who surely do not apply, and did
+// not before.
+func (t *Tree) OthersCanCreate(named *Access, list kind.List) bool {
+	who, open := slices.Clone(named.administrators()), named == nil
 	for _, f := range t.Frame {
 		if f.Path == ScaffoldPath(t.Root) {
 			who = append(who, withAdmin(f.ACL)...)
 		}
 	}
-	if named == nil && len(who) > 0 { // a stack that names nobody may be applied by anybody
-		who = append(who, kind.ACL{Scheme: "world", ID: "anyone"})
-	}
 	if x := t.Index; x != nil {
-		who = slices.Concat(who, withAdmin(x.Access), withAdmin(x.Next))
+		who, open = slices.Concat(who, withAdmin(x.Access), withAdmin(x.Next)), x.Access == nil
+	}
+	return grants(insiders(who, open), list, kind.PermCreate)
+}
+
+// othersCanCreate is the same of a list after the plan. It is true wherever the next read finds it true.
+func (p *Plan) othersCanCreate(list kind.List) bool {
+	return grants(p.prior.Insiders, list, kind.PermCreate)
+}
+
+// insiders are those who apply after the plan.
+func (d *sides) insiders() kind.List {
+	who := d.p.Set.administrators()
+	if d.p.Set == nil {
+		who = withAdmin(d.p.set.there)
+	}
+	if len(who) == 0 {
+		who = d.us()
+	}
+	return insiders(who, d.p.Set == nil && d.p.prior.Noted == nil)
+}
+
+// insiders adds everybody to those who apply if the stack is open: it has never named administrators, so anybody may apply it.
+func insiders(who kind.List, open bool) kind.List {
+	if open && len(who) > 0 {
+		return append(slices.Clip(who), kind.ACL{Scheme: "world", ID: "anyone"})
 	}
 	return who
 }
-
-// Lends reports whether a list lets somebody create nodes who surely is none of the insiders.
-func Lends(insiders, list kind.List) bool { return grants(insiders, list, kind.PermCreate) }
 
 // grants reports whether a list gives a right, or that of setting it, to somebody who surely is none of the insiders.
 func grants(insiders, list kind.List, right kind.Perm) bool {
@@ -38,47 +58,31 @@ func grants(insiders, list kind.List, right kind.Perm) bool {
 	})
 }
 
-// disown takes out of the tree the undeclared nodes with this stack's mark that others may have written, and that no apply of the
-// stack has left so: they are at a path that the record names, or in a root of a configuration with the same stack.
-func (d *sides) disown() {
-	nested, known, gone := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, path := range d.current.Nested {
-		nested[path] = true
+// dropUntrusted takes undeclared nodes with this stack's mark out of the tree if others may have written them, unless an apply of
+// this stack left them so.
+func (d *sides) dropUntrusted() {
+	untrusted := func(n *Node) bool {
+		_, unread := d.current.Unread[kind.ParentPath(n.Path)]
+		imported := slices.ContainsFunc(d.intent.Imports, func(imp Import) bool { return imp.Path == n.Path })
+		return d.ours(n) && d.want[n.Path] == nil && (unread || grants(d.p.prior.Insiders, n.ACL, kind.PermWrite)) && !imported && !d.left(n)
 	}
-	for _, imp := range d.intent.Imports {
-		known[imp.Path] = true
-	}
-	var told []string
-	for _, n := range d.current.Nodes { // what is around a node comes first
-		at := kind.ParentPath(n.Path)
-		_, lent := d.current.Lent[at]
-		foreign := nested[at] || gone[at]
-		suspect := foreign || d.p.prior.Key != "" && (lent || grants(d.insiders, n.ACL, kind.PermWrite))
-		if !suspect || !d.ours(n) || d.want[n.Path] != nil || known[n.Path] || d.left(n) {
-			continue
-		}
-		if gone[n.Path] = true; !foreign {
-			told = append(told, n.Path)
-		}
-	}
-	if len(gone) == 0 {
+	if d.p.prior.Key == "" || !slices.ContainsFunc(d.current.Nodes, untrusted) {
 		return
 	}
-	tree := *d.current
-	tree.Nodes = slices.DeleteFunc(slices.Clone(tree.Nodes), func(n *Node) bool { return gone[n.Path] })
-	tree.Unmanaged = slices.Clone(tree.Unmanaged)
-	for path := range gone {
-		if delete(d.have, path); !gone[kind.ParentPath(path)] {
-			tree.Unmanaged = append(tree.Unmanaged, path)
+	tree, paths := *d.current, []string{}
+	tree.Nodes = slices.DeleteFunc(slices.Clone(tree.Nodes), func(n *Node) bool {
+		if !untrusted(n) {
+			return false
 		}
-	}
-	slices.Sort(tree.Unmanaged)
+		delete(d.have, n.Path)
+		paths = append(paths, n.Path)
+		return true
+	})
+	tree.Unmanaged = slices.Sorted(slices.Values(slices.Concat(tree.Unmanaged, paths)))
 	d.current = &tree
-	if len(told) > 0 {
-		d.problem(Warning, ProblemForeign, &Node{Path: told[0]}, "Others may have written a node",
-			fmt.Sprintf("%s (and %d more) has this stack's mark and is not declared. Others may write there, and no apply of this stack has left it so. "+
-				"It counts as another program's and is left alone. If it is this stack's, declare it.", told[0], len(told)-1))
-	}
+	d.problem(Warning, ProblemForeign, &Node{Path: paths[0]}, "Others may have written a node",
+		fmt.Sprintf("%s (and %d more) has this stack's mark and is not declared. Others may write there, and no apply of this stack has left it so. "+
+			"It counts as another program's and is left alone. If it is this stack's, declare it.", paths[0], len(paths)-1))
 }
 
 // left reports whether an apply of this stack has left a node so, as far as the node's list is shown to us. An administrator is
@@ -97,22 +101,9 @@ func (a *Access) administrators() kind.List {
 	return a.Admins
 }
 
-// overwritten reports whether somebody made a lock of a namespace of ours, and used it since.
-func (d *decisions) overwritten(want, have *Node) bool {
+// overwrittenAsLock reports whether somebody made a lock of a namespace of ours, and used it since.
+func (d *decisions) overwrittenAsLock(want, have *Node) bool {
 	return want != nil && want.Kind().Container && !have.Kind().Container && have.Live != nil && have.Live.Children > 0 && !d.left(have)
-}
-
-// nested warns of namespaces that are roots of a configuration with the name of this stack.
-func (d *sides) nested() {
-	for _, path := range d.current.Nested {
-		n := &Node{Path: path}
-		if have := d.have[path]; have != nil {
-			n.Addr = have.Addr
-		}
-		d.problem(Warning, ProblemForeign, n, "Root of another configuration with the same stack",
-			fmt.Sprintf("A configuration with the root %s has the same stack, %q, so what is there and neither declared nor left by an apply of this stack is left alone, whatever it says. "+
-				"Give one of the two another stack or another root.", path, d.p.Stack))
-	}
 }
 
 // Administers reports whether one of those who apply, or did before, can set a list, by the plan.

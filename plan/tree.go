@@ -45,11 +45,9 @@ type Tree struct {
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
-	// Lent are the paths of this stack's namespaces in which others may create nodes. The value is how many of the children are
-	// neither declared nor named by the record: those are not read.
-	Lent map[string]int
-	// Nested are the paths of this stack's namespaces in which a configuration with the same stack has its root.
-	Nested []string
+	// Unread are the paths of this stack's namespaces that are not walked into: others may create nodes there, or have a root there.
+	// The value counts the children that are neither declared nor named by the record.
+	Unread map[string]int
 	// Illegible are nodes that are not declared, with marks that this program cannot understand and that do not name another stack,
 	// by path. Addr is what the mark says, "" if that cannot be read either.
 	Illegible []*Node
