@@ -39,7 +39,7 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		if err := s.Sync(ctx, "/"); err != nil {
 			return nil, readError("/", err)
 		}
-		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}}
+		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}, Unread: map[string]int{}}
 		err := readIndex(ctx, s, tree)
 		if err != nil {
 			return nil, err
@@ -335,30 +335,40 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-// list returns the children of a namespace that is walked into. Of one in which others may create nodes, or have a root, and of all
-// below it, it notes how many there are.
+// list returns the children of a namespace that is walked into. Of another one, and of all below it, it notes how many there are.
 func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
 	walk := r.walking && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
 	if walk {
-		names, err = childrenOf(ctx, r.s, n.Path)
-		walk = err != nil || !slices.Contains(names, ".locktree")
+		if names, err = childrenOf(ctx, r.s, n.Path); err == nil && slices.Contains(names, ".locktree") {
+			walk, err = r.oneRoot(ctx, n.Path)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	if !walk {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.tree.Unread == nil {
-			r.tree.Unread = map[string]int{}
-		}
 		r.tree.Unread[n.Path] = n.Live.Children
 		return n, nil, nil
 	}
 	for i, name := range names {
 		names[i] = kind.JoinPath(n.Path, name)
 	}
-	return n, names, err
+	return n, names, nil
+}
+
+// oneRoot reports whether no other configuration with the name of our stack has its root in a namespace: its marks look like ours.
+func (r *reader) oneRoot(ctx context.Context, path string) (bool, error) {
+	inner := plan.IndexPath(path, r.tree.Stack)
+	stat, err := r.s.Exists(ctx, inner)
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return false, readError(inner, err)
+	}
+	return err == nil && stat == nil, nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
