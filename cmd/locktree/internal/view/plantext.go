@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,6 +45,11 @@ func (p Plan) text(h *Human) {
 		t.summary(p)
 	} else if !p.Failing() {
 		t.nothing(p)
+	}
+	for _, one := range p.Plans {
+		for _, line := range notRead(one) {
+			t.printf("\nNote: %s.\n", clean(line))
+		}
 	}
 	h.Diagnostics(folded(p), p.Files)
 	switch {
@@ -289,6 +295,20 @@ func (t planText) summary(p Plan) {
 			t.printf("%s\n", t.paint(dim)(text))
 		}
 	}
+}
+
+// notRead says how many nodes of others were only counted.
+func notRead(p *plan.Plan) (lines []string) {
+	for _, path := range slices.Sorted(maps.Keys(p.Unread)) {
+		if n := p.Unread[path]; n > 0 {
+			lines = append(lines, path+" is "+openToOthers(n))
+		}
+	}
+	return lines
+}
+
+func openToOthers(n int) string {
+	return fmt.Sprintf("open to others: %d %s not read", n, plural(n, "node", "nodes"))
 }
 
 func (t planText) nothing(p Plan) {
