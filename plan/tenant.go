@@ -80,9 +80,13 @@ func (d *sides) dropUntrusted() {
 	})
 	tree.Unmanaged = slices.Sorted(slices.Values(slices.Concat(tree.Unmanaged, paths)))
 	d.current = &tree
+	first := paths[0]
+	if len(paths) > 1 {
+		first += fmt.Sprintf(" (and %d more)", len(paths)-1)
+	}
 	d.problem(Warning, ProblemForeign, &Node{Path: paths[0]}, "Others may have written a node",
-		fmt.Sprintf("%s (and %d more) has this stack's mark and is not declared. Others may write there, and no apply of this stack has left it so. "+
-			"It counts as another program's and is left alone. If it is this stack's, declare it.", paths[0], len(paths)-1))
+		first+" has this stack's mark and is not declared. Others may write there, and no apply of this stack has left it so. "+
+			"It counts as another program's and is left alone. If it is this stack's, declare it.")
 }
 
 // left reports whether an apply of this stack has left a node so, as far as the node's list is shown to us. An administrator is
