@@ -59,6 +59,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.vacated()
 	d.listings()
 	d.crowds()
+	d.crowded()
 	(&frame{sides: d.sides}).plan()
 	d.uncompared()
 	d.unsealed()

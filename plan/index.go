@@ -239,11 +239,11 @@ func (d *sides) unreadablePaths(paths []string) (out []string) {
 // program's by now. The record names them until they are gone, and before the last transaction also those that are yet to go.
 func (p *Plan) untrackedPaths(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
-	closed := func(n *Node) bool { return n == nil || !n.Kind().Container || !p.othersCanCreate(n.ACL) }
+	open := func(n *Node) bool { return n != nil && n.Kind().Container && p.othersCanCreate(n.ACL) }
 	walked := map[string]bool{}
 	for c := range p.Each() {
 		_, unread := p.Unread[c.Path]
-		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !unread && closed(c.Before) && closed(c.After)
+		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !open(cmp.Or(c.After, c.Before)) && (!unread || open(c.Before))
 	}
 	found := func(path string) bool {
 		for path != p.Root && walked[path] {
@@ -259,4 +259,20 @@ func (p *Plan) untrackedPaths(last bool) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// maxUntracked bounds the paths that the record names, in bytes: every transaction writes the record.
+const maxUntracked = 400_000
+
+// crowded finds more nodes where others may create nodes than the record can name.
+func (d *selection) crowded() {
+	size, paths := 0, d.p.untrackedPaths(false)
+	for _, path := range paths {
+		size += len(path) + len(`"",`)
+	}
+	if size > maxUntracked {
+		d.problem(Error, ProblemListing, &Node{Path: kind.ParentPath(paths[len(paths)-1])}, "Too many nodes where others may create nodes",
+			fmt.Sprintf("The record would name %d nodes of this stack in %d bytes, and it has room for %d. It names those in namespaces in which others may create nodes. "+
+				"Declare an acl there by which only administrators create nodes, or give the others a namespace of their own.", len(paths), size, maxUntracked))
+	}
 }

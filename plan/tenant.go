@@ -62,9 +62,11 @@ func grants(insiders, list kind.List, right kind.Perm) bool {
 // this stack left them so.
 func (d *sides) dropUntrusted() {
 	untrusted := func(n *Node) bool {
+		if !d.ours(n) || d.want[n.Path] != nil || slices.ContainsFunc(d.intent.Imports, func(imp Import) bool { return imp.Path == n.Path }) {
+			return false
+		}
 		_, unread := d.current.Unread[kind.ParentPath(n.Path)]
-		imported := slices.ContainsFunc(d.intent.Imports, func(imp Import) bool { return imp.Path == n.Path })
-		return d.ours(n) && d.want[n.Path] == nil && (unread || grants(d.p.prior.Insiders, n.ACL, kind.PermWrite)) && !imported && !d.left(n)
+		return (unread || grants(d.p.prior.Insiders, n.ACL, kind.PermWrite)) && !d.left(n)
 	}
 	if d.p.prior.Key == "" || !slices.ContainsFunc(d.current.Nodes, untrusted) {
 		return
