@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -215,13 +216,15 @@ func (d *decisions) checkShrink(c *Change) {
 // nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
 // declared is an error, see checkParents.
 type contents struct {
-	of     map[string][]string // by the path of each namespace around them
-	mine   map[string]bool     // of nodes that were ours, whether they still are
-	others map[string]int      // by the same paths, nodes that were only counted
+	of   map[string][]string // by the path of each namespace around them
+	mine map[string]bool     // of nodes that were ours, whether they still are
 }
 
+// notRead ends an entry for nodes that were only counted.
+const notRead = " not read)"
+
 func (d *selection) contents() contents {
-	x := contents{map[string][]string{}, map[string]bool{}, map[string]int{}}
+	x := contents{map[string][]string{}, map[string]bool{}}
 	staying := slices.Clone(d.current.Unmanaged)
 	for c := range d.p.Each() {
 		if c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
@@ -229,14 +232,14 @@ func (d *selection) contents() contents {
 			x.mine[c.Path] = d.ours(c.After)
 		}
 	}
+	for _, path := range slices.Sorted(maps.Keys(d.current.Unread)) {
+		if n := d.current.Unread[path]; n > 0 {
+			staying = append(staying, fmt.Sprintf("%s/* (%d node%s%s", path, n, plural(n), notRead))
+		}
+	}
 	for _, u := range staying {
 		for p := kind.ParentPath(u); p != "/"; p = kind.ParentPath(p) {
 			x.of[p] = append(x.of[p], u)
-		}
-	}
-	for path, n := range d.current.Unread {
-		for p := path; p != "/"; p = kind.ParentPath(p) {
-			x.others[p] += n
 		}
 	}
 	return x
@@ -244,33 +247,30 @@ func (d *selection) contents() contents {
 
 // tie returns what a namespace contains because of which its change cannot be made. ZooKeeper deletes no node with children, so one
 // lock of somebody else's would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
-func (x contents) tie(c *Change) (inside []string, others int) {
+func (x contents) tie(c *Change) []string {
 	switch c.Action {
 	case Delete, Replace:
-		return x.of[c.Path], x.others[c.Path]
+		return x.of[c.Path]
 	case Forget:
-		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] }), 0
+		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] })
 	}
-	return nil, 0
+	return nil
 }
 
 // keepOccupied cancels the deletion of namespaces in which nodes stay, and that they are forgotten.
 func (d *selection) keepOccupied() {
 	staying := d.contents()
 	for c := range d.p.Each() {
-		inside, others := staying.tie(c)
-		if len(inside)+others == 0 {
+		inside := staying.tie(c)
+		if len(inside) == 0 {
 			continue
 		}
 		n, then := &Node{Addr: c.Addr, Path: c.Path}, "the namespace is left where it is"
 		if c.Action == Forget {
 			then = "the namespace is not forgotten yet"
 		}
-		mine := false
-		if len(inside) > 0 {
-			_, mine = staying.mine[inside[0]]
-		}
-		switch what := d.occupied(c.Path, inside, others, mine); {
+		_, mine := staying.mine[inside[0]]
+		switch what := d.occupied(c.Path, inside, mine); {
 		case c.Action == Replace, len(c.tied()) > 0:
 			way := "delete by hand what is in it"
 			if mine {
@@ -287,21 +287,20 @@ func (d *selection) keepOccupied() {
 }
 
 // occupied says what stays in a namespace.
-func (d *selection) occupied(path string, inside []string, others int, mine bool) (what string) {
-	if len(inside) == 0 {
-		return fmt.Sprintf("%s contains %d node%s that this stack neither declares nor has in its record", path, others, plural(others))
-	}
+func (d *selection) occupied(path string, inside []string, mine bool) (what string) {
 	what = ", which this stack did not create"
 	switch first := inside[0]; {
 	case mine:
 		what = ", which stays"
+	case strings.HasSuffix(first, notRead):
+		what = ""
 	case slices.Contains(d.current.Unreadable, first):
 		what = ", which this connection cannot read"
 	case slices.ContainsFunc(d.current.Illegible, func(n *Node) bool { return n.Path == first }):
 		what = ", whose mark cannot be understood"
 	}
-	if more := len(inside) - 1 + others; more > 0 {
-		what += fmt.Sprintf(" (and %d more)", more)
+	if len(inside) > 1 {
+		what += fmt.Sprintf(" (and %d more)", len(inside)-1)
 	}
 	return fmt.Sprintf("%s contains %s%s", path, inside[0], what)
 }

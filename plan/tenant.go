@@ -33,10 +33,10 @@ func (p *Plan) othersCanCreate(list kind.List) bool {
 // insiders are those who apply after the plan.
 func (d *sides) insiders() kind.List {
 	who := d.p.Set.administrators()
-	if d.p.Set == nil {
+	if who == nil {
 		who = withAdmin(d.p.set.there)
 	}
-	if len(who) == 0 {
+	if who == nil {
 		who = d.us()
 	}
 	return insiders(who, d.p.Set == nil && d.p.prior.Noted == nil)
@@ -61,25 +61,22 @@ func grants(insiders, list kind.List, right kind.Perm) bool {
 // dropUntrusted takes undeclared nodes with this stack's mark out of the tree if others may have written them, unless an apply of
 // this stack left them so.
 func (d *sides) dropUntrusted() {
-	untrusted := func(n *Node) bool {
-		if !d.ours(n) || d.want[n.Path] != nil || slices.ContainsFunc(d.intent.Imports, func(imp Import) bool { return imp.Path == n.Path }) {
-			return false
+	var paths []string
+	for _, n := range d.current.Nodes {
+		if d.p.prior.Key == "" || d.want[n.Path] != nil || !d.ours(n) {
+			continue
 		}
 		_, unread := d.current.Unread[kind.ParentPath(n.Path)]
-		return (unread || grants(d.p.prior.Insiders, n.ACL, kind.PermWrite)) && !d.left(n)
+		if (unread || grants(d.p.prior.Insiders, n.ACL, kind.PermWrite)) && !d.left(n) {
+			paths = append(paths, n.Path)
+			delete(d.have, n.Path)
+		}
 	}
-	if d.p.prior.Key == "" || !slices.ContainsFunc(d.current.Nodes, untrusted) {
+	if len(paths) == 0 {
 		return
 	}
-	tree, paths := *d.current, []string{}
-	tree.Nodes = slices.DeleteFunc(slices.Clone(tree.Nodes), func(n *Node) bool {
-		if !untrusted(n) {
-			return false
-		}
-		delete(d.have, n.Path)
-		paths = append(paths, n.Path)
-		return true
-	})
+	tree := *d.current
+	tree.Nodes = slices.DeleteFunc(slices.Clone(tree.Nodes), func(n *Node) bool { return d.have[n.Path] == nil })
 	tree.Unmanaged = slices.Sorted(slices.Values(slices.Concat(tree.Unmanaged, paths)))
 	d.current = &tree
 	first := paths[0]
