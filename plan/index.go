@@ -242,8 +242,10 @@ func (p *Plan) untrackedPaths(last bool) []string {
 	open := func(n *Node) bool { return n != nil && n.Kind().Container && p.othersCanCreate(n.ACL) }
 	walked := map[string]bool{}
 	for c := range p.Each() {
-		_, unread := p.Unread[c.Path]
-		walked[c.Path] = (c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container) && !open(cmp.Or(c.After, c.Before)) && (!unread || open(c.Before))
+		namespace := c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container
+		if _, unread := p.Unread[c.Path]; namespace && !open(cmp.Or(c.After, c.Before)) && (!unread || open(c.Before)) {
+			walked[c.Path] = true
+		}
 	}
 	found := func(path string) bool {
 		for path != p.Root && walked[path] {
