@@ -36,7 +36,10 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 			return readError(imp.Path, err)
 		}
 		n.ACL = fromZK(acl)
-		if as.Params.Kind().Container {
+		if as.Params.Kind().Container { // it must not be another stack's root
+			if _, err := alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
+				return err
+			}
 			continue
 		}
 		// On a copy: the node itself must not get the payload, which would make it somebody's.

@@ -76,7 +76,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 func (r *Run) lockFirst() error {
 	s, err := r.client.Session(r.ctx)
 	if err == nil {
-		err = Recognize(r.ctx, s, r.desired.Root, r.desired.EnsembleID)
+		err = Recognize(r.ctx, s, r.desired)
 	}
 	if err == nil {
 		err = r.mayBegin(r.ctx, r.desired)

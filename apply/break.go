@@ -34,14 +34,34 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 			large.Breaks = len(breaks)
 			return false, large
 		}
-		history := r.note()
-		r.all, r.notes = slices.Concat(history, r.all), len(history) // the record stays the last
+		notes := append(r.note(), r.first()...)
+		r.all, r.notes = slices.Concat(notes, r.all), len(notes) // the record stays the last
 		r.size = plan.Size(r.all)
 		if resolved, err = r.commit(ctx); err == nil || !r.missed(ctx, err) && !r.overtaken(err, breaks) {
-			return resolved, err
+			return resolved, r.beaten(ctx, err)
 		}
 	}
 	return false, err
+}
+
+// first returns the operation because of which two stacks cannot both be applied to a root for the first time: it raises the version
+// of the directory in which another stack had no record.
+func (r *sending) first() []plan.Op {
+	if !r.index.Absent || r.tx.Index == nil {
+		return nil
+	}
+	return []plan.Op{{Kind: plan.OpSet, Path: kind.ParentPath(r.index.Path), Version: r.records}}
+}
+
+// beaten returns the error of a transaction that was refused because another stack has taken the root since.
+func (r *sending) beaten(ctx context.Context, err error) error {
+	var conflict *ConflictError
+	if errors.As(err, &conflict) && conflict.Path == kind.ParentPath(r.index.Path) {
+		if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
+			return other
+		}
+	}
+	return err
 }
 
 // overtaken reports whether the transaction was refused because the contenders of

@@ -31,7 +31,7 @@ func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most i
 	if err != nil {
 		return nil, err
 	}
-	if err := Recognize(ctx, s, declared.Root, declared.EnsembleID); err != nil {
+	if err := Recognize(ctx, s, declared); err != nil {
 		return nil, err
 	}
 	id, err := checkID(ctx, s, declared)

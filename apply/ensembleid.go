@@ -36,8 +36,21 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 
 func (e *WrongEnsembleError) Error() string { return message(e) }
 
-// Recognize checks that an ensemble has the id that is pinned, of which "" is none. It reads nothing but the id.
-func Recognize(ctx context.Context, s *recipes.Session, root, pinned string) error {
+// Recognize checks that an ensemble has the id that is pinned, if one is, and that the root belongs to no other stack, as far as we may
+// read that. It reads nothing more.
+func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {
+	if err := rightEnsemble(ctx, s, desired); err != nil {
+		return err
+	}
+	_, err := alone(ctx, s, desired.Root, desired.Stack)
+	if errors.Is(err, zk.ErrNoAuth) { // which other reads say
+		return nil
+	}
+	return err
+}
+
+func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {
+	root, pinned := desired.Root, desired.EnsembleID
 	if pinned == "" {
 		return nil
 	}

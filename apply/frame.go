@@ -37,7 +37,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			return nil
 		})
 	if err == nil && (n > 1 || n == 1 && r.tree.IndexPin.Absent) {
-		err = alone(ctx, r.s, r.tree.Root, r.tree.Stack)
+		_, err = alone(ctx, r.s, r.tree.Root, r.tree.Stack)
 	}
 	if err != nil {
 		return err
@@ -77,31 +77,41 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// alone returns an error if another stack has its record below the root: a root belongs to one stack.
-func alone(ctx context.Context, s *recipes.Session, root, stack string) error {
-	records := kind.ParentPath(plan.IndexPath(root, stack))
-	names, _, err := s.Children(ctx, records)
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth): // the lists say the latter
-		return nil
-	case err != nil:
-		return readError(records, err)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if name != stack {
-			return taken(root, stack, name, fmt.Sprintf("%s is its record", plan.IndexPath(root, name)))
+// alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
+// to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
+func alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
+	for at := root; ; at = kind.ParentPath(at) {
+		records := kind.ParentPath(plan.IndexPath(at, stack))
+		names, stat, err := s.Children(ctx, records)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth) && at != root:
+		case err != nil:
+			return 0, readError(records, err)
+		case at == root:
+			version = stat.Version
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if name != stack {
+				return 0, taken(root, at, stack, name, fmt.Sprintf("%s is its record", plan.IndexPath(at, name)))
+			}
+		}
+		if len(names) > 0 || at == "/" {
+			return version, nil
 		}
 	}
-	return nil
 }
 
-// taken is the error of a root that another stack has.
-func taken(root, stack, other, why string) error {
+// taken is the error of a root that another stack has, or that is inside of its root.
+func taken(root, theirs, stack, other, why string) error {
+	which := "this root"
+	if root != theirs {
+		which = "the root " + theirs + ", which is around this path,"
+	}
 	return &NodeError{
 		Path: root, Op: "use",
-		Why:  fmt.Sprintf("this root belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", other, why, stack),
-		Next: fmt.Sprintf("Give stack %q a root of its own beside this one: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, other),
+		Why:  fmt.Sprintf("%s belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", which, other, why, stack),
+		Next: fmt.Sprintf("Give stack %q a root of its own beside that one: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, other),
 	}
 }
 
@@ -125,7 +135,7 @@ func (r *reader) owner(ctx context.Context) error {
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:
-		return taken(r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
+		return taken(r.tree.Root, r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
 	}
 	return nil
 }

@@ -238,6 +238,27 @@ func TestARootThatIsANamespaceOfAStackIsAnError(t *testing.T) {
 	}
 }
 
+func TestRootsOfTwoStacksAreNeverInsideOfEachOther(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	inner := *s
+	inner.root += "/pay"
+	tree := inner.tree(declare("/ledger", kind.Mutex))
+	tree.Stack, tree.Nodes[0].Payload.Owner.Stack = "pay", "pay"
+	inner.apply(c, tree)
+
+	outer := s.tree(declare("/pay", kind.Namespace))
+	outer.Intent.Imports = []plan.Import{{To: outer.Nodes[0].Addr, Path: outer.Nodes[0].Path}}
+	_, err := apply.Read(t.Context(), s.session(c), outer)
+	require.ErrorContains(t, err, `this root belongs to stack "pay" (/locks/pay/.locktree/stacks/pay is its record)`)
+
+	require.NoError(t, inner.destroy(c, tree))
+	p := inner.plan(c, tree)
+	s.apply(c, s.tree(declare("/solo", kind.Election)))
+	_, err = executor(c).Run(t.Context(), p)
+	require.ErrorContains(t, err, `the root /locks, which is around this path, belongs to stack "shop" (/locks/.locktree/stacks/shop is its record)`)
+}
+
 // The record is damaged, and the reply to the transaction that mends it is lost: the
 // outcome is found out although there was no record to compare with.
 func TestLostReplyOfAMendedRecordIsResolved(t *testing.T) {

@@ -147,8 +147,8 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 	}
 }
 
-// Four appliers meet on an empty server, where even the root is
-// missing: nobody fails because somebody else made it first.
+// Two stacks and four appliers meet on an empty server, where even the root is
+// missing: one applies, and nobody fails because somebody else made the root first.
 func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 	for range 20 {
 		s := inMemory(t)
@@ -156,7 +156,10 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		runs := make([]func() error, 4)
 		for i := range runs { // all plans are of the empty server
 			c := s.provisioner()
-			p := s.plan(c, s.tree(declare("/x"+string(rune('0'+i%2)), kind.Mutex)))
+			tree := s.tree(declare("/x"+string(rune('0'+i%2)), kind.Mutex))
+			tree.Stack = []string{"one", "two"}[i%2]
+			tree.Nodes[0].Payload.Owner.Stack = tree.Stack
+			p := s.plan(c, tree)
 			runs[i] = func() error {
 				x := executor(c)
 				x.LockTimeout = patience
@@ -170,17 +173,39 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 			wg.Go(func() { errs[i] = run() })
 		}
 		wg.Wait()
-		stale := 0
+		late := 0
 		for _, err := range errs {
 			var e *apply.StaleError
-			if errors.As(err, &e) {
-				stale++
+			if errors.As(err, &e) || err != nil && plan.Explain(err).Summary == "Root belongs to another stack" {
+				late++
 				continue
 			}
 			require.NoError(t, err)
 		}
-		require.Equal(t, 3, stale, "one applied, and the others came too late")
+		require.Equal(t, 3, late, "one applied, and the others came too late: %v", errs)
 	}
+}
+
+// Another stack is applied for the first time after the last look of this one, and before its transaction.
+func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	first, second := s.tree(declare("/x", kind.Mutex)), s.tree(declare("/y", kind.Mutex))
+	second.Stack, second.Nodes[0].Payload.Owner.Stack = "depot", "depot"
+	p := s.plan(c, first)
+	in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+	done := make(chan error)
+	go func() {
+		_, err := executor(c).Run(t.Context(), p)
+		done <- err
+	}()
+	<-in.Hit()
+	s.apply(s.provisioner(), second)
+	in.Release()
+	err := <-done
+	require.ErrorContains(t, err, `this root belongs to stack "depot" (/locks/.locktree/stacks/depot is its record)`)
+	require.Nil(t, s.node(c, "/x"))
+	require.False(t, s.plan(c, second).HasChanges())
 }
 
 func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {

@@ -29,7 +29,7 @@ const readTries = 5
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*WrongEnsembleError], and nothing else is read.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
-	if err := Recognize(ctx, s, desired.Root, desired.EnsembleID); err != nil {
+	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return nil, err
 	}
 	path := plan.IndexPath(desired.Root, desired.Stack)

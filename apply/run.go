@@ -28,6 +28,7 @@ type job struct {
 	s       *recipes.Session
 	total   int // transactions, as far as is known
 	history history
+	records int32 // the data version of the directory of records, before a first apply
 	// What was written although it is not of the plan, as clauses, and how many nodes of keys that nobody used were deleted.
 	prepared []string
 	swept    atomic.Int32

@@ -25,9 +25,9 @@ const scaffoldTries = 5
 // not matter either: what exists then is what was wanted.
 //
 // acl is the access list of the nodes. The contenders of the lock have that of the tool's own nodes.
-func (r *job) scaffold(ctx context.Context, acl kind.List) ([]string, error) {
+func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err error) {
 	if r.p.Index.Absent { // another stack may have been applied since the plan
-		if err := alone(ctx, r.s, r.p.Root, r.p.Stack); err != nil {
+		if r.records, err = alone(ctx, r.s, r.p.Root, r.p.Stack); err != nil {
 			return nil, err
 		}
 	}

@@ -38,7 +38,7 @@ func (a *app) dialTo(ctx context.Context, e *config.Ensemble, cfg recipes.Config
 	defer cancel()
 	s, err := client.Session(bounded)
 	if err == nil {
-		err = apply.Recognize(bounded, s, e.Root, e.Tree.EnsembleID)
+		err = apply.Recognize(bounded, s, e.Tree)
 	}
 	if err != nil {
 		err = denied(bounded, client, err)

@@ -57,7 +57,11 @@ func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f 
 	errs := make([]error, len(cfg.Ensembles))
 	var dials sync.WaitGroup // each may take as long as connect_timeout says
 	for i, e := range cfg.Ensembles {
-		dials.Go(func() { s.clients[i], errs[i] = a.dial(ctx, e, readOnly) })
+		dials.Go(func() {
+			if s.clients[i], errs[i] = a.dial(ctx, e, readOnly); errs[i] == nil && e.Tree != nil {
+				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, apply.Recognize(ctx, session, e.Tree)) })
+			}
+		})
 	}
 	stop := a.during("Connecting to "+strings.Join(serverLists(cfg), " and "), nil)
 	dials.Wait()

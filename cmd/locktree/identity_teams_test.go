@@ -98,7 +98,7 @@ func sharedRoot(t *testing.T, first *office) {
 	second := first.elsewhere(first.root)
 
 	// Strangers to the first.
-	second.write("locks.locktree.hcl", stackOf("second", []string{"bob"}, nil)+"namespace \"b\" { acl = acl.users }\n")
+	second.write("locks.locktree.hcl", stackOf("second", []string{"bob"}, nil)+"namespace \"b\" {\n  acl = acl.users\n  mutex \"m\" {}\n}\n")
 	before := first.inventory(first.root)
 	for _, command := range []string{"plan", "apply -auto-approve", "destroy -auto-approve"} {
 		text := second.must(exitError, "bob", strings.Fields(command)...)
@@ -107,14 +107,26 @@ func sharedRoot(t *testing.T, first *office) {
 	}
 
 	// An administrator of the first, with another stack.
-	second.write("locks.locktree.hcl", stackOf("second", []string{"bob", "both"}, nil)+"namespace \"b\" { acl = acl.users }\n")
+	second.write("locks.locktree.hcl", stackOf("second", []string{"bob", "both"}, nil)+"namespace \"b\" {\n  acl = acl.users\n  mutex \"m\" {}\n}\n")
 	for _, command := range []string{
 		"plan", "plan -destroy", "apply -auto-approve", "status", "show", "output", "destroy -auto-approve", "import namespace.b " + first.root + "/a", "doctor",
+		"import -from=" + first.root, "history", "revoke namespace.b.mutex.m", "break namespace.b.mutex.m", "status -prefix " + first.root,
 	} {
 		text := strings.Join(strings.Fields(second.must(exitError, "both", strings.Fields(command)...)), " ")
 		require.Contains(t, text, "Root belongs to another stack", command)
 		require.Contains(t, text, fmt.Sprintf(`this root belongs to stack "first" (%s/.locktree/stacks/first is its record)`, first.root), command)
 		require.Contains(t, text, `see "locktree help two-teams"`, command)
+	}
+	inside := second.elsewhere(first.root + "/a/b")
+	inside.write("locks.locktree.hcl", stackOf("second", []string{"both"}, nil))
+	beside := second.elsewhere(first.root + "-of-second")
+	beside.write("locks.locktree.hcl", stackOf("second", []string{"both"}, nil))
+	for text, want := range map[string]string{
+		inside.must(exitError, "both", "plan"):                             first.root + "/a/b: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+		beside.must(exitError, "both", "import", "-from="+first.root+"/a"): first.root + "/a: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+	} {
+		require.Contains(t, text, "Root belongs to another stack")
+		require.Contains(t, text, want)
 	}
 	require.Equal(t, before, first.inventory(first.root))
 	require.NotContains(t, first.must(exitOK, "ann", "plan", "-detailed-exitcode"), "Warning")

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -112,6 +113,15 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return err
 	}
 	defer client.Close()
+	s, err := client.Session(ctx)
+	for _, root := range []string{e.Root, f.from} {
+		if err == nil {
+			err = apply.Recognize(ctx, s, &plan.Tree{Root: root, Stack: cfg.Stack})
+		}
+	}
+	if err != nil {
+		return denied(ctx, client, err)
+	}
 	surveyor := inspect.Surveyor{Stack: cfg.Stack, EmptyAs: kind.Lookup(f.emptyAs), Most: maxSurvey}
 	found, cut, err := surveyor.Survey(ctx, client, f.from)
 	switch {
