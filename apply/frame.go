@@ -104,14 +104,17 @@ func alone(ctx context.Context, s *recipes.Session, root, stack string) (version
 
 // taken is the error of a root that another stack has, or that is inside of its root.
 func taken(root, theirs, stack, other, why string) error {
-	which := "this root"
+	which, next := "this root", fmt.Sprintf("Give stack %q a root of its own beside %s: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, theirs, other)
 	if root != theirs {
 		which = "the root " + theirs + ", which is around this path,"
+	}
+	if theirs == "/" { // nothing is beside it
+		next = fmt.Sprintf("Destroy stack %q, then give each stack a root of its own: see \"locktree help two-teams\".", other)
 	}
 	return &NodeError{
 		Path: root, Op: "use",
 		Why:  fmt.Sprintf("%s belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", which, other, why, stack),
-		Next: fmt.Sprintf("Give stack %q a root of its own beside that one: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, other),
+		Next: next,
 	}
 }
 
