@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/turn"
 )
@@ -30,11 +29,14 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 
 func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...lock.Member) (*Lease, error) {
 	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
+	ended := ctx.Err() != nil // before anything was tried
 	a := c.state.NewCall(ctx, set, try, k, members...)
 	defer a.End()
 	u, err := a.Do(ctx)
 	if err != nil {
-		err = k.explain(ctx, a, err)
+		if !ended {
+			err = k.explain(ctx, a, err)
+		}
 		k.refused(err)
 		return nil, err
 	}
@@ -50,13 +52,13 @@ func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	ended := a.Wait.Err() != nil && errors.Is(err, a.Wait.Err())
 	switch {
 	case a.Try && ended && ctx.Err() == nil:
-		return fmt.Errorf("recipes: lock %s: %w", a.Path, context.Cause(a.Wait))
+		return errs.Errorf("recipes: lock %s: %w", a.Path, context.Cause(a.Wait))
 	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrClosed), k.c.conn.Newest().State() == session.StateActive:
 		return err
 	case held != nil && !known:
-		return fmt.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
+		return errs.Errorf("%w: %v%.0w", ErrUnreachable, held, cmp.Or(held.Cause, ErrUnreachable))
 	case ended:
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return errs.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
 }

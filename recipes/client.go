@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -139,7 +137,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 // Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends;
-// the error then is ErrUnreachable and ctx's, with what the last attempt found. Refused authentication (ErrAuth) ends
+// the error then is ErrUnreachable and ctx's, with what the last attempt found; it is ctx's alone if that had ended before. Refused authentication (ErrAuth) ends
 // the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
 // uses that any more.
 func (c *Client) Session(ctx context.Context) (*Session, error) {

@@ -3,17 +3,16 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
-
-	"github.com/locktree/locktree/recipes/internal/held"
-	"github.com/locktree/locktree/recipes/internal/znode"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -82,11 +81,14 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, _ := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	q, err := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	if errors.Is(err, ErrKindMismatch) {
+		return Contender{}, false, err
+	}
 	for {
 		children, _, err := at.S.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {
-			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
+			return Contender{}, false, errs.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if err != nil || len(line) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -145,7 +146,7 @@ func (e *HeldError) Error() string {
 	if e.Cause != nil {
 		fmt.Fprintf(&b, ", gave up after %v: %v", e.Waited.Round(time.Millisecond), e.Cause)
 	}
-	return b.String()
+	return errs.OnePrefix(b.String())
 }
 
 // Sight is the holder as locktree's commands show one; its Line is in the error's text. The servers were not asked whether it is

@@ -3,12 +3,15 @@ package recipes_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 func TestWhatIsWorthAnotherCall(t *testing.T) {
@@ -19,6 +22,39 @@ func TestWhatIsWorthAnotherCall(t *testing.T) {
 	for _, err := range []error{nil, context.Canceled, &recipes.HeldError{}, recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining, recipes.ErrQueueFull, recipes.ErrTooManyPermits, closed} {
 		require.False(t, recipes.Retryable(err), err)
 	}
+}
+
+// A lost lease said "recipes:" three times.
+func TestAnErrorHasOnePrefix(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		m := c.Mutex("/m")
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		y, err := c.RWMutex("/rw").Lock(t.Context())
+		require.NoError(t, err)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		l.srv.Expire(x.SessionID())
+		<-x.Context().Done()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, recipes.ErrQueueFull)
+		defer cancel()
+		_, _, get := s.Get(t.Context(), "/m")
+		errs := []error{context.Cause(x.Context()), x.Verify(t.Context()), x.Unlock(t.Context()), get}
+		l.srv.RefuseDials(true)
+		_, try := m.TryLock(t.Context())
+		_, _, leader := c.Election("/e").Leader(ctx)
+		_, waited := m.Lock(ctx)
+		_, wrong := c.Mutex("/m", recipes.WithParams(kind.RWLock.New())).Lock(t.Context())
+		require.NoError(t, c.Close())
+		_, closed := m.Lock(t.Context())
+		_, session := c.Session(t.Context())
+		for _, err := range append(errs, try, leader, waited, wrong, y.Unlock(t.Context()), closed, session) {
+			require.Error(t, err)
+			require.Equal(t, 1, strings.Count(err.Error(), "recipes: "), err)
+		}
+	})
 }
 
 func TestStateFollowsTheNewestSession(t *testing.T) {

@@ -6,15 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/wait"
-
 	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/turn"
-	"github.com/locktree/locktree/recipes/internal/znode"
-
+	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/turn"
+	"github.com/locktree/locktree/recipes/internal/wait"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -71,9 +68,6 @@ func (c *Client) Declarations() int {
 func (c *Client) Pinned() []string {
 	return c.state.Decl.Pinned()
 }
-
-// TurnTaken says whether a goroutine of this client has the turn for a lock.
-func (c *Client) TurnTaken(key string) bool { return c.state.Turns.Taken(key) }
 
 // PathBytes is a session's account of ephemeral paths.
 func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.EpochOf(s).Bytes }
@@ -182,17 +176,17 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 type Turns struct{ turns turn.Turns[lock.Place] }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
-	_, ahead := t.turns.Enter(ctx, key, id, try, nil)
+	_, ahead := t.turns.Enter(ctx, turn.Key{Path: key}, id, try, nil)
 	return ahead
 }
 
 func (t *Turns) Heir(key string) string {
-	next, _ := t.turns.Next(key)
+	next, _ := t.turns.Next(turn.Key{Path: key})
 	return next
 }
-func (t *Turns) Leave(key string) { t.turns.Leave(key) }
+func (t *Turns) Leave(key string) { t.turns.Leave(turn.Key{Path: key}) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
-	t.turns.WaitsFor(key, &holder.Holder, holder.Position)
+	t.turns.WaitsFor(turn.Key{Path: key}, &holder.Holder, holder.Position)
 }
 
 // Exchanged is what Downgrade does before it exchanges the lease.

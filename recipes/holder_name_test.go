@@ -64,6 +64,38 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 	})
 }
 
+// Where no turn is needed, the error named a contender, "its node was not read".
+func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("c")
+		ways := reentry(c)
+		for has, wants := range map[string]string{"write": "read", "read": "write", "permits": "permits"} {
+			x, err := ways[has](t.Context())
+			require.NoError(t, err)
+			_, err = ways[wants+", try"](t.Context())
+			require.ErrorContains(t, err, " is held by this client, ")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			behind := async(func() (*recipes.Lease, error) {
+				time.Sleep(time.Second / 4)
+				ctx, cancel := context.WithTimeout(ctx, time.Second/2)
+				defer cancel()
+				return ways[wants](ctx)
+			})
+			_, err = ways[wants](ctx)
+			cancel()
+			for _, err := range []error{err, (<-behind).err} {
+				var held *recipes.HeldError
+				require.ErrorAs(t, err, &held)
+				require.True(t, held.Local)
+				require.ErrorContains(t, err, " is held by this client (c), ")
+			}
+			l.unlock(x)
+		}
+		l.nothingLeft()
+	})
+}
+
 // A goroutine that waits behind another of its client was told that the lock is held by itself, while another process had it.
 func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -64,6 +65,9 @@ func (k *Keyed) Do(ctx context.Context, fn func(context.Context, *Lease) error, 
 }
 
 func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("recipes: %s: name at least one key", k.path)
+	}
 	if len(keys) == 1 {
 		return k.queue(kind.Mutex, keys[0], false).lock(ctx, 0, try)
 	}
@@ -84,9 +88,9 @@ func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *queue {
 	path, err := new(kind.KeyedParams).Path(k.path, key)
 	switch {
 	case len(key) > kind.MaxKey:
-		q.Wrong = fmt.Errorf("%w: in %s: %w", ErrKeyTooLong, k.path, err)
+		q.Wrong = errs.Errorf("%w: in %s: %w", ErrKeyTooLong, k.path, err)
 	case err != nil:
-		q.Wrong = fmt.Errorf("recipes: in %s: %w", k.path, err)
+		q.Wrong = errs.Errorf("recipes: in %s: %w", k.path, err)
 	case q.opts.params != nil || q.opts.create:
 		q.Wrong = fmt.Errorf("recipes: %s: WithParams and WithCreate are not for keys: declare the family and run apply", k.path)
 	}

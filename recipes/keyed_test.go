@@ -240,6 +240,7 @@ func TestAKeyIsOpenedAsItsFamilyDeclares(t *testing.T) {
 			"a family that is not there":              {c.Keyed("/no").Mutex("1").Lock, recipes.ErrNotProvisioned, "/no does not exist"},
 			"a key that is too long":                  {c.Keyed("/km").Mutex(strings.Repeat("x", 513)).Lock, recipes.ErrKeyTooLong, "513 bytes"},
 			"parameters for a key":                    {c.Keyed("/km", recipes.WithParams(kind.Mutex.New())).Mutex("1").Lock, nil, "WithParams"},
+			"no key":                                  {func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx) }, nil, "/km: name at least one key"},
 			"a key that is not UTF-8":                 {c.Keyed("/km").Mutex("\xff").Lock, nil, "UTF-8"},
 		} {
 			_, err := x.take(t.Context())

@@ -66,3 +66,24 @@ func TestDialOfALazyClientChecksItsConfiguration(t *testing.T) {
 	_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk/chroot"}, Lazy: true})
 	require.ErrorContains(t, err, "chroot")
 }
+
+// A call whose context had ended before said "unreachable", and nothing had tried to reach a server.
+func TestALazyClientSaysNothingOfTheServersToACallThatHasEnded(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a", func(cfg *recipes.Config) { cfg.Lazy = true })
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		calls := tries(c)
+		calls["lock"], calls["set, waits"] = c.Mutex("/m").Lock, mixed(c).Lock
+		for name, call := range calls {
+			_, err := call(ctx)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
+			require.Equal(t, "cancelled", recipes.ResultOf(err), name)
+		}
+		_, _, err := c.Election("/e").Leader(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, recipes.ErrUnreachable)
+	})
+}

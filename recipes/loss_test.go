@@ -406,24 +406,81 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 	})
 }
 
-func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of the parent: without it nothing is ever given back
+// keeps lets nobody delete what is in the node, until free is called. DELETE is a right of the parent.
+func (l *lab) keeps(path string) (free func()) {
+	s, err := l.client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Session(l.t.Context())
+	require.NoError(l.t, err)
+	_, err = s.SetACL(l.t.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
+	require.NoError(l.t, err)
+	return func() {
+		_, err := s.SetACL(l.t.Context(), path, zk.WorldACL(zk.PermAll), -1)
+		require.NoError(l.t, err)
+	}
+}
+
+func TestAReleaseTheServerRefusesSaysSo(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} })
 		l.mutex()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		all := zk.DigestACL(zk.PermAll, "a", "a")
-		_, err = s.SetACL(t.Context(), "/m", append(all, zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
-		require.NoError(t, err)
+		free := l.keeps("/m")
 		x, err := l.client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		err = x.Unlock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrReleasePending)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = s.SetACL(t.Context(), "/m", zk.WorldACL(zk.PermAll), -1)
-		require.NoError(t, err)
+		free()
 		time.Sleep(10 * time.Second)
 		require.Empty(t, l.children("/m"), "the background must go on trying")
+	})
+}
+
+// The error of a set named its first member, whichever was kept. Then a Try of the same client was told of a stranger: its own node.
+func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutexes(4)
+		free1, free2 := l.keeps("/m1"), l.keeps("/m2")
+		c := l.client("b")
+		x, err := multi(c, "/m0", "/m1", "/m2", "/m3").Lock(t.Context())
+		require.NoError(t, err)
+		err = x.Unlock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrReleasePending)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "pending: "+l.queue("/m1")[0]+" and 1 more: ")
+		require.NotContains(t, err.Error(), "/m0")
+		require.NotContains(t, err.Error(), "/m3")
+		require.Empty(t, l.children("/m0"))
+		require.Empty(t, l.children("/m3"))
+		ours := func(err error) {
+			t.Helper()
+			var held *recipes.HeldError
+			require.ErrorAs(t, err, &held)
+			require.True(t, held.Local)
+			require.ErrorContains(t, err, "recipes: lock /m1 is being given back by this client")
+		}
+		_, err = c.Mutex("/m1").TryLock(t.Context())
+		ours(err)
+		free1()
+		free2()
+		time.Sleep(10 * time.Second)
+		require.Empty(t, l.children("/m1"))
+		free1 = l.keeps("/m1")
+		first, err := l.client("c").Mutex("/m0").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = multi(c, "/m0", "/m1").TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		require.NotContains(t, err.Error(), "this client")
+		_, err = multi(c, "/m1", "/m2").TryLock(t.Context())
+		ours(err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		waits := async(func() (*recipes.Lease, error) { return c.Mutex("/m1").Lock(ctx) })
+		l.settle()
+		_, err = c.Mutex("/m1").TryLock(t.Context()) // behind that goroutine, which waits for our own node
+		ours(err)
+		ours((<-waits).err)
+		free1()
+		l.unlock(first)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, l.children("/m1"))
 	})
 }
 

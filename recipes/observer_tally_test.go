@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/locktree/locktree/recipes"
@@ -39,6 +40,8 @@ func (b *tally) Observe(e recipes.Event) {
 	}
 	switch latest := b.last[""]; {
 	case why != "":
+	case e.Cause != nil && strings.Count(e.Cause.Error(), "recipes: ") > 1:
+		why = "two prefixes: " + e.Cause.Error()
 	case e.Time.Before(latest.Time):
 		why = "it is told late"
 	case e.Context == nil || e.Context.Err() != nil:

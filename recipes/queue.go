@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/wait"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
-
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/lock"
+	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -49,10 +46,10 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}
 	if q.Wrong != nil {
-		q.Wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
+		q.Wrong = errs.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		q.Wrong = fmt.Errorf("recipes: %s: %w", k, err) // it quotes the path
+		q.Wrong = errs.Errorf("recipes: %s: %w", k, err) // it quotes the path
 	}
 	return q
 }

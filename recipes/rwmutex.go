@@ -3,12 +3,11 @@ package recipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
 	"github.com/locktree/locktree/recipes/internal/held"
-
+	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -96,6 +95,9 @@ func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
 func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
 	if m.write.Wrong != nil {
 		return nil, m.write.Wrong
+	}
+	if l == nil {
+		return nil, fmt.Errorf("recipes: Downgrade needs a write lease of %s; got none", m.Path())
 	}
 	start := time.Now()
 	m, err := m.at(ctx, l.u)

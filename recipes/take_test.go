@@ -1,7 +1,10 @@
 package recipes_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,5 +35,55 @@ func TestTakeServesEveryKind(t *testing.T) {
 				require.NoError(t, lease.Unlock(t.Context()))
 			}
 		}
+	})
+}
+
+// Leader named the holder of a mutex, a Try said "held by this client", Lock waited for its own caller, and a nil lease was a panic.
+func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLock(t *testing.T) {
+	paths := map[*kind.Kind]string{kind.Mutex: "/m", kind.RWLock: "/rw", kind.Semaphore: "/s", kind.Election: "/e"}
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		for declared, path := range paths {
+			held, err := c.Take(t.Context(), declared, path, recipes.Want{Permits: 1})
+			require.NoError(t, err)
+			for opened := range paths {
+				if opened == declared {
+					continue
+				}
+				for what, outer := range map[string]context.Context{"its holder": held.Context(), "another caller": t.Context()} {
+					for _, try := range []bool{false, true} {
+						ctx, cancel := context.WithTimeout(outer, time.Minute)
+						_, err := c.Take(ctx, opened, path, recipes.Want{Permits: 1, Try: try})
+						cancel()
+						require.ErrorIs(t, err, recipes.ErrKindMismatch, fmt.Sprint(what, opened, path, try))
+					}
+					for k, member := range map[*kind.Kind]recipes.Member{kind.Mutex: c.Mutex(path), kind.RWLock: c.RWMutex(path), kind.Election: c.Election(path)} {
+						if k == opened {
+							_, err := c.MultiLock(member).TryLock(outer)
+							require.ErrorIs(t, err, recipes.ErrKindMismatch, fmt.Sprint(what, opened, path))
+						}
+					}
+				}
+			}
+			if declared != kind.Election {
+				_, _, err = c.Election(path).Leader(t.Context())
+				require.ErrorIs(t, err, recipes.ErrKindMismatch)
+				for _, err := range c.Election(path).Observe(t.Context()) {
+					require.ErrorIs(t, err, recipes.ErrKindMismatch)
+				}
+			}
+			if declared != kind.RWLock {
+				same, err := c.RWMutex(path).Downgrade(t.Context(), held)
+				require.ErrorContains(t, err, "needs a write lease")
+				require.Same(t, held, same)
+			}
+			none, err := c.RWMutex(path).Downgrade(t.Context(), nil)
+			require.ErrorContains(t, err, "needs a write lease")
+			require.Nil(t, none)
+			require.NoError(t, held.Verify(t.Context()))
+			l.unlock(held)
+		}
+		l.nothingLeft()
 	})
 }

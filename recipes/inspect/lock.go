@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -52,7 +52,7 @@ func Lock(ctx context.Context, c provider, path string) (*Report, error) {
 
 func lock(ctx context.Context, c provider, path string, most int) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("recipes: inspect: %w", err)
+		return nil, errs.Errorf("recipes: inspect: %w", err)
 	}
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -222,10 +222,10 @@ func (in *Report) first(dir string, children []string, read reading) reading {
 
 func readAll(dir string, queue []kind.Contender, read reading) ([]Contender, error) {
 	found := make([]*Contender, len(queue))
-	errs := make([]error, len(queue))
-	together(maxReads, len(queue), func(i int) { found[i], errs[i] = read(queue[i]) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
+	failed := make([]error, len(queue))
+	together(maxReads, len(queue), func(i int) { found[i], failed[i] = read(queue[i]) })
+	if err := errors.Join(failed...); err != nil {
+		return nil, errs.Errorf("recipes: inspect %s: %w", dir, err)
 	}
 	var out []Contender
 	for _, c := range found {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -117,7 +118,7 @@ func (w *words) others(ctx context.Context, live *session.Session, h *heard) (ou
 		case at != m.client && on[m.host] > 1:
 			h.unasked = append(h.unasked, Unasked{Server: "a server on " + kind.Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
 		default:
-			out = append(out, asked{Server: session.Server{Name: at, Addr: at, Told: true}})
+			out = append(out, asked{Server: servers.Server{Name: at, Addr: at, Told: true}})
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -265,7 +266,7 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 
 // asked is a server that is asked.
 type asked struct {
-	session.Server
+	servers.Server
 	here bool // our session is connected to it
 }
 

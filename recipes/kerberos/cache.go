@@ -8,7 +8,7 @@ import (
 
 	"github.com/jcmturner/gokrb5/v8/types"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // credential is one entry of a credential cache.
@@ -22,7 +22,7 @@ type credential struct {
 // parseCache reads a credential cache in a file, version 3 or 4 (all that was written since 2000). gokrb5 allocates what its counts
 // claim, so a file that was cut or damaged can end the program.
 func parseCache(content []byte) (whose principal, all []credential, err error) {
-	d := jute.Decoder{B: content}
+	d := wire.Decoder{B: content}
 	version := string(d.Take(2))
 	if version != "\x05\x03" && version != "\x05\x04" {
 		return principal{}, nil, errors.New("it does not begin as one of version 3 or 4")
@@ -67,14 +67,14 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 	return whose, kept, nil
 }
 
-func short(d *jute.Decoder) int {
+func short(d *wire.Decoder) int {
 	if b := d.Take(2); b != nil {
 		return int(binary.BigEndian.Uint16(b))
 	}
 	return 0
 }
 
-func cachedPrincipal(d *jute.Decoder) (p principal) {
+func cachedPrincipal(d *wire.Decoder) (p principal) {
 	d.Take(4) // the type of name
 	n := max(0, d.Count(4))
 	p.realm = string(d.Take(int(d.Int32())))

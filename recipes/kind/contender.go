@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/paths"
 )
 
 // Contender is the name of a child, parsed: one client's place in a queue.
@@ -201,7 +201,7 @@ func illegalRune(r rune) string {
 		return "a slash: nest namespaces instead"
 	case r == 0:
 		return "a NUL character, which ZooKeeper refuses"
-	case !jute.BadRune(r):
+	case !paths.BadRune(r):
 		return ""
 	case unicode.IsControl(r):
 		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)

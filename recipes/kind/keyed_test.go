@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/paths"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -81,7 +81,7 @@ func FuzzKeyName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Empty(t, jute.BadPath(path, false))
+		require.Empty(t, paths.Bad(path, false))
 		got, ok := kind.ParseKeyName(kind.BaseName(path))
 		require.True(t, ok)
 		require.Equal(t, key, got)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -71,7 +72,7 @@ func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, err
 		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
 		// that says, others obey.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
-			return nil, fmt.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
+			return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
 				ErrNotProvisioned, d.Path, d.why)
 		}
 		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
@@ -274,7 +275,7 @@ func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		}
 	}
 	if znode.IsNoNode(err) {
-		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.missing(), err)
+		return nil, errs.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.missing(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -331,7 +332,7 @@ func (e *Session) declaration(ctx context.Context, path string) (*Declaration, e
 		select {
 		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
-			return nil, fmt.Errorf("recipes: lock %s: %w", path, znode.WhyEnded(ctx))
+			return nil, errs.Errorf("recipes: lock %s: %w", path, znode.WhyEnded(ctx))
 		}
 	}
 	reading := make(chan struct{})
@@ -520,7 +521,7 @@ func (d *Declaration) ofKeys() *Declaration {
 func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	switch {
 	case d.payload == nil:
-		return nil, fmt.Errorf("%w: %s has no declaration that this program can read; declare it as a family of locks and run apply: %w",
+		return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it as a family of locks and run apply: %w",
 			ErrNotProvisioned, d.Path, d.why)
 	case d.keys == nil:
 		return nil, d.mismatch("the family of a key", d.payload.Params.Kind().Name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -81,7 +82,7 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		return err
 	})
 	if err != nil && unapplied != nil && !errors.Is(err, znode.ErrNotApplied) {
-		err = fmt.Errorf("%w; before that: %w", err, unapplied)
+		err = errs.Errorf("%w; before that: %w", err, unapplied)
 	}
 	return next, err
 }

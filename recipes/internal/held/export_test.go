@@ -1,5 +1,13 @@
 package held
 
+import (
+	"testing/synctest"
+	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
+)
+
 // Moves are the states in which a holding may be, and for each the ones that it may move to.
 func Moves() map[string][]string {
 	all := map[string][]string{}
@@ -11,4 +19,17 @@ func Moves() map[string][]string {
 		}
 	}
 	return all
+}
+
+// LooksAtHidden is how often n hidden nodes are looked at again when nothing watches them any more.
+func LooksAtHidden(s *session.Session, n int) (looks int) {
+	h := &Lock{s: &znode.Session{S: s}}
+	h.own = make([]func(), n)
+	for i := range n {
+		h.watching(0, i, &znode.Watch{Hidden: true}, func() { looks++ })
+	}
+	h.stopWatching()
+	time.Sleep(s.Timeout())
+	synctest.Wait()
+	return looks
 }

@@ -88,9 +88,9 @@ type tenure struct {
 
 // guard watches the nodes.
 type guard struct {
-	timer *time.Timer      // after which they are watched, or looked at again
-	watch int              // how often the watching was ended
-	own   []*session.Watch // on each of them
+	timer *time.Timer // after which they are watched
+	watch int         // how often the watching was ended
+	own   []func()    // of each: ends its watch, or stops the timer after which it is looked at again; nil before the first look
 }
 
 // Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
@@ -491,8 +491,10 @@ func (h *Lock) stopWatching() {
 	own := h.own
 	h.own, h.watch = nil, h.watch+1
 	h.mu.Unlock()
-	for _, w := range own {
-		znode.Stop(w)
+	for _, end := range own {
+		if end != nil {
+			end()
+		}
 	}
 }
 
@@ -503,7 +505,7 @@ func (h *Lock) watchNodes() {
 	if !h.state.watched() {
 		return
 	}
-	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
+	h.timer, h.own = nil, make([]func(), len(h.ks))
 	watch := h.watch
 	for i := range h.ks {
 		h.s.Client().Spawn(func() { h.look(watch, i) })
@@ -590,9 +592,10 @@ func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	case !h.state.watched() || h.watch != watch:
 		return false
 	case o.W != nil:
-		h.own[i] = o.W
+		h.own[i] = o.W.Stop
 	case o.Hidden:
-		h.timer = time.AfterFunc(h.s.S.Timeout(), again)
+		timer := time.AfterFunc(h.s.S.Timeout(), again)
+		h.own[i] = func() { timer.Stop() }
 	}
 	return true
 }

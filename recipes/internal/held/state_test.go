@@ -6,10 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // What is over stays over, and nothing is exchanged twice.
@@ -19,6 +22,17 @@ func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
 		"held":            {"being exchanged", "over"},
 		"being exchanged": {"held", "over"},
 	}, held.Moves())
+}
+
+// The timer of one node was kept, and the others ran on for a session timeout, with all that they refer to.
+func TestALeaseOfSeveralHiddenNodesLeavesNoTimerBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+		require.NoError(t, err)
+		require.Zero(t, held.LooksAtHidden(c.Newest(), 3))
+		require.NoError(t, c.Close())
+	})
 }
 
 func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
@@ -62,7 +63,7 @@ type Call struct {
 	Wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
-	tickets []string          // of the local queues, by key
+	tickets []turn.Key        // of the local queues, by key
 	entries []*wait.Place     // whose nodes exist, or may
 	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
 	e       *Session          // of the newest try
@@ -127,7 +128,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
 func (a *Call) ended(ctx context.Context) error {
-	return fmt.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
+	return errs.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
@@ -165,6 +166,20 @@ func (a *Call) heldLocally(ctx context.Context, q *Queue, ahead *turn.Ahead) err
 	}
 	if ahead.Ended {
 		b.Cause, b.Waited = znode.WhyEnded(ctx), time.Since(a.start)
+	}
+	return a.held(b)
+}
+
+// held is the error of a call that b says is blocked. A contender of our own is not told of as a stranger's.
+func (a *Call) held(b *Blocked) error {
+	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
+		works := k.Work.Load()
+		switch b.Local, b.State = true, turn.Leaves; {
+		case works == nil:
+			b.State = turn.Asks
+		case (*works)():
+			b.State = turn.Holds
+		}
 	}
 	return a.up.Held(b)
 }
@@ -314,7 +329,7 @@ func (a *Call) halfMade(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
+	return errs.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
 }
 
 // nodes are our contenders.
@@ -349,12 +364,12 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 // turns are the goroutines of this client that wait behind a lock that is held.
 type turns struct {
 	c    *Client
-	keys []string // of their queues; readers and permits have none
+	keys []turn.Key // of their queues; readers and permits have none
 	set  bool
 	of   *wait.Opened
 }
 
-func (t *turns) each(f func(key string)) {
+func (t *turns) each(f func(key turn.Key)) {
 	for _, key := range t.keys {
 		f(key)
 	}
@@ -435,7 +450,7 @@ func (a *Call) Waits(t *wait.Opened, node string) {
 	a.up.Queued(node, func() error { return a.Held(t) })
 }
 
-func (a *Call) Held(t *wait.Opened) error { return a.up.Held(a.blocked(t)) }
+func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }
 
 // blocked says who is in the way.
 func (a *Call) blocked(t *wait.Opened) *Blocked {
@@ -449,7 +464,7 @@ func (a *Call) blocked(t *wait.Opened) *Blocked {
 func (a *Call) TimedOut(t *wait.Opened, cause error) error {
 	b := a.blocked(t)
 	b.Waited, b.Cause = time.Since(a.start), cause
-	return a.up.Held(b)
+	return a.held(b)
 }
 
 func (a *Call) Left(undone <-chan struct{}) {
@@ -511,7 +526,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 		case err != nil:
 			return znode.NotQueued(err)
 		case d.Mzxid != e.D.Mzxid || older: // our server may lag
-			return fmt.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
+			return errs.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
 		}
 	}
 	return refusal

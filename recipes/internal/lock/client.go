@@ -119,14 +119,8 @@ func (q *Queue) named(n *declare.Name) *Queue {
 	return &at
 }
 
-// localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
-// share.go.
-func (q *Queue) localKey() string {
-	if q.Shared {
-		return q.Path + "\x00" // no path of ZooKeeper's
-	}
-	return q.Path
-}
+// localKey names the local queue of the goroutines that want the same. Readers need no turn.
+func (q *Queue) localKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
 
 // keyed sets the key of its path.
 func (q *Queue) Keyed() {

@@ -53,7 +53,7 @@ func (a *Call) check(ctx context.Context) error {
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Q.Path)
 		case seen[each.Q.Path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Q.Path)
-		case own != nil && own.Ended() == nil:
+		case own != nil && own.Ended() == nil && AboutOf(own).as(each.Q.Path).Kind == each.Q.Kind: // of another one the declaration tells
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
 				ErrWouldDeadlock, each.Q.Path)
 		}
@@ -205,7 +205,7 @@ func (q *Queue) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use
 
 // mine checks that u is a write lease of this lock.
 func (q *Queue) Mine(u *held.Use) error {
-	if b := AboutOf(u); b.Q.C != q.C || b.Path != q.Path || b.Q.Shared {
+	if b := AboutOf(u); b.Q.C != q.C || b.Path != q.Path || b.Q.Kind != q.Kind || b.Q.Shared {
 		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", q.Path, b.Path)
 	}
 	return nil

@@ -5,7 +5,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Batch is requests that are sent together: in the order in which they were added, in one write and on one connection. ZooKeeper
@@ -48,12 +49,12 @@ func (b *Batch) add(o *op) *Reply {
 
 // Create adds Session.Create.
 func (b *Batch) Create(r *zk.CreateRequest) *Reply {
-	return b.add(&op{name: "create", code: jute.OpCreate, path: r.Path, request: r})
+	return b.add(&op{name: "create", code: wire.OpCreate, path: r.Path, request: r})
 }
 
 // Multi adds Session.Multi.
 func (b *Batch) Multi(ops ...any) *Reply {
-	return b.add(&op{name: "multi", code: jute.OpMulti, ops: ops})
+	return b.add(&op{name: "multi", code: wire.OpMulti, ops: ops})
 }
 
 // Set adds Session.Set.
@@ -157,24 +158,24 @@ func (r *Reply) Answered() bool {
 }
 
 // Zxid is a write's: the czxid of every node that it created.
-func (r *Reply) Zxid() int64 { return r.reply.zxid }
+func (r *Reply) Zxid() int64 { return r.reply.Zxid }
 
 // Names are the children that a listing shows.
-func (r *Reply) Names() []string { return r.reply.names }
+func (r *Reply) Names() []string { return r.reply.Names }
 
 // Stat is a node's.
-func (r *Reply) Stat() *zk.Stat { return r.reply.stat }
+func (r *Reply) Stat() *zk.Stat { return r.reply.Stat }
 
 // ACL is a node's access list.
-func (r *Reply) ACL() []zk.ACL { return r.reply.acl }
+func (r *Reply) ACL() []zk.ACL { return r.reply.ACL }
 
 // Created are the paths of the nodes that a create or a transaction made, with "" for each other operation.
 func (r *Reply) Created() []string {
-	if r.op != jute.OpMulti {
-		return []string{r.reply.path}
+	if r.op != wire.OpMulti {
+		return []string{r.reply.Path}
 	}
-	paths := make([]string, len(r.reply.results))
-	for i, result := range r.reply.results {
+	paths := make([]string, len(r.reply.Results))
+	for i, result := range r.reply.Results {
 		paths[i] = result.String
 	}
 	return paths
@@ -190,11 +191,11 @@ type call struct {
 	slot   bool  // it occupies one of its lane
 	told   bool  // done is closed, or about to be; guarded by the link's mu
 
-	sent, touched stamp
+	sent, touched clock.Stamp
 	next          *call // the one submitted after it
 
 	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it
-	reply reply
+	reply wire.Reply
 	err   error // why there is no reply
 }
 

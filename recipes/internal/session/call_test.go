@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -60,7 +60,7 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
-		o := &op{name: "create", code: jute.OpCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
+		o := &op{name: "create", code: wire.OpCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
 		frame, err := s.encode(nil, o)
 		require.NoError(t, err)
 		s.lose(errSilent)

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -145,7 +145,7 @@ func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 // A refusal was taken for the confirmation, while the session lived on, with all that it held.
 func TestARefusedCloseIsNotConfirmed(t *testing.T) {
 	for code, confirmed := range map[zktest.Code]bool{
-		zktest.Code(jute.CodeSASLRequired): false, zktest.CodeSystemError: false, zktest.Code(jute.CodeSessionExpired): true,
+		zktest.Code(wire.CodeSASLRequired): false, zktest.CodeSystemError: false, zktest.Code(wire.CodeSessionExpired): true,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.Start(t)
@@ -377,7 +377,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	out.WriteString(auth.Credentials.String())
 	require.NotContains(t, out.String(), "hunter2")
 	require.NotContains(t, out.String(), "68756e74657232") // %x
-	require.Contains(t, out.String(), redacted)
+	require.Contains(t, out.String(), "(sensitive)")
 }
 
 // What Secret's documentation says it cannot do, so that it stays true: encoding/json asks string keys nothing.
@@ -487,6 +487,6 @@ func (c *endedForPings) Write(b []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	last := binary.BigEndian.Uint32(b[len(b)-4:])
-	c.closing.Store(int32(last) == jute.OpCloseSession) //nolint:gosec // an operation may be negative
+	c.closing.Store(int32(last) == wire.OpCloseSession) //nolint:gosec // an operation may be negative
 	return c.Conn.Write(b)
 }

@@ -4,9 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // stayConnected connects the session to one server after another until it is over. A link is made, read and forgotten by this
@@ -16,7 +22,7 @@ func (s *Session) stayConnected() {
 	defer s.running.Wait()
 	for s.live.Err() == nil {
 		most, _ := s.hurry()
-		t, pass, first := s.hosts.next(most)
+		t, pass, first := s.hosts.Next(most)
 		// After a failure the next server is tried at once; a pause comes only when all have failed.
 		if first && pass > 0 && (s.turnedAway() || !s.pause(pass)) {
 			return
@@ -27,7 +33,7 @@ func (s *Session) stayConnected() {
 			if time.Since(began) < settled {
 				continue
 			}
-			s.hosts.restart()
+			s.hosts.Restart()
 			if !wait(s.live, s.client.jitter(s.respite())) {
 				return
 			}
@@ -40,11 +46,11 @@ func (s *Session) stayConnected() {
 const settled = time.Second
 
 // connect makes one attempt at a server: dialling, TLS and the connect request. It returns nil if the session is not granted.
-func (s *Session) connect(t Server, pass int) *link {
+func (s *Session) connect(t servers.Server, pass int) *link {
 	ctx, cancel := context.WithTimeout(s.live, s.budget(pass))
 	defer cancel()
-	s.hosts.trying(t, "still connecting")
-	login, err := s.client.startLogin(ctx, t)
+	s.hosts.Trying(t, "still connecting")
+	login, err := sasl.NewLogin(ctx, s.client.cfg.SASL, t.Name, t.Addr)
 	if err != nil {
 		s.blame(t, explain(err))
 		s.loginFailed(err)
@@ -55,7 +61,7 @@ func (s *Session) connect(t Server, pass int) *link {
 		s.blame(t, explain(err))
 		return nil
 	}
-	s.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
+	s.hosts.Trying(t, "it accepted the connection, but has not answered the connect request yet")
 	l, err := s.handshake(ctx, conn, t, ours, login)
 	if err != nil {
 		hangUp(conn)
@@ -68,22 +74,22 @@ func (s *Session) connect(t Server, pass int) *link {
 }
 
 // handshake asks a server for the session, a new one at first, then always the same, and logs in.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t Server, ours shown, login *login) (*link, error) {
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server, ours shown, login *sasl.Login) (*link, error) {
 	s.mu.Lock()
-	say := connectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
+	say := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
-	var answer grant
-	asked := s.clock.now()
+	var answer wire.Grant
+	asked := s.clock.Now()
 	err := talk(ctx, conn, say, func(r io.ReadWriter) (err error) {
-		if answer, err = readGrant(r); err == nil && answer.id != 0 {
-			err = login.run(r)
+		if answer, err = wire.ReadGrant(r); err == nil && answer.ID != 0 {
+			err = login.Run(r)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, login.explain(err)
+		return nil, login.Explain(err)
 	}
-	l := newLink(s, conn, t, asked, time.Duration(answer.timeout)*time.Millisecond)
+	l := newLink(s, conn, t, asked, time.Duration(answer.Timeout)*time.Millisecond)
 	l.shown = ours
 	return l, s.granted(answer, l)
 }
@@ -109,9 +115,9 @@ func hangUp(conn net.Conn) {
 }
 
 // blame notes why there is no connection to a server, unless that is because the session is over.
-func (s *Session) blame(t Server, cause string) {
+func (s *Session) blame(t servers.Server, cause string) {
 	if s.Err() == nil {
-		s.hosts.blame(t, cause)
+		s.hosts.Blame(t, cause)
 	}
 }
 
@@ -147,7 +153,7 @@ func (s *Session) budget(pass int) time.Duration {
 	if _, held := s.hurry(); held {
 		pass = 0
 	}
-	t, n := s.Timeout(), time.Duration(s.hosts.size())
+	t, n := s.Timeout(), time.Duration(s.hosts.Size())
 	each := max(t/3/n, min(t/6, 500*time.Millisecond))
 	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)
 	if s.ID() == 0 { // Dial waits for this one
@@ -199,7 +205,7 @@ func explain(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	var expired *expiredError
-	var login *loginError
+	var login *sasl.Error
 	switch {
 	case errors.As(err, &expired):
 		return expired.Error()
@@ -209,7 +215,7 @@ func explain(err error) string {
 		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
 	case errors.As(err, &dns):
 		return dns.Error()
-	case timedOut(err):
+	case wire.TimedOut(err):
 		return "no connection in the time allowed for one attempt"
 	case errors.As(err, &op) && op.Err != nil:
 		return op.Err.Error()
@@ -220,8 +226,8 @@ func explain(err error) string {
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
 	switch {
-	case errors.As(err, new(*expiredError)), errors.As(err, new(*loginError)): // which say it themselves
-	case timedOut(err):
+	case errors.As(err, new(*expiredError)), errors.As(err, new(*sasl.Error)): // which say it themselves
+	case wire.TimedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum, or at a limit of connections?)"
@@ -231,8 +237,54 @@ func explainSilence(err error) string {
 
 // explainLoss is explain for a connection that carried the session.
 func explainLoss(err error) string {
-	if timedOut(err) {
+	if wire.TimedOut(err) {
 		return "it stopped answering"
 	}
 	return "the connection ended: " + explain(err) // whoever ended it
+}
+
+// turnedAway ends a session that no server has granted, if one has refused its login for good in the pass just made over all of
+// them. A session that was granted goes on as long as it may live: while a password or a key is replaced, servers learn of it one
+// after the other.
+func (s *Session) turnedAway() bool {
+	s.mu.Lock()
+	why := s.refusal
+	s.mu.Unlock()
+	if why == nil || s.ID() != 0 {
+		return false
+	}
+	s.lose(why)
+	return true
+}
+
+// loginFailed notes why an attempt failed, if a login was refused.
+func (s *Session) loginFailed(err error) {
+	if !errors.As(err, new(*sasl.Error)) || !errors.Is(err, ErrAuth) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = fmt.Errorf("%w: %s", ErrAuth, s.hosts.Report())
+}
+
+// denied is why a session that was never granted is over.
+func (s *Session) denied() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal != nil {
+		return s.refusal
+	}
+	return s.err
+}
+
+// metKeeper ends a session that no server has granted, if an attempt failed because the server is a ClickHouse Keeper. A session
+// that was granted may still live on the other servers, and goes on to them.
+func (s *Session) metKeeper(t servers.Server, err error) {
+	if !errors.Is(err, wire.ErrKeeper) {
+		return
+	}
+	s.mu.Lock()
+	s.refusal = errs.Errorf("recipes: %s is %w: name its servers instead", t.Name, wire.ErrKeeper)
+	s.mu.Unlock()
+	s.turnedAway()
 }

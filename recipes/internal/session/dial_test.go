@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -66,7 +66,7 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 	header := func(xid int32) []byte { return hostile.Cat(hostile.Be32(xid), hostile.Be64(9), hostile.Be32(0)) }
 	for name, wrong := range map[string]func(xid int32) []byte{
 		"8-byte frame":          func(int32) []byte { return hostile.Cat(hostile.Be32(4), hostile.Be32(-1)) },
-		"length beyond maximum": func(int32) []byte { return hostile.Be32(maxReply + 1) },
+		"length beyond maximum": func(int32) []byte { return hostile.Be32(wire.MaxReply + 1) },
 		"negative vector":       func(xid int32) []byte { return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(-1))...) },
 		"vector beyond frame": func(xid int32) []byte {
 			return hostile.Frame(hostile.Cat(header(xid), hostile.Be32(1<<28), make([]byte, 80))...)
@@ -82,11 +82,11 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 		},
 		"nobody's xid":      func(xid int32) []byte { return hostile.Frame(header(xid + 77)...) },
 		"xid of -3":         func(int32) []byte { return hostile.Frame(header(-3)...) },
-		"pong without ping": func(int32) []byte { return hostile.Frame(header(jute.XidPing)...) },
+		"pong without ping": func(int32) []byte { return hostile.Frame(header(wire.XidPing)...) },
 		"event cut short": func(int32) []byte {
-			return hostile.Frame(hostile.Cat(header(jute.XidEvent), hostile.Be32(3), hostile.Be32(3), hostile.Be32(50))...)
+			return hostile.Frame(hostile.Cat(header(wire.XidEvent), hostile.Be32(3), hostile.Be32(3), hostile.Be32(50))...)
 		},
-		"event of nothing": func(int32) []byte { return hostile.Frame(header(jute.XidEvent)...) },
+		"event of nothing": func(int32) []byte { return hostile.Frame(header(wire.XidEvent)...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,9 +116,9 @@ func TestHostilePeerAnswersTransactionShort(t *testing.T) {
 	done := hostile.Cat(hostile.Be32(-1), []byte{1}, hostile.Be32(-1))
 	for name, results := range map[string][]byte{
 		"too few":      done,
-		"too many":     hostile.Cat(hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0), hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0), done),
+		"too many":     hostile.Cat(hostile.Be32(wire.OpCheck), []byte{0}, hostile.Be32(0), hostile.Be32(wire.OpCheck), []byte{0}, hostile.Be32(0), done),
 		"unknown type": hostile.Cat(hostile.Be32(15), []byte{0}, hostile.Be32(0), done),
-		"without end":  hostile.Cat(hostile.Be32(jute.OpCheck), []byte{0}, hostile.Be32(0)),
+		"without end":  hostile.Cat(hostile.Be32(wire.OpCheck), []byte{0}, hostile.Be32(0)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestHostilePeerAnswersTransactionShort(t *testing.T) {
 }
 
 func TestMemoryBoundedByWhatArrives(t *testing.T) {
-	claim := hostile.Cat(hostile.Be32(maxReply), make([]byte, 100)) // 16 MB announced, 100 bytes sent, then silence
+	claim := hostile.Cat(hostile.Be32(wire.MaxReply), make([]byte, 100)) // 16 MB announced, 100 bytes sent, then silence
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(request) []byte { return claim })}}
 		c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
@@ -256,7 +256,7 @@ func TestUnreachableNamesEveryServerAndCause(t *testing.T) {
 		p := &peers{scripts: map[string]hostile.Script{"mute:2181": hostile.Silence, "web:80": hostile.Saying([]byte("HTTP/1.1 404 Not Found\r\n\r\n"))}}
 		_, err := Dial(t.Context(), Config{Servers: []string{"down", "mute", "web:80"}, Dialer: p.dial})
 		require.ErrorIs(t, err, ErrUnreachable)
-		for _, part := range []string{"no session within 5s", "down:2181: connection refused", "mute:2181: it accepted", "web:80: recipes: protocol violation: it answers in HTTP"} {
+		for _, part := range []string{"no session within 5s", "down:2181: connection refused", "mute:2181: it accepted", "web:80: protocol violation: it answers in HTTP"} {
 			require.ErrorContains(t, err, part)
 		}
 		p.wg.Wait()
@@ -293,7 +293,8 @@ func TestSecretsInNoErrorOrLog(t *testing.T) {
 		require.Error(t, err)
 		_ = c.Close() // an error when the peer is not back yet
 		p.wg.Wait()
-		require.Contains(t, logged.String(), "session lost")
+		require.Contains(t, logged.String(), "session closed")
+		require.NotContains(t, logged.String(), "session lost", "a client that is closed has lost nothing")
 		require.False(t, strings.Contains(logged.String()+err.Error(), "hunter2"))
 	})
 }

@@ -22,11 +22,11 @@
 //
 // # How it is built
 //
-// One goroutine per session connects it (stayConnected): to one server after another (hosts), with a handshake, until a server
-// grants the session on a connection (link), whose answers it then reads. A session that servers end, or replace by another, is
-// over, and so is its loop: a request never runs in a session it was not made in. This package encodes, sends and reads every
-// operation itself (frame, call): the goroutine that asks also writes, what belongs together goes out together, and a request that
-// waits for its answer needs no goroutine.
+// One goroutine per session connects it (stayConnected): to one server after another (package servers), with a handshake, a login
+// if one is asked for (package sasl), until a server grants the session on a connection (link), whose answers it then reads. A
+// session that servers end, or replace by another, is over, and so is its loop: a request never runs in a session it was not made
+// in. This package sends and reads every operation itself (call), in frames of package wire: the goroutine that asks also writes,
+// what belongs together goes out together, and a request that waits for its answer needs no goroutine.
 //
 // The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
 // used: it opens a new session on the same handle without telling anybody and runs old requests in it, waits without a context,

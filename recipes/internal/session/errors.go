@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in a text that says what
@@ -15,14 +18,13 @@ var (
 	// errExpired: a server said that the session has expired, or silently handed out another. Always wrapped with ErrLost.
 	errExpired       = errors.New("recipes: session expired")
 	ErrUnreachable   = errors.New("recipes: ZooKeeper unreachable")
-	ErrAuth          = errors.New("recipes: authentication refused")
+	ErrAuth          = wire.ErrAuth
 	ErrReadOnly      = errors.New("recipes: read-only client")
-	ErrTooLarge      = errors.New("recipes: too large") // a request that is sent all the same would cost every other one its connection
-	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
-	ErrThrottled     = errors.New("recipes: throttled by the server")
-	ErrServer        = errors.New("recipes: server error")
-	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
-	ErrProtocol = errors.New("recipes: protocol violation")
+	ErrTooLarge      = wire.ErrTooLarge
+	ErrQuotaExceeded = wire.ErrQuotaExceeded
+	ErrThrottled     = wire.ErrThrottled
+	ErrServer        = wire.ErrServer
+	ErrProtocol      = wire.ErrProtocol
 	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
 	ErrCannotHeartbeat = errors.New("recipes: cannot heartbeat")
 	// errStaleProof: no write of this session was committed recently enough to start holding something.
@@ -30,29 +32,20 @@ var (
 )
 
 // Outcome says what is known about a failed operation's effect on the servers.
-type Outcome int
+type Outcome = wire.Outcome
 
+// The outcomes; see package wire.
 const (
-	// OutcomeUnknown: the operation may have been applied, may still be applied, or may never be. It is the zero value
-	// because it must be assumed when nothing is known.
-	OutcomeUnknown Outcome = iota
-	// OutcomeDefinite: a server answered. The operation was refused and had no effect.
-	OutcomeDefinite
-	// OutcomeNotSent: the operation never left this process.
-	OutcomeNotSent
+	OutcomeUnknown  = wire.OutcomeUnknown
+	OutcomeDefinite = wire.OutcomeDefinite
+	OutcomeNotSent  = wire.OutcomeNotSent
 )
 
-// String returns "unknown", "definite" or "not sent".
-func (o Outcome) String() string {
-	switch o {
-	case OutcomeDefinite:
-		return "definite"
-	case OutcomeNotSent:
-		return "not sent"
-	default:
-		return "unknown"
-	}
-}
+// Secret is a string that must not be shown to people; see package sasl.
+type Secret = sasl.Secret
+
+// Container is an operation of a transaction; see package wire.
+type Container = wire.Container
 
 // OpError is the error of every Session operation; recipes.OpError says more.
 type OpError struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
@@ -43,11 +43,11 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 			seen[i].xid = 0
 		}
 		require.Equal(t, []request{
-			{op: jute.OpGetData, path: "/get"}, {op: jute.OpGetData, path: "/getW", watch: true},
-			{op: jute.OpGetChildren2, path: "/childrenW", watch: true}, {op: jute.OpCreate, path: "/create"},
-			{op: jute.OpExists, path: "/exists"}, {op: jute.OpGetACL, path: "/getACL"}, {op: jute.OpSetACL, path: "/setACL"},
-			{op: jute.OpSetData, path: "/set"}, {op: jute.OpDelete, path: "/delete"}, {op: jute.OpSync, path: "/sync"},
-			{op: jute.OpMulti, path: "/multi", ops: 5},
+			{op: wire.OpGetData, path: "/get"}, {op: wire.OpGetData, path: "/getW", watch: true},
+			{op: wire.OpGetChildren2, path: "/childrenW", watch: true}, {op: wire.OpCreate, path: "/create"},
+			{op: wire.OpExists, path: "/exists"}, {op: wire.OpGetACL, path: "/getACL"}, {op: wire.OpSetACL, path: "/setACL"},
+			{op: wire.OpSetData, path: "/set"}, {op: wire.OpDelete, path: "/delete"}, {op: wire.OpSync, path: "/sync"},
+			{op: wire.OpMulti, path: "/multi", ops: 5},
 		}, seen)
 		require.NoError(t, c.Close())
 		p.wg.Wait()
@@ -61,17 +61,17 @@ func replies() map[int32][]byte {
 	acl := hostile.Cat(hostile.Be32(1), hostile.Be32(31), text("world"), text("anyone"))
 	head := func(op int32, done byte) []byte { return hostile.Cat(hostile.Be32(op), []byte{done}, hostile.Be32(0)) }
 	return map[int32][]byte{
-		jute.OpCreate: text("/a"), jute.OpSync: text("/a"), jute.OpExists: stat, jute.OpSetData: stat, jute.OpSetACL: stat,
-		jute.OpGetData: hostile.Cat(text("data"), stat), jute.OpGetACL: hostile.Cat(acl, stat),
-		jute.OpGetChildren2: hostile.Cat(hostile.Be32(2), text("a"), text("bb"), stat),
-		jute.OpMulti:        hostile.Cat(head(jute.OpCreate, 0), text("/a"), head(jute.OpSetData, 0), stat, head(jute.OpCheck, 0), head(jute.OpDelete, 0), head(jute.OpError, 0), hostile.Be32(-2), head(-1, 1)),
+		wire.OpCreate: text("/a"), wire.OpSync: text("/a"), wire.OpExists: stat, wire.OpSetData: stat, wire.OpSetACL: stat,
+		wire.OpGetData: hostile.Cat(text("data"), stat), wire.OpGetACL: hostile.Cat(acl, stat),
+		wire.OpGetChildren2: hostile.Cat(hostile.Be32(2), text("a"), text("bb"), stat),
+		wire.OpMulti:        hostile.Cat(head(wire.OpCreate, 0), text("/a"), head(wire.OpSetData, 0), stat, head(wire.OpCheck, 0), head(wire.OpDelete, 0), head(wire.OpError, 0), hostile.Be32(-2), head(-1, 1)),
 	}
 }
 
 func checkReply(r request, body []byte) (failed bool, err error) {
-	var got reply
-	err = got.decode(r.op, r.ops, body)
-	return got.code != 0, err
+	var got wire.Reply
+	err = got.Decode(r.op, r.ops, body)
+	return got.Code != 0, err
 }
 
 // Every proper prefix of a reply, and every reply with one of its lengths changed beyond the frame, is refused.
@@ -83,7 +83,7 @@ func TestTruncatedRepliesAreRefused(t *testing.T) {
 		_, err = checkReply(r, append(bytes.Clone(body), 1, 2, 3))
 		require.NoError(t, err, "a newer server may say more")
 		end := len(body)
-		if op == jute.OpMulti {
+		if op == wire.OpMulti {
 			end -= 8 // of the last header only the operation and the flag count
 		}
 		for n := range end {
@@ -91,14 +91,14 @@ func TestTruncatedRepliesAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrProtocol, "operation %d cut at %d", op, n)
 		}
 	}
-	_, err := checkReply(request{op: jute.OpGetData}, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
+	_, err := checkReply(request{op: wire.OpGetData}, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
 	require.NoError(t, err, "null data is legal")
 }
 
 func TestRolledBackTransactionIsNoCommit(t *testing.T) {
 	head := func(op int32, done byte) []byte { return hostile.Cat(hostile.Be32(op), []byte{done}, hostile.Be32(0)) }
 	for code, failed := range map[int32]bool{0: false, -2: true, -101: true} {
-		got, err := checkReply(request{op: jute.OpMulti, ops: 1}, hostile.Cat(head(jute.OpError, 0), hostile.Be32(code), head(-1, 1)))
+		got, err := checkReply(request{op: wire.OpMulti, ops: 1}, hostile.Cat(head(wire.OpError, 0), hostile.Be32(code), head(-1, 1)))
 		require.NoError(t, err)
 		require.Equal(t, failed, got)
 	}
@@ -109,7 +109,7 @@ func FuzzReply(f *testing.F) {
 	for op, body := range replies() {
 		f.Add(op, body)
 	}
-	f.Add(jute.OpGetChildren2, hostile.Be32(-1))
+	f.Add(wire.OpGetChildren2, hostile.Be32(-1))
 	f.Fuzz(func(t *testing.T, op int32, body []byte) {
 		r := request{op: op, ops: 5}
 		if _, err := checkReply(r, body); err != nil {
@@ -134,23 +134,23 @@ func FuzzReply(f *testing.F) {
 func ask(t *testing.T, s *Session, op int32) {
 	ctx := t.Context()
 	switch op {
-	case jute.OpCreate:
+	case wire.OpCreate:
 		_, _ = s.Create(ctx, "/a", nil, 0, openACL)
-	case jute.OpSync:
+	case wire.OpSync:
 		_ = s.Sync(ctx, "/a")
-	case jute.OpExists:
+	case wire.OpExists:
 		_, _ = s.Exists(ctx, "/a")
-	case jute.OpSetData:
+	case wire.OpSetData:
 		_, _ = s.Set(ctx, "/a", nil, -1)
-	case jute.OpSetACL:
+	case wire.OpSetACL:
 		_, _ = s.SetACL(ctx, "/a", openACL, -1)
-	case jute.OpGetData:
+	case wire.OpGetData:
 		_, _, _ = s.Get(ctx, "/a")
-	case jute.OpGetACL:
+	case wire.OpGetACL:
 		_, _, _ = s.GetACL(ctx, "/a")
-	case jute.OpGetChildren2:
+	case wire.OpGetChildren2:
 		_, _, _ = s.Children(ctx, "/a")
-	case jute.OpMulti:
+	case wire.OpMulti:
 		d := &zk.DeleteRequest{Path: "/a"}
 		_, _ = s.Multi(ctx, d, d, d, d, d)
 	}
@@ -161,7 +161,7 @@ func FuzzPeer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Add(hostile.Cat(grantOf(7, 9000), hostile.Be32(4), hostile.Be32(-1)))
 	f.Add(hostile.Cat(grantOf(7, 9000), hostile.Frame(hostile.Cat(hostile.Be32(-1), hostile.Be64(1), hostile.Be32(0), hostile.Be32(3), hostile.Be32(3), hostile.Be32(2), []byte("/a"))...)))
-	f.Add(binary.BigEndian.AppendUint32(nil, maxReply))
+	f.Add(binary.BigEndian.AppendUint32(nil, wire.MaxReply))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &peers{scripts: map[string]hostile.Script{"a:2181": hostile.Saying(b)}}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -102,7 +102,7 @@ func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.
 		for body := hostile.ReadFrame(c); body != nil; body = hostile.ReadFrame(c) {
 			r := parseRequest(body)
 			answer := hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(0))...)
-			if r.op != jute.OpPing && r.op != jute.OpAuth && r.op != jute.OpCloseSession {
+			if r.op != wire.OpPing && r.op != wire.OpAuth && r.op != wire.OpCloseSession {
 				answer = reply(r)
 			}
 			if answer == nil {
@@ -124,34 +124,34 @@ type request struct {
 }
 
 func parseRequest(body []byte) request {
-	c := newCursor(body)
+	c := wire.Decoder{B: body}
 	r := request{xid: c.Int32(), op: c.Int32()}
 	switch r.op {
-	case jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpSetData, jute.OpGetACL, jute.OpSetACL, jute.OpSync:
-		r.path = c.str()
-	case jute.OpGetData, jute.OpGetChildren2:
-		r.path = c.str()
+	case wire.OpCreate, wire.OpDelete, wire.OpExists, wire.OpSetData, wire.OpGetACL, wire.OpSetACL, wire.OpSync:
+		r.path = c.Str()
+	case wire.OpGetData, wire.OpGetChildren2:
+		r.path = c.Str()
 		r.watch = c.Bool()
-	case jute.OpMulti:
+	case wire.OpMulti:
 		for !c.Bad {
 			op, done := c.Int32(), c.Bool()
 			c.Int32()
 			if done {
 				break
 			}
-			path := c.str()
+			path := c.Str()
 			if r.ops++; r.ops == 1 {
 				r.path = path
 			}
 			switch op {
-			case jute.OpCreate:
+			case wire.OpCreate:
 				c.Buffer()
-				c.acls()
+				c.ACLs()
 				c.Int32()
-			case jute.OpSetData:
+			case wire.OpSetData:
 				c.Buffer()
 				c.Int32()
-			case jute.OpDelete, jute.OpCheck:
+			case wire.OpDelete, wire.OpCheck:
 				c.Int32()
 			}
 		}

@@ -1,13 +1,15 @@
 package session
 
 import (
-	"crypto/sha1" //nolint:gosec // ZooKeeper's digest scheme is SHA-1
+	"github.com/locktree/locktree/recipes/internal/session/identity"
+	//nolint:gosec // ZooKeeper's digest scheme is SHA-1
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
 )
 
 // Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
@@ -17,7 +19,7 @@ type Identity struct{ Scheme, ID string }
 // certificate.
 // Those that only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
 // tls.Config.GetClientCertificate would choose.
-func identities(login SASL, auth []Auth, config *tls.Config) []Identity {
+func identities(login sasl.Mechanism, auth []Auth, config *tls.Config) []Identity {
 	all := []Identity{{"world", "anyone"}}
 	if login != nil {
 		if name := login.Identity(); name != "" {
@@ -26,26 +28,18 @@ func identities(login SASL, auth []Auth, config *tls.Config) []Identity {
 	}
 	for _, a := range auth {
 		if a.Scheme == "digest" {
-			all = append(all, Identity{"digest", digestID(string(a.Credentials))})
+			all = append(all, Identity{"digest", identity.Digest(string(a.Credentials))})
 		}
 	}
 	if config != nil {
 		for _, certificate := range config.Certificates {
 			// A certificate that cannot be read gives no identity; the handshake reports what is wrong with it.
-			if subject, err := subjectOf(certificate); err == nil {
+			if subject, err := identity.Subject(certificate); err == nil {
 				all = append(all, Identity{"x509", subject})
 			}
 		}
 	}
 	return all
-}
-
-// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the hash includes the
-// user, and a password may contain colons.
-func digestID(credentials string) string {
-	user, _, _ := strings.Cut(credentials, ":")
-	sum := sha1.Sum([]byte(credentials))
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName).

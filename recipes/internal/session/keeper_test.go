@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // keeperGrant is how a ClickHouse Keeper answers a connect request.
@@ -24,7 +25,7 @@ func TestAKeeperIsRefusedAtTheHandshake(t *testing.T) {
 		change  func(*Config)
 	}{
 		"that grants a session":  {0, func(*Config) {}},
-		"without a leader":       {keeperRejects, func(*Config) {}},
+		"without a leader":       {42, func(*Config) {}},
 		"before a login by SASL": {0, loggingIn(func() (Secret, error) { return "p", nil })},
 		"before an identity":     {0, func(cfg *Config) { cfg.Auth = []Auth{{"digest", "ann:p"}} }},
 		"with hours to spare":    {0, func(cfg *Config) { cfg.ConnectTimeout = time.Hour }},
@@ -37,7 +38,7 @@ func TestAKeeperIsRefusedAtTheHandshake(t *testing.T) {
 				c.change(&cfg)
 				began := time.Now()
 				_, err := Dial(t.Context(), cfg)
-				require.ErrorIs(t, err, errKeeper)
+				require.ErrorIs(t, err, wire.ErrKeeper)
 				require.NotErrorIs(t, err, ErrUnreachable)
 				require.False(t, Retryable(err))
 				at, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "recipes: "), ":2181")
@@ -60,7 +61,7 @@ func TestAKeeperIsAskedOnceForEachCall(t *testing.T) {
 		require.NoError(t, err)
 		for i := range 3 {
 			_, err = c.Session(t.Context())
-			require.ErrorIs(t, err, errKeeper)
+			require.ErrorIs(t, err, wire.ErrKeeper)
 			time.Sleep(time.Hour)
 			require.Equal(t, i+1, p.dials)
 		}
@@ -100,7 +101,7 @@ func TestAGrantedSessionPassesAKeeperBy(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.Err())
 		require.Equal(t, StateSuspect, s.State())
-		require.Contains(t, s.hosts.report(), "zk:2181: a ClickHouse Keeper")
+		require.Contains(t, s.hosts.Report(), "zk:2181: a ClickHouse Keeper")
 		elsewhere.Store(false)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, StateActive, s.State())

@@ -14,7 +14,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // link is one connection on which the session was granted. Goroutines write their requests themselves, one for several (submit).
@@ -23,13 +26,13 @@ type link struct {
 	s       *Session
 	conn    net.Conn
 	raw     *rawWriter
-	target  Server
-	shown   shown // to it
-	asked   stamp // before the connect request was written
+	target  servers.Server
+	shown   shown       // to it
+	asked   clock.Stamp // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
-	used    int   // bytes of r that the present frame occupies
-	answer  stamp // send time of the newest answered frame
+	used    int         // bytes of r that the present frame occupies
+	answer  clock.Stamp // send time of the newest answered frame
 
 	mu      sync.Mutex
 	state   linkState
@@ -37,11 +40,11 @@ type link struct {
 	calls   callQueue // submitted, not answered, in the order in which servers answer them
 	turned  time.Time // when the first of calls became that, if others were before it
 	pinger  *time.Timer
-	goodbye *time.Timer // bounds the wait for the answer to closeSession, or to all requests of a link that retires
-	pings   []stamp     // written, not answered, oldest first: servers answer them in order
-	touches []stamp     // send times of some of the frames written, oldest first; see touch
-	outbox  []byte      // frames to be written
-	writing bool        // some goroutine is writing the outbox
+	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
+	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order
+	touches []clock.Stamp // send times of some of the frames written, oldest first; see touch
+	outbox  []byte        // frames to be written
+	writing bool          // some goroutine is writing the outbox
 
 	gathering bool      // some goroutine is about to write it; see gather
 	hasty     time.Time // nobody gathers before this time
@@ -56,11 +59,11 @@ const (
 	linkDead
 )
 
-func newLink(s *Session, conn net.Conn, t Server, asked stamp, timeout time.Duration) *link {
+func newLink(s *Session, conn net.Conn, t servers.Server, asked clock.Stamp, timeout time.Duration) *link {
 	return &link{
 		s: s, conn: conn, raw: newRawWriter(conn), target: t, asked: asked, timeout: timeout,
 		r:      bufio.NewReaderSize(conn, 16<<10),
-		answer: asked, touches: []stamp{asked}, // the connect request is the first answered frame
+		answer: asked, touches: []clock.Stamp{asked}, // the connect request is the first answered frame
 	}
 }
 
@@ -79,12 +82,12 @@ func (l *link) fail(cause error) {
 		return
 	}
 	if !errors.Is(cause, errOver) { // before serve can end: Close reports it
-		l.s.hosts.blame(l.target, explainLoss(cause))
+		l.s.hosts.Blame(l.target, explainLoss(cause))
 	}
 	hangUp(l.conn)
 	l.s.lost(l)
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
-		l.s.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
+		l.s.finish(c, errs.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
 
@@ -138,7 +141,7 @@ func (l *link) leave(err error, patience time.Duration) {
 		l.fail(errOver)
 		return
 	}
-	if !l.submit(closing(nil, 0), []*call{{op: jute.OpCloseSession, prompt: true}}) {
+	if !l.submit(wire.Closing(nil, 0), []*call{{op: wire.OpCloseSession, prompt: true}}) {
 		return
 	}
 	l.mu.Lock()
@@ -171,8 +174,8 @@ func (l *link) expire(next time.Time) time.Time {
 		l.mu.Unlock()
 		return next
 	}
-	if first.sent.at.After(due) {
-		due = first.sent.at
+	if first.sent.At.After(due) {
+		due = first.sent.At
 	}
 	due = due.Add(l.timeout)
 	l.mu.Unlock()
@@ -214,7 +217,7 @@ func (l *link) await() ([]byte, error) {
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
 		// The deadline that has passed may be an older one: setting it anew for each answer would cost more than reading it.
-		if err != nil && !(timedOut(err) && l.patience()) {
+		if err != nil && !(wire.TimedOut(err) && l.patience()) {
 			return nil, err
 		}
 	}
@@ -229,18 +232,12 @@ func (l *link) await() ([]byte, error) {
 	return frame, err
 }
 
-// timedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for it.
-func timedOut(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
 // patience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer
 // nothing (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the
 // deadline lies ahead.
 func (l *link) patience() bool {
 	now := time.Now()
-	until := l.answer.after(l.timeout*2/3, l.s.clock.slept(now))
+	until := l.answer.After(l.timeout*2/3, l.s.clock.Slept(now))
 	_ = l.conn.SetReadDeadline(until)
 	return now.Before(until)
 }
@@ -253,8 +250,8 @@ func (l *link) readFrame() ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
 	limit := l.s.client.cfg.MaxReply
-	if n < replyHeader || n > limit {
-		return nil, explainLength([4]byte(head), limit)
+	if n < wire.ReplyHeader || n > limit {
+		return nil, wire.ExplainLength([4]byte(head), limit)
 	}
 	var frame []byte
 	if n+4 <= l.r.Size() {
@@ -274,21 +271,21 @@ func (l *link) readFrame() ([]byte, error) {
 // reply handles a frame: it first takes from it what the session's clock needs, and then completes the call that waits for it.
 // So when a create returns, the proof of its commit is in place for the Hold that follows.
 func (l *link) reply(body []byte) error {
-	b := newCursor(body)
-	xid, r := b.Int32(), reply{zxid: b.Int64(), code: b.Int32()}
+	b := wire.Decoder{B: body}
+	xid, r := b.Int32(), wire.Reply{Zxid: b.Int64(), Code: b.Int32()}
 	switch xid {
-	case jute.XidEvent:
+	case wire.XidEvent:
 		return l.event(b.B)
-	case jute.XidPing:
+	case wire.XidPing:
 		return l.pong()
 	}
 	c, err := l.expected(xid)
 	if err != nil {
 		return err
 	}
-	if r.code == 0 {
+	if r.Code == 0 {
 		// A frame that does not contain what was asked for proves nothing.
-		if err := r.decode(c.op, c.ops, b.B); err != nil {
+		if err := r.Decode(c.op, c.ops, b.B); err != nil {
 			return err
 		}
 	}
@@ -302,22 +299,22 @@ func (l *link) reply(body []byte) error {
 	}
 	retired := l.state == linkRetiring && l.calls.first == nil
 	l.mu.Unlock()
-	if c.op == jute.OpRemoveWatches && r.code == jute.CodeUnimplemented { // by servers before 3.5, which end the connection with it
+	if c.op == wire.OpRemoveWatches && r.Code == wire.CodeUnimplemented { // by servers before 3.5, which end the connection with it
 		l.s.keepsWatches.Store(true)
 	}
-	if r.zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
-		l.s.zxid.Store(r.zxid)
+	if r.Zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
+		l.s.zxid.Store(r.Zxid)
 	}
 	l.acked(c.sent)
-	if r.code == 0 && writeCodes[c.op] {
+	if r.Code == 0 && writeCodes[c.op] {
 		l.s.committed(c.sent, c.touched)
 	}
-	if c.op == jute.OpAuth && r.code != 0 || r.code == jute.CodeSessionExpired || r.code == jute.CodeSASLRequired {
-		l.s.refused(r.code) // before the call is completed: its caller must find the session over
+	if c.op == wire.OpAuth && r.Code != 0 || r.Code == wire.CodeSessionExpired || r.Code == wire.CodeSASLRequired {
+		l.s.refused(r.Code) // before the call is completed: its caller must find the session over
 	}
-	if c.op == jute.OpCloseSession {
-		if r.code != 0 && r.code != jute.CodeSessionExpired {
-			_, err := answer(r.code)
+	if c.op == wire.OpCloseSession {
+		if r.Code != 0 && r.Code != wire.CodeSessionExpired {
+			_, err := wire.Answer(r.Code)
 			return fmt.Errorf("it refused to end the session: %w", err)
 		}
 		close(l.s.ended)
@@ -332,7 +329,7 @@ func (l *link) reply(body []byte) error {
 }
 
 // writeCodes are the operations whose success is a commit.
-var writeCodes = map[int32]bool{jute.OpCreate: true, jute.OpDelete: true, jute.OpSetData: true, jute.OpSetACL: true, jute.OpMulti: true}
+var writeCodes = map[int32]bool{wire.OpCreate: true, wire.OpDelete: true, wire.OpSetData: true, wire.OpSetACL: true, wire.OpMulti: true}
 
 // expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
 // request means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one
@@ -367,8 +364,8 @@ func (l *link) pong() error {
 }
 
 // acked notes an answer. Answers come in the order of the requests, except to pings, so only a newer stamp counts.
-func (l *link) acked(sent stamp) {
-	if sent.at.After(l.answer.at) {
+func (l *link) acked(sent clock.Stamp) {
+	if sent.At.After(l.answer.At) {
 		l.answer = sent
 	}
 	l.s.acked(sent)
@@ -377,8 +374,8 @@ func (l *link) acked(sent stamp) {
 // event reports the watches that an event uses up as fired. The creation of a node uses up none: we never watch a node that is
 // missing.
 func (l *link) event(body []byte) error {
-	c := newCursor(body)
-	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.str()
+	c := wire.Decoder{B: body}
+	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.Str()
 	if c.Bad {
 		return fmt.Errorf("%w: malformed watch event of %d bytes", ErrProtocol, len(body))
 	}
@@ -400,9 +397,9 @@ func (l *link) event(body []byte) error {
 // submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
 // taken. The stamp is taken before the write: a server can only have received the requests later.
 func (l *link) submit(frames []byte, calls []*call) bool {
-	now := l.s.clock.now()
+	now := l.s.clock.Now()
 	l.mu.Lock()
-	if l.state == linkDead || l.state != linkOpen && calls[0].op != jute.OpCloseSession {
+	if l.state == linkDead || l.state != linkOpen && calls[0].op != wire.OpCloseSession {
 		l.mu.Unlock()
 		return false
 	}
@@ -415,12 +412,12 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 		at += l.number(c, l.outbox[at:])
 	}
 	switch {
-	case !busy || l.writing || calls[0].prompt || now.at.Before(l.hasty):
+	case !busy || l.writing || calls[0].prompt || now.At.Before(l.hasty):
 		l.push()
 	case l.gathering: // whoever gathers writes this too
 		l.mu.Unlock()
 	default:
-		l.gather(now.at)
+		l.gather(now.At)
 		l.push()
 	}
 	return true
@@ -453,7 +450,7 @@ func (l *link) number(c *call, frame []byte) int {
 
 // ping sends a ping, every third of the timeout.
 func (l *link) ping() {
-	now := l.s.clock.now()
+	now := l.s.clock.Now()
 	l.mu.Lock()
 	if l.state == linkDead {
 		l.mu.Unlock()
@@ -462,9 +459,9 @@ func (l *link) ping() {
 	}
 	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
 	l.pings = append(l.pings, now)
-	e := newEncoder(append(l.outbox, 0, 0, 0, 8))
-	e.Int32(jute.XidPing)
-	e.Int32(jute.OpPing)
+	e := wire.Encoder{B: append(l.outbox, 0, 0, 0, 8)}
+	e.Int32(wire.XidPing)
+	e.Int32(wire.OpPing)
 	l.outbox = e.B
 	l.pinger.Reset(l.timeout / 3)
 	l.push()
@@ -502,7 +499,7 @@ func (l *link) flush(out []byte) {
 	}
 	for ; out != nil; out = l.take(out) {
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
-		if _, err := l.conn.Write(out); err != nil && (timedOut(err) || !l.leaving()) {
+		if _, err := l.conn.Write(out); err != nil && (wire.TimedOut(err) || !l.leaving()) {
 			l.fail(err)
 		}
 		_ = l.conn.SetWriteDeadline(time.Time{})
@@ -537,17 +534,17 @@ func (l *link) take(written []byte) []byte {
 
 // touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older,
 // or else that of the connect request; see proof for its meaning. Older stamps are dropped. The caller holds mu.
-func (l *link) touch(now stamp) (touched stamp) {
-	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= l.timeout/8 {
+func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
+	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= l.timeout/8 {
 		l.touches = l.touches[1:]
 	}
 	touched = l.asked
-	if len(l.touches) > 0 && now.at.Sub(l.touches[0].at) >= l.timeout/8 {
+	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= l.timeout/8 {
 		touched = l.touches[0]
 	}
 	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. Leaving
 	// one out makes a proof older than it is, never younger.
-	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= l.timeout/32 {
+	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= l.timeout/32 {
 		l.touches = append(l.touches, now)
 	}
 	return touched

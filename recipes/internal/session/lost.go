@@ -8,7 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Gone reports whether the servers have said that a session that is lost does not exist any more.
@@ -32,10 +33,10 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	defer cancel()
 	defer context.AfterFunc(s.live, cancel)()
 	lost.mu.Lock()
-	say := connectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
+	say := wire.ConnectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
 	lost.mu.Unlock()
 	at := s.At()
-	login, err := s.client.startLogin(ctx, at)
+	login, err := sasl.NewLogin(ctx, s.client.cfg.SASL, at.Name, at.Addr)
 	if err != nil {
 		return err
 	}
@@ -49,32 +50,32 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 		binary.BigEndian.PutUint32(frame[4:], uint32(xid))
 		rest, xid = append(rest, frame...), xid+1
 	}
-	if rest = closing(rest, xid); login == nil {
+	if rest = wire.Closing(rest, xid); login == nil {
 		say, rest = append(say, rest...), nil
 	}
 	return s.aside(ctx, at, say, func(c io.ReadWriter) error {
-		g, err := readGrant(c)
-		if err != nil || g.id == 0 { // it has expired
+		g, err := wire.ReadGrant(c)
+		if err != nil || g.ID == 0 { // it has expired
 			return err
 		}
 		if login != nil {
-			if err := login.run(c); err != nil {
-				return fmt.Errorf("it was resumed, and not closed: %w", login.explain(err))
+			if err := login.Run(c); err != nil {
+				return fmt.Errorf("it was resumed, and not closed: %w", login.Explain(err))
 			}
 			_, _ = c.Write(rest)
 		}
 		for {
-			body, err := readSmall(c)
+			body, err := wire.ReadSmall(c)
 			if err != nil {
 				return fmt.Errorf("it was resumed, and may not be closed: %w", err)
 			}
-			b := newCursor(body)
+			b := wire.Decoder{B: body}
 			answered, _, code := b.Int32(), b.Int64(), b.Int32()
 			if answered != xid { // that of an identity
 				continue
 			}
-			if code != 0 && code != jute.CodeSessionExpired {
-				_, err := answer(code)
+			if code != 0 && code != wire.CodeSessionExpired {
+				_, err := wire.Answer(code)
 				return fmt.Errorf("it was resumed, and not closed: %w", err)
 			}
 			return nil

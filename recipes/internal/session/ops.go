@@ -10,26 +10,28 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/paths"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-func readData(path string) *op { return &op{name: "get", code: jute.OpGetData, path: path, read: true} }
+func readData(path string) *op { return &op{name: "get", code: wire.OpGetData, path: path, read: true} }
 func readACL(path string) *op {
-	return &op{name: "getACL", code: jute.OpGetACL, path: path, read: true}
+	return &op{name: "getACL", code: wire.OpGetACL, path: path, read: true}
 }
 func readStat(path string) *op {
-	return &op{name: "exists", code: jute.OpExists, path: path, read: true}
+	return &op{name: "exists", code: wire.OpExists, path: path, read: true}
 }
 func readList(path string) *op {
-	return &op{name: "children", code: jute.OpGetChildren2, path: path, read: true}
+	return &op{name: "children", code: wire.OpGetChildren2, path: path, read: true}
 }
 
 func write(path string, data []byte, version int32) *op {
-	return &op{name: "set", code: jute.OpSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	return &op{name: "set", code: wire.OpSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
 }
 
 func remove(path string, version int32) *op {
-	return &op{name: "delete", code: jute.OpDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
+	return &op{name: "delete", code: wire.OpDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
 }
 
 // The operations are those of recipes.Session, which says more of them.
@@ -37,7 +39,7 @@ func remove(path string, version int32) *op {
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := s.run(ctx, readData(path))
-	return r.data, r.stat, err
+	return r.Data, r.Stat, err
 }
 
 // Exists returns a node's stat, nil when there is no such node.
@@ -45,51 +47,43 @@ func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return existing(s.run(ctx, readStat(path)))
 }
 
-func existing(r *reply, err error) (*zk.Stat, error) {
+func existing(r *wire.Reply, err error) (*zk.Stat, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	return r.stat, err
+	return r.Stat, err
 }
 
 // Children returns the names of a node's children, and its stat.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := s.run(ctx, readList(path))
-	return r.names, r.stat, err
+	return r.Names, r.Stat, err
 }
 
 // GetACL returns a node's ACL, and its stat.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := s.run(ctx, readACL(path))
-	return r.acl, r.stat, err
+	return r.ACL, r.Stat, err
 }
 
 // SetACL replaces a node's ACL, if its Aversion is version, or that is -1.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	r, err := s.run(ctx, &op{name: "setACL", code: jute.OpSetACL, path: path, request: &setACL{acl, version}})
-	return r.stat, err
+	r, err := s.run(ctx, &op{name: "setACL", code: wire.OpSetACL, path: path, request: &setACL{acl, version}})
+	return r.Stat, err
 }
 
 // Create creates a node and returns its path. Containers are refused: they need an opcode of their own, without which the server
 // creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
-	r, err := s.run(ctx, &op{name: "create", code: jute.OpCreate, path: path,
+	r, err := s.run(ctx, &op{name: "create", code: wire.OpCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
-	return r.path, err
-}
-
-// Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
-// its last child has gone. Older servers than 3.5.3 know none. It is of this package, so programs, which
-// must not hang locks on a node that goes by itself, cannot make one.
-type Container struct {
-	Path string
-	ACL  []zk.ACL
+	return r.Path, err
 }
 
 // Set replaces a node's data, if its Version is version, or that is -1.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, write(path, data, version))
-	return r.stat, err
+	return r.Stat, err
 }
 
 // Delete deletes a node without children, if its Version is version, or that is -1.
@@ -100,19 +94,19 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 
 // Multi applies all operations or none.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	r, err := s.run(ctx, &op{name: "multi", code: jute.OpMulti, ops: ops})
-	return r.results, err
+	r, err := s.run(ctx, &op{name: "multi", code: wire.OpMulti, ops: ops})
+	return r.Results, err
 }
 
 // Sync makes the server that the session is connected to catch up with its leader, for reads that follow.
 func (s *Session) Sync(ctx context.Context, path string) error {
-	_, err := s.run(ctx, &op{name: "sync", code: jute.OpSync, path: path, read: true})
+	_, err := s.run(ctx, &op{name: "sync", code: wire.OpSync, path: path, read: true})
 	return err
 }
 
 // op presents the identity. It is repeated when its answer was lost, as a read is.
 func (a Auth) op() *op {
-	return &op{name: "auth", code: jute.OpAuth, path: a.Scheme, request: a, read: true}
+	return &op{name: "auth", code: wire.OpAuth, path: a.Scheme, request: a, read: true}
 }
 
 // refuse is the error of an operation that is invalid and therefore not sent.
@@ -129,30 +123,30 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	if err := s.check(o); err != nil {
 		return nil, err
 	}
-	start, e := len(b), newEncoder(append(b, 0, 0, 0, 0, 0, 0, 0, 0)) // length, xid
+	start, e := len(b), wire.Encoder{B: append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
 	e.Int32(o.code)
-	if e.node(o.request) == 0 {
-		e.other(o)
+	if e.Node(o.request) == 0 {
+		other(&e, o)
 	}
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	n := len(e.B) - start - 4
-	if n > maxRequest {
-		return nil, s.refuse(o, fmt.Errorf("%w: a request of %d bytes; servers read up to %d", ErrTooLarge, n, maxRequest), "")
+	if n > wire.MaxRequest {
+		return nil, s.refuse(o, fmt.Errorf("%w: a request of %d bytes; servers read up to %d", ErrTooLarge, n, wire.MaxRequest), "")
 	}
 	binary.BigEndian.PutUint32(e.B[start:], uint32(n))
 	return e.B, nil
 }
 
 // other appends an operation that is no part of a transaction, or a transaction.
-func (e *encoder) other(o *op) {
+func other(e *wire.Encoder, o *op) {
 	switch r := o.request.(type) {
 	case nil:
-		if o.code == jute.OpMulti {
-			e.multi(o.ops)
+		if o.code == wire.OpMulti {
+			e.Multi(o.ops)
 			break
 		}
 		e.Str(o.path)
-		if o.code == jute.OpExists || o.code == jute.OpGetData || o.code == jute.OpGetChildren2 {
+		if o.code == wire.OpExists || o.code == wire.OpGetData || o.code == wire.OpGetChildren2 {
 			e.Bool(o.watch)
 		}
 	case Auth:
@@ -161,16 +155,23 @@ func (e *encoder) other(o *op) {
 		e.Buffer([]byte(r.Credentials))
 	case *setACL:
 		e.Str(o.path)
-		e.acls(r.acl)
+		e.ACLs(r.acl)
 		e.Int32(r.version)
 	case *watchKey:
 		e.Str(r.path)
 		e.Int32(r.watcherType())
 	case *setWatches:
 		e.Int64(r.since)
-		e.paths(r.keys[:r.data])
-		e.paths(nil) // whose creation is waited for
-		e.paths(r.keys[r.data:])
+		watchPaths(e, r.keys[:r.data])
+		watchPaths(e, nil) // whose creation is waited for
+		watchPaths(e, r.keys[r.data:])
+	}
+}
+
+func watchPaths(e *wire.Encoder, keys []watchKey) {
+	e.Int32(int32(len(keys)))
+	for _, k := range keys {
+		e.Str(k.path)
 	}
 }
 
@@ -190,7 +191,7 @@ type setWatches struct {
 // check refuses what servers would refuse with a worse explanation, or answer by dropping the connection. A transaction is
 // named after its first operation.
 func (s *Session) check(o *op) error {
-	if o.code != jute.OpMulti {
+	if o.code != wire.OpMulti {
 		return s.checkNode(o)
 	}
 	if len(o.ops) == 0 {
@@ -229,12 +230,12 @@ func (s *Session) checkNode(o *op) error {
 		toNobody = len(r.acl) == 0
 	case *setWatches:
 		for _, k := range r.keys[1:] {
-			if jute.BadPath(k.path, false) != "" {
+			if paths.Bad(k.path, false) != "" {
 				o.path = k.path // refused below
 			}
 		}
 	}
-	if why := jute.BadPath(o.path, sequential); why != "" {
+	if why := paths.Bad(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
 	}
 	if toNobody { // PrepRequestProcessor.fixupACL
@@ -281,21 +282,21 @@ var errNotSent = errors.New("not sent")
 
 // run performs an operation: it waits for a connection, sends the request, and waits for the answer, the end of ctx or the end
 // of the session. When a server refuses the operation, run returns its reply together with the error.
-func (s *Session) run(ctx context.Context, o *op) (*reply, error) { return s.await(ctx, o, nil) }
+func (s *Session) run(ctx context.Context, o *op) (*wire.Reply, error) { return s.await(ctx, o, nil) }
 
 // await is run for an operation of which c was submitted already; nil if none was.
-func (s *Session) await(ctx context.Context, o *op, c *call) (*reply, error) {
+func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error) {
 	for try := 0; ; c = nil {
 		if c == nil {
 			var err error
 			if c, err = s.send(ctx, o); err != nil {
-				return new(reply), err
+				return new(wire.Reply), err
 			}
 		}
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return new(reply), s.failed(o, OutcomeUnknown, cause(ctx))
+			return new(wire.Reply), s.failed(o, OutcomeUnknown, cause(ctx))
 		}
 		failed := s.outcome(o, c)
 		if failed == nil {
@@ -304,7 +305,7 @@ func (s *Session) await(ctx context.Context, o *op, c *call) (*reply, error) {
 		// Repeated only if the answer was lost: a definite one is final.
 		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
 			if c.err != nil {
-				return new(reply), failed
+				return new(wire.Reply), failed
 			}
 			return &c.reply, failed
 		}
@@ -341,9 +342,9 @@ func (o *op) ask(c *call) {
 	c.op, c.ops, c.prompt = o.code, len(o.ops), o.prompt
 	switch c.lane = o.lane; {
 	case c.lane != laneAny:
-	case o.code == jute.OpGetChildren2:
+	case o.code == wire.OpGetChildren2:
 		c.lane = laneList
-	case o.code == jute.OpDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
+	case o.code == wire.OpDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
 		c.lane = laneRelease
 	}
 }
@@ -423,7 +424,7 @@ func (s *Session) over() error {
 
 // disconnected is the error of a caller whose ctx ended while there was no connection.
 func (s *Session) disconnected(ctx context.Context) error {
-	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.hosts.report())
+	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.hosts.Report())
 }
 
 // cause is ctx.Err(), together with context.Cause where that says more.
@@ -432,7 +433,7 @@ func cause(ctx context.Context) error {
 	if why == nil || errors.Is(err, why) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, why)
+	return errs.Errorf("%w: %w", err, why)
 }
 
 // outcome is the error of an operation that was sent and has ended; nil if it succeeded.
@@ -440,13 +441,13 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 	switch {
 	case c.err != nil:
 		return s.failed(o, OutcomeUnknown, c.err)
-	case c.reply.code == 0:
+	case c.reply.Code == 0:
 		return nil
 	}
-	if len(o.ops) > 0 && len(c.reply.results) > 0 {
-		what, path := partOf(o.ops[c.reply.failed])
+	if len(o.ops) > 0 && len(c.reply.Results) > 0 {
+		what, path := partOf(o.ops[c.reply.Failed])
 		o = &op{name: o.name, path: path, need: need(what, path)}
 	}
-	outcome, err := answer(c.reply.code)
+	outcome, err := wire.Answer(c.reply.Code)
 	return s.failed(o, outcome, err)
 }

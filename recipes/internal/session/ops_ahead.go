@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Reads are reads to be sent together, by their paths.
@@ -37,13 +39,13 @@ func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
 // Get is Session.Get.
 func (a *Ahead) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := a.take(ctx, readData(path))
-	return r.data, r.stat, err
+	return r.Data, r.Stat, err
 }
 
 // GetACL is Session.GetACL.
 func (a *Ahead) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := a.take(ctx, readACL(path))
-	return r.acl, r.stat, err
+	return r.ACL, r.Stat, err
 }
 
 // Exists is Session.Exists.
@@ -52,7 +54,7 @@ func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 }
 
 // take waits for a read. An answer is given once.
-func (a *Ahead) take(ctx context.Context, o *op) (*reply, error) {
+func (a *Ahead) take(ctx context.Context, o *op) (*wire.Reply, error) {
 	for i, r := range a.sent {
 		if r.op == o.code && r.o.path == o.path {
 			copy(a.sent[1:], a.sent[:i]) // none, if they are asked for in order

@@ -13,7 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/paths"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -119,7 +120,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"unknown code":     {zktest.Fail(-999), OutcomeUnknown, ErrServer, false},
 		"read-only server": {zktest.Fail(-119), OutcomeDefinite, ErrServer, false},
 		"exists":           {zktest.Fail(zktest.CodeNodeExists), OutcomeDefinite, zk.ErrNodeExists, false},
-		"expired":          {zktest.Fail(zktest.Code(jute.CodeSessionExpired)), OutcomeDefinite, errExpired, false},
+		"expired":          {zktest.Fail(zktest.Code(wire.CodeSessionExpired)), OutcomeDefinite, errExpired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -262,12 +263,12 @@ func TestTooLargeIsNotSent(t *testing.T) {
 			return err
 		}
 		// header 8, path 4+8, data 4, acl 4+12+5+6, flags 4
-		most := maxRequest - 8 - 12 - 4 - 27 - 4
+		most := wire.MaxRequest - 8 - 12 - 4 - 27 - 4
 		require.NoError(t, fits(most))
 		err := fits(most + 1)
 		require.ErrorIs(t, err, ErrTooLarge)
 		require.Equal(t, OutcomeNotSent, OutcomeOf(err))
-		_, err = s.Set(t.Context(), "/a", make([]byte, maxRequest), -1)
+		_, err = s.Set(t.Context(), "/a", make([]byte, wire.MaxRequest), -1)
 		require.ErrorIs(t, err, ErrTooLarge)
 		var ops []any
 		for i := range 9 {
@@ -287,12 +288,12 @@ func TestPathsServersRefuseAreNotSent(t *testing.T) {
 		"/a/./b": "element .", "/a/..": "element ..", "/..": "element ..", "/\x00": "U+0000", "/a\x1f": "U+001F",
 		"/\u0085": "U+0085", "/\ue000": "U+E000", "/\ufff0": "U+FFF0", "/\U0001F512": "U+1F512", "/\xff": "UTF-8",
 	} {
-		require.Contains(t, jute.BadPath(path, false), why, "%q", path)
+		require.Contains(t, paths.Bad(path, false), why, "%q", path)
 	}
 	for _, path := range []string{"/", "/a", "/a/b-0000000001", "/.a", "/a..", "/…", "/日本"} {
-		require.Empty(t, jute.BadPath(path, false), "%q", path)
+		require.Empty(t, paths.Bad(path, false), "%q", path)
 	}
-	require.Empty(t, jute.BadPath("/a/", true), "a sequential name may be empty")
+	require.Empty(t, paths.Bad("/a/", true), "a sequential name may be empty")
 }
 
 func TestReadOnlyClientSendsNoWrite(t *testing.T) {

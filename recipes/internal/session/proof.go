@@ -9,7 +9,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // proof is the newest committed write of the session: the time it was sent, and the time touched at which the newest frame
@@ -26,12 +28,12 @@ import (
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both (measured with pings:
 // for 5.82 s two clients believed to be the holder).
-type proof struct{ sent, touched stamp }
+type proof struct{ sent, touched clock.Stamp }
 
 // deadline is the time until which no server has expired the session. The sixteenth allows for clocks that run at
 // different rates.
 func (p proof) deadline(t, slept time.Duration) time.Time {
-	own, chain := p.sent.after(t/2, slept), p.touched.after(t-t/16, slept)
+	own, chain := p.sent.After(t/2, slept), p.touched.After(t-t/16, slept)
 	if chain.Before(own) {
 		return chain
 	}
@@ -125,7 +127,7 @@ func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.read()
-	return s.state != StateLost && now.Before(s.proof.sent.after(s.timeout/6, s.slept))
+	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
 }
 
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
@@ -156,20 +158,20 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
-	_, err := s.run(ctx, &op{name: "confirm", code: jute.OpMulti, ops: checks, prompt: true, lane: in})
+	_, err := s.run(ctx, &op{name: "confirm", code: wire.OpMulti, ops: checks, prompt: true, lane: in})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
-		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+		failed.Err = errs.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
 	}
 	return err
 }
 
 // acked notes an answer to what was sent then. It clears a suspect session that holds nothing. If something is held, an answer proves
 // only that a server is there: see proof.
-func (s *Session) acked(sent stamp) {
+func (s *Session) acked(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sent.at.After(s.answered.at) {
+	if sent.At.After(s.answered.At) {
 		s.answered = sent
 	}
 	if len(s.holds) == 0 {
@@ -178,10 +180,10 @@ func (s *Session) acked(sent stamp) {
 }
 
 // committed notes that a write sent then was committed. A later proof may rest on an older touched, and then proves less.
-func (s *Session) committed(sent, touched stamp) {
+func (s *Session) committed(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = max(s.slept, sent.slept) // a sleep since then brings both deadlines nearer by as much
+	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
 	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
 		s.proof = next
 	}
@@ -190,7 +192,7 @@ func (s *Session) committed(sent, touched stamp) {
 
 // reassure ends a doubt that an answer has removed. mu is held.
 func (s *Session) reassure() {
-	if s.state == StateSuspect && s.link != nil && s.read().Before(s.doubtAt()) {
+	if s.state == StateSuspect && s.link != nil && s.read().Before(s.schedule().doubt) {
 		s.move(StateActive)
 		s.wake()
 	}
@@ -199,29 +201,64 @@ func (s *Session) reassure() {
 // read reads the clock: the time, and into slept the machine's sleep. mu is held.
 func (s *Session) read() (now time.Time) {
 	now = time.Now()
-	s.slept = s.clock.slept(now)
+	s.slept = s.clock.Slept(now)
 	return now
 }
 
-// doubtAt is when silence, or while something is held the lack of commits, makes the session suspect. mu is held.
-func (s *Session) doubtAt() time.Time {
-	at := s.silentAt()
-	if commit := s.proof.sent.after(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
-		return commit
-	}
-	return at
+// schedule is what the session does next, and when: it follows from the last answer and the last commit. What is due has a moment
+// in the past, and what is not to be done has never.
+type schedule struct {
+	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
+	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
+	another time.Time // this server answers but commits nothing, as a follower does that has lost its leader: another one is tried
+	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered
+	lost    time.Time // the session counts as lost
 }
 
-// silentAt is when the present connection counts as dead: nothing sent within the last 2T/3 has been answered. mu is held.
-func (s *Session) silentAt() time.Time { return s.answered.after(s.timeout*2/3, s.slept) }
+var never = time.Unix(1<<40, 0)
 
-// lostAt is when the session counts as lost: at the lease deadline while something is held, otherwise T/8 before the servers
-// can expire it. The first is a promise; the second need not be exact, because nothing is held. mu is held.
-func (s *Session) lostAt() time.Time {
-	if len(s.holds) > 0 {
-		return s.proof.deadline(s.timeout, s.slept)
+// schedule returns the schedule as of the sleep that was read last. mu is held.
+func (s *Session) schedule() (x schedule) {
+	commit := func(d time.Duration) time.Time { return s.proof.sent.After(d, s.slept) }
+	held := len(s.holds) > 0
+	x.beat, x.another = never, never
+	x.silent = s.answered.After(s.timeout*2/3, s.slept)
+	x.doubt = x.silent
+	if held {
+		if third := commit(s.timeout / 3); third.Before(x.doubt) {
+			x.doubt = third
+		}
+		// The lease deadline is a promise. Without a lease nothing is held, and T/8 before the servers can expire it is exact enough.
+		x.lost = s.proof.deadline(s.timeout, s.slept)
+	} else {
+		x.lost = s.answered.After(s.timeout-s.timeout/8, s.slept)
 	}
-	return s.answered.after(s.timeout-s.timeout/8, s.slept)
+	if s.link == nil {
+		return x
+	}
+	if held { // a new connection gets T/6 to do better
+		if x.another = commit(s.timeout / 3); x.another.Before(s.link.asked.After(s.timeout/6, s.slept)) {
+			x.another = s.link.asked.After(s.timeout/6, s.slept)
+		}
+	}
+	if (held || len(s.next) > 0) && !s.beating {
+		if x.beat = commit(s.timeout / 6); s.state == StateSuspect || x.beat.Before(s.nextBeat) {
+			x.beat = s.nextBeat
+		}
+	}
+	return x
+}
+
+// after returns the first moment of the schedule after now; what was due up to now has been done. A moment that moves away causes
+// a look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
+func (x schedule) after(now time.Time) time.Time {
+	next := x.lost
+	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
@@ -233,21 +270,22 @@ func (s *Session) look() (next time.Time) {
 	}
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
 	now := s.read()
-	if !now.Before(s.lostAt()) {
-		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
+	x := s.schedule()
+	if !now.Before(x.lost) {
+		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.At).Round(time.Millisecond), s.timeout)
 		if len(s.holds) > 0 {
 			cause = fmt.Errorf("no write was committed for %v; a lease lasts half of the session timeout of %v",
-				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+				now.Sub(s.proof.sent.At).Round(time.Millisecond), s.timeout)
 		}
 		linked := s.link != nil
 		s.mu.Unlock()
 		if !linked {
-			cause = fmt.Errorf("%w (%s)", cause, s.hosts.report())
+			cause = fmt.Errorf("%w (%s)", cause, s.hosts.Report())
 		}
 		s.lose(cause)
 		return now
 	}
-	if !now.Before(s.doubtAt()) {
+	if !now.Before(x.doubt) {
 		s.move(StateSuspect)
 	}
 	if s.state == StateSuspect && s.client.cfg.LoseOnSuspect && len(s.holds) > 0 {
@@ -257,19 +295,19 @@ func (s *Session) look() (next time.Time) {
 	}
 	dead := s.link // fail the link that was judged: there may be the next one by then
 	var beat *held
-	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
+	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
 		dead, beat = nil, s.due(now) // only here: whatever due returns must be sent, and a dead link cannot
 	}
 	if beat != nil {
 		s.running.Go(func() { s.beat(beat) })
 	}
-	next = s.nextLook(now)
+	next = s.schedule().after(now)
 	l := s.link
 	s.mu.Unlock()
 	switch {
 	case dead != nil:
 		dead.fail(errSilent)
-	case l != nil && !l.target.of(s.hosts.roster.list()):
+	case l != nil && !s.hosts.Listed(l.target):
 		l.retire()
 	}
 	return next
@@ -279,17 +317,9 @@ var errDoubt = errors.New("the session is in doubt and Config.LoseOnSuspect says
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
 
-// uncommitting reports whether to try another server because this one answers but commits nothing, as a follower does
-// that has lost its leader. A new connection gets T/6 to do better. mu is held.
-func (s *Session) uncommitting(now time.Time) bool {
-	return len(s.holds) > 0 && s.hosts.size() > 1 &&
-		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
-		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
-}
-
 // due returns the node to send a heartbeat on, if it is time for one. mu is held.
 func (s *Session) due(now time.Time) *held {
-	if s.beating || s.link == nil || now.Before(s.beatAt()) {
+	if now.Before(s.schedule().beat) {
 		return nil
 	}
 	for _, list := range []*[]*held{&s.holds, &s.next} {
@@ -316,7 +346,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	switch {
 	case s.ID() == 0:
 		return 0, false
-	case held && !now.Before(s.proof.sent.after(s.timeout/6, s.slept)):
+	case held && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
 		return s.timeout / 32, held
 	default:
 		return s.timeout / 12, held
@@ -325,7 +355,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 
 // respite is the longest time by which the first attempt after a connection has ended may be put off, so that the clients of a server
 // that ends all its connections do not come back in one moment: a twelfth of the timeout, but never beyond a moment at which the
-// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up at silentAt. Had it
+// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up then (schedule.silent). Had it
 // committed nothing more, the next heartbeat, due T/6 after the last commit, would be the first to fail. What was derived of either
 // moment holds as it did: a session that holds nothing has its 5T/24 from the one, a lease its T/3 and its ten passes from the other
 // (see hurry). So no lease ends because of the jitter, whose end it does not move (P4); a session lives as long as it did, and so
@@ -334,23 +364,14 @@ func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.read()
-	until := s.silentAt()
-	if beat := s.proof.sent.after(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
+	until := s.schedule().silent
+	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
 		until = beat
 	}
 	return max(0, min(s.timeout/12, until.Sub(now)))
 }
 
-// beatAt is when the next heartbeat is due: T/6 after the last commit; at once while the session is suspect. mu is held.
-func (s *Session) beatAt() time.Time {
-	at := s.proof.sent.after(s.timeout/6, s.slept)
-	if s.state == StateSuspect || at.Before(s.nextBeat) {
-		return s.nextBeat
-	}
-	return at
-}
-
-// beat sends one heartbeat. One that is not answered mostly ends with the connection (see silentAt and uncommitting), before
+// beat sends one heartbeat. One that is not answered mostly ends with the connection (see schedule), before
 // its own bound.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
@@ -375,7 +396,7 @@ func (s *Session) beat(h *held) {
 
 // hasten wakes watchClock if what has changed needs a look sooner than planned. mu is held.
 func (s *Session) hasten(now time.Time) {
-	if !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
+	if x := s.schedule(); !x.beat.After(now) || x.after(now).Before(s.looks) {
 		s.wake()
 	}
 }
@@ -417,61 +438,4 @@ func (s *Session) plan(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks = at
-}
-
-// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away causes a
-// look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
-func (s *Session) nextLook(now time.Time) time.Time {
-	next := s.lostAt()
-	ahead := [4]time.Time{s.doubtAt(), s.silentAt()} // of those left zero none is after now
-	if len(s.holds) > 0 && s.link != nil {
-		ahead[2] = s.link.asked.after(s.timeout/6, s.slept) // see uncommitting
-	}
-	if len(s.holds)+len(s.next) > 0 && s.link != nil && !s.beating {
-		ahead[3] = s.beatAt()
-	}
-	for _, at := range ahead {
-		if at.After(now) && at.Before(next) {
-			next = at
-		}
-	}
-	return next
-}
-
-// stamp is a moment, with the time the machine had been suspended by then. Go's monotonic clock stands still while the
-// machine is suspended (golang/go#24595); a server's clock does not. So an age is the monotonic difference plus the time
-// suspended in between, here called sleep.
-type stamp struct {
-	at    time.Time
-	slept time.Duration
-}
-
-// clock tells the time. Tests say how long the machine has slept: in a synctest bubble time is fake and sleep is not.
-type clock struct {
-	replaced func() time.Duration // nil: the machine's own
-}
-
-func (c clock) now() stamp {
-	now := time.Now()
-	return stamp{at: now, slept: c.slept(now)}
-}
-
-// slept is how long the machine has been suspended by now, which the caller has just read.
-func (c clock) slept(now time.Time) time.Duration {
-	if c.replaced != nil {
-		return c.replaced()
-	}
-	return slept(now)
-}
-
-// nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
-const nap = 10 * time.Millisecond
-
-// after returns the time.Now() moment at which d will have passed since s, sleep included. slept is the machine's sleep until
-// now: each second of it since s brings that moment a second nearer.
-func (s stamp) after(d, slept time.Duration) time.Time {
-	if gap := slept - s.slept; gap >= nap {
-		d -= gap
-	}
-	return s.at.Add(d)
 }

@@ -76,5 +76,5 @@ func (r *reach) patience() (time.Duration, error) {
 	if left := most - time.Since(r.since); left > 0 {
 		return left, nil
 	}
-	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(r.since).Round(time.Millisecond), tried.hosts.report())
+	return 0, fmt.Errorf("%w: no connection for %v; %s", ErrUnreachable, time.Since(r.since).Round(time.Millisecond), tried.hosts.Report())
 }

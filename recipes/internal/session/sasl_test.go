@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -25,7 +26,7 @@ func constant(p Secret) func() (Secret, error) { return func() (Secret, error) {
 
 // loggingIn logs in as ann.
 func loggingIn(password func() (Secret, error)) func(*Config) {
-	return func(cfg *Config) { cfg.SASL = DigestMD5("ann", password) }
+	return func(cfg *Config) { cfg.SASL = sasl.DigestMD5("ann", password) }
 }
 
 // annOf is the users of a server: ann, with the password that is there now.
@@ -45,13 +46,6 @@ func passwordOf(text string) *atomic.Value {
 }
 
 var annOnly = []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ann"}}
-
-// The example of RFC 2831 section 4.
-func TestTheProofIsThatOfTheStandard(t *testing.T) {
-	x := digestExchange{user: "chris", password: "secret", realm: "elwood.innosoft.com", nonce: "OA6MG9tEQGm2hh", cnonce: "OA6MHXh6VqTrRk", uri: "imap/elwood.innosoft.com"}
-	require.Equal(t, "d388dad90d4bbd760a152321f2143af7", x.proof("AUTHENTICATE"))
-	require.Equal(t, "ea40f60335c427b5527b84dbabcdfffd", x.proof(""))
-}
 
 func TestEveryConnectionLogsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -88,16 +82,16 @@ func TestALoginThatIsRefusedSaysWhatToLookAt(t *testing.T) {
 	users := func(user string) string { return map[string]string{"ann": "right"}[user] }
 	for name, c := range map[string]struct {
 		server []zktest.Option
-		login  SASL
+		login  sasl.Mechanism
 		says   []string
 	}{
-		"a wrong password":           {[]zktest.Option{zktest.WithSASL(users)}, DigestMD5("ann", constant("wrong")), []string{"code -115", "check the password of ann"}},
-		"a wrong one, on insistence": {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, DigestMD5("ann", constant("wrong")), []string{"code -124", "check the password of ann"}},
-		"an unknown user":            {[]zktest.Option{zktest.WithSASL(users)}, DigestMD5("bob", constant("right")), []string{"code -115", "has that user"}},
-		"a server without SASL":      {nil, DigestMD5("ann", constant("right")), []string{"no JAAS section Server"}},
+		"a wrong password":           {[]zktest.Option{zktest.WithSASL(users)}, sasl.DigestMD5("ann", constant("wrong")), []string{"code -115", "check the password of ann"}},
+		"a wrong one, on insistence": {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, sasl.DigestMD5("ann", constant("wrong")), []string{"code -124", "check the password of ann"}},
+		"an unknown user":            {[]zktest.Option{zktest.WithSASL(users)}, sasl.DigestMD5("bob", constant("right")), []string{"code -115", "has that user"}},
+		"a server without SASL":      {nil, sasl.DigestMD5("ann", constant("right")), []string{"no JAAS section Server"}},
 		"no login at all":            {[]zktest.Option{zktest.WithSASL(users), zktest.WithSASLRequired()}, nil, []string{"code -124", "in Go set the field SASL", `auth block "sasl" or "kerberos"`}},
-		"an empty password":          {[]zktest.Option{zktest.WithSASL(users)}, DigestMD5("ann", constant("")), []string{"the password of ann is empty"}},
-		"a password that cannot be read": {nil, DigestMD5("ann", func() (Secret, error) { return "", errors.New("no such file") }),
+		"an empty password":          {[]zktest.Option{zktest.WithSASL(users)}, sasl.DigestMD5("ann", constant("")), []string{"the password of ann is empty"}},
+		"a password that cannot be read": {nil, sasl.DigestMD5("ann", func() (Secret, error) { return "", errors.New("no such file") }),
 			[]string{"the password of ann: no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +148,7 @@ func TestAServerThatRefusesDoesNotEndTheSessionWhileAnotherMayAccept(t *testing.
 		strict := zktest.Start(t, zktest.WithSASL(func(string) string { return "new" }))
 		good := zktest.Start(t, zktest.WithSASL(func(string) string { return "old" }))
 		for range 20 { // in either order
-			c, err := Dial(t.Context(), Config{Servers: []string{"strict", "good"}, SASL: DigestMD5("ann", constant("old")),
+			c, err := Dial(t.Context(), Config{Servers: []string{"strict", "good"}, SASL: sasl.DigestMD5("ann", constant("old")),
 				Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 					if strings.HasPrefix(address, "strict") {
 						return strict.DialContext(ctx, network, address)
@@ -191,8 +185,8 @@ type scripted struct {
 
 func (s scripted) Identity() string { return "ann" }
 
-func (s scripted) Start(context.Context, string, string) (SASLExchange, error) {
-	return SASLExchange{Next: s.next, Refused: "look at the keys"}, s.start()
+func (s scripted) Start(context.Context, string, string) (sasl.Exchange, error) {
+	return sasl.Exchange{Next: s.next, Refused: "look at the keys"}, s.start()
 }
 
 func TestALoginThatCannotBeginIsTriedAgainUnlessAPersonMustAct(t *testing.T) {
@@ -270,7 +264,7 @@ func TestHostilePeerDuringLogin(t *testing.T) {
 		"a negative answer":        {say(hostile.Be32(-1)), "an answer of -1 bytes"},
 		"a short answer":           {say(hostile.Frame(1, 2, 3)), "an answer of 3 bytes"},
 		"an answer to another xid": {say(hostile.Frame(hostile.Cat(hostile.Be32(9), hostile.Be64(1), hostile.Be32(0))...)), "an answer to something else"},
-		"a watch event":            {say(hostile.Frame(hostile.Cat(hostile.Be32(jute.XidEvent), hostile.Be64(1), hostile.Be32(0))...)), "an answer to something else"},
+		"a watch event":            {say(hostile.Frame(hostile.Cat(hostile.Be32(wire.XidEvent), hostile.Be64(1), hostile.Be32(0))...)), "an answer to something else"},
 		"no token":                 {say(reply(0, hostile.Be32(-1)...)), "no JAAS section Server"},
 		"no body":                  {say(reply(0)), "no JAAS section Server"},
 		"another mechanism":        {say(token("\x60\x82\x01\x00\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02")), "not a challenge of DIGEST-MD5"},
@@ -287,7 +281,7 @@ func TestHostilePeerDuringLogin(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
 				began := time.Now()
-				_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: DigestMD5("ann", constant("p"))})
+				_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: sasl.DigestMD5("ann", constant("p"))})
 				require.Error(t, err)
 				require.ErrorContains(t, err, "bad:2181: SASL login: ")
 				require.ErrorContains(t, err, c.says)
@@ -304,23 +298,5 @@ func TestHostilePeerDuringLogin(t *testing.T) {
 			require.ErrorContains(t, err, "the server goes on after 8 answers")
 			p.wg.Wait()
 		})
-	})
-}
-
-func FuzzChallenge(f *testing.F) {
-	f.Add(`realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess`, "rspauth=00")
-	f.Add(`realm="a\"b" , nonce = "\\",,qop="auth,auth-int"`, "")
-	f.Fuzz(func(t *testing.T, challenge, answer string) {
-		x, err := DigestMD5("ann", constant("p")).Start(t.Context(), "", "")
-		require.NoError(t, err)
-		_, _, err = x.Next(nil)
-		require.NoError(t, err)
-		if token, done, err := x.Next([]byte(challenge)); err == nil {
-			require.False(t, done)
-			_, err := directives(string(token))
-			require.NoError(t, err, "what is sent can be read")
-			_, done, err = x.Next([]byte(answer))
-			require.True(t, err != nil || done)
-		}
 	})
 }

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -161,49 +164,6 @@ func serviceOf(records *atomic.Pointer[[]*net.SRV]) func(context.Context, string
 	}
 }
 
-func TestServersOfSRVRecordsAreTriedByPriority(t *testing.T) {
-	var records atomic.Pointer[[]*net.SRV]
-	records.Store(&[]*net.SRV{{Target: "far.example.com.", Port: 2181, Priority: 20}, {Target: "b.example.com.", Port: 2182, Priority: 10}, {Target: "a.example.com.", Port: 2181, Priority: 10}, {Target: "."}})
-	book := bookOf(func(_ context.Context, host string) ([]string, error) {
-		return map[string][]string{"a.example.com": {"10.0.0.1", "fd00::1"}, "b.example.com": {"10.0.0.2"}, "far.example.com": {"10.9.0.1"}}[host], nil
-	}, newJournal(nil))
-	book.services = serviceOf(&records)
-	const entry = "dns-srv://_zookeeper._tcp.example.com"
-	names, err := parseServers([]string{entry})
-	require.NoError(t, err)
-	h := newHosts(t.Context(), newRoster(names), book)
-	first := map[string]bool{}
-	for range 50 {
-		var pass []string
-		for range 4 {
-			server, _, _ := h.next(0)
-			pass = append(pass, server.Addr)
-			require.Equal(t, entry, server.Entry)
-		}
-		require.ElementsMatch(t, []string{"10.0.0.1:2181", "[fd00::1]:2181", "10.0.0.2:2182"}, pass[:3])
-		require.Equal(t, "10.9.0.1:2181", pass[3])
-		first[pass[0]] = true
-	}
-	require.Len(t, first, 3, "clients spread over those of one priority")
-	require.Contains(t, h.report(), "a.example.com:2181: not tried yet; ")
-
-	records.Store(nil) // the name servers are behind the network that has just broken
-	h.restart()
-	server, _, _ := h.next(0)
-	require.NotEmpty(t, server.Addr)
-	require.Contains(t, h.report(), "(lookup _zookeeper._tcp.example.com: no such host; tried at its last addresses)")
-
-	records.Store(&[]*net.SRV{{Target: "new.example.com.", Port: 2181}})
-	h.restart()
-	server, _, _ = h.next(0)
-	require.Equal(t, "new.example.com:2181", server.Name, "each pass asks again")
-
-	for _, wrong := range []string{"dns-srv://", "dns-srv://a/b", "dns-srv://a:2181", "srv://a"} {
-		_, err := parseServers([]string{wrong})
-		require.ErrorContains(t, err, "dns-srv://")
-	}
-}
-
 func TestSRVRecordsThatAreNotThereAreTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var records atomic.Pointer[[]*net.SRV]
@@ -328,4 +288,40 @@ func TestASilentConnectionIsFollowedByTheNextAtOnce(t *testing.T) {
 		require.Equal(t, []time.Duration{0}, waits, "it has had 2T/3 of its time")
 		require.NoError(t, s.Err())
 	})
+}
+
+// What a server said before it granted the session was remembered, and a later outage was not logged.
+func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		srv := zktest.Start(t)
+		c, s := open(t, srv, func(c *Config) { c.Logger = textLogger(&out) })
+		for range 3 {
+			srv.RefuseDials(true)
+			srv.Disconnect(s.ID())
+			time.Sleep(5 * time.Second)
+			srv.RefuseDials(false)
+			time.Sleep(5 * time.Second)
+			require.Equal(t, "zk:2181: it granted the session", s.hosts.Report())
+		}
+		c.log.wait()
+		require.Equal(t, 3, strings.Count(out.String(), "the connection ended"), out.String())
+		require.Equal(t, 3*2, strings.Count(out.String(), "no connection"), "and why there is no other, once an outage")
+	})
+}
+
+func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
+	c, err := newClient(Config{Servers: []string{"a", "b", "c"}, SessionTimeout: 18 * time.Second, ConnectTimeout: 5 * time.Second / 4}, seam.Seams{})
+	require.NoError(t, err)
+	defer c.end()
+	s := newSession(c)
+	s.hosts = servers.NewRotation(t.Context(), c.servers, c.book)
+	s.hosts.Next(0)
+	require.Equal(t, time.Second, s.budget(0), "Dial waits")
+	s.id.Store(7)
+	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
+	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
+	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")
+	s.holds = []*held{{path: "/a"}}
+	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
 }

@@ -11,7 +11,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +18,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // State is what this process may assume about a session.
@@ -43,8 +46,8 @@ func (s State) String() string { return [...]string{"active", "suspect", "lost"}
 // fail with ErrLost. What its operations promise, recipes.Session says.
 type Session struct {
 	client *Client
-	hosts  *hosts
-	clock  clock
+	hosts  *servers.Rotation
+	clock  clock.Clock
 	log    *journal
 	live   context.Context    // of whatever makes connections
 	end    context.CancelFunc // ends that, for good; the present link lives on
@@ -74,7 +77,7 @@ type Session struct {
 	down     time.Time     // when the last link ended
 	links    int           // number of links so far
 	refusal  error         // why a login was refused; see turnedAway
-	answered stamp         // send time of the newest frame that was answered
+	answered clock.Stamp   // send time of the newest frame that was answered
 	proof    proof
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
@@ -89,8 +92,8 @@ type Session struct {
 func newSession(c *Client) *Session {
 	live, end := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	return &Session{
-		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(newPassword),
-		live: live, end: end, hosts: newHosts(live, c.servers, c.book), slots: newSlots(),
+		client: c, clock: clock.Clock{Replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
+		live: live, end: end, hosts: servers.NewRotation(live, c.servers, c.book), slots: newSlots(),
 		ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
@@ -144,7 +147,7 @@ type Stats struct {
 // State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
 func (s *Session) State() State {
 	s.mu.Lock()
-	if now := s.read(); s.state == StateActive && now.Before(s.doubtAt()) && now.Before(s.lostAt()) {
+	if now, x := s.read(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
 		s.mu.Unlock()
 		return StateActive // most are: no deadline has passed
 	}
@@ -198,7 +201,7 @@ func (s *Session) lose(cause error) {
 	}
 	s.running.Add(1) // until everybody has been told
 	defer s.running.Done()
-	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
+	s.err = errs.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
 	patience := politely
@@ -217,7 +220,12 @@ func (s *Session) lose(cause error) {
 		if l != nil {
 			l.leave(err, patience)
 		}
-		s.log.write(slog.LevelInfo, "session lost", "session", fmt.Sprintf("0x%x", uint64(s.ID())), "cause", cause)
+		id := fmt.Sprintf("0x%x", uint64(s.ID()))
+		if errors.Is(cause, ErrClosed) {
+			s.log.write(slog.LevelInfo, "session closed", "session", id)
+			return
+		}
+		s.log.write(slog.LevelInfo, "session lost", "session", id, "cause", cause)
 	}()
 	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
 	// for its state, or release what they hold.
@@ -234,28 +242,28 @@ const politely = time.Second
 
 // granted decides about the session that a server offers on l. It is the one that it was, or it is over: in another one, requests
 // made under the first would run.
-func (s *Session) granted(g grant, l *link) error {
+func (s *Session) granted(g wire.Grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.ID()
 	switch {
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
-	case pinned != 0 && g.id == 0:
+	case pinned != 0 && g.ID == 0:
 		s.mu.Unlock()
 		s.lose(errExpired)
 		return errOver
-	case pinned != 0 && g.id != pinned:
+	case pinned != 0 && g.ID != pinned:
 		s.mu.Unlock()
-		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", errExpired, l.target.Name, uint64(g.id)))
+		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", errExpired, l.target.Name, uint64(g.ID)))
 		return errOver
-	case g.id == 0 || l.timeout < 10*time.Millisecond:
+	case g.ID == 0 || l.timeout < 10*time.Millisecond:
 		s.mu.Unlock()
-		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
+		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.ID), g.Timeout)
 	}
-	s.hosts.granted(l.target) // before anybody else can find the link dead
-	s.id.Store(g.id)
-	s.password, s.timeout, s.answered = g.password, l.timeout, l.asked
+	s.hosts.Granted(l.target) // before anybody else can find the link dead
+	s.id.Store(g.ID)
+	s.password, s.timeout, s.answered = Secret(g.Password), l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
@@ -311,12 +319,12 @@ func (s *Session) lost(l *link) {
 
 // refused ends the session: the servers rejected it or an identity for good.
 func (s *Session) refused(code int32) {
-	if code == jute.CodeSessionExpired {
+	if code == wire.CodeSessionExpired {
 		s.lose(errExpired)
 		return
 	}
-	if code == jute.CodeSASLRequired {
-		_, err := answer(code)
+	if code == wire.CodeSASLRequired {
+		_, err := wire.Answer(code)
 		s.lose(fmt.Errorf("%w; connected as %s", err, s.Whoami()))
 		return
 	}
@@ -341,35 +349,29 @@ func (s *Session) shutdown(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Errorf("recipes: session 0x%x: close not confirmed (%s); its ephemeral nodes disappear within %v",
-		uint64(s.ID()), s.hosts.report(), s.timeout)
+		uint64(s.ID()), s.hosts.Report(), s.timeout)
 }
 
 // Addresses are those of a host, as the session itself would find them; only the host if that takes longer than ctx allows.
 func (s *Session) Addresses(ctx context.Context, host string) []string {
-	book := s.hosts.book
-	if _, err := netip.ParseAddr(host); err != nil && book.resolve != nil {
-		if ips, err := book.resolve(ctx, host); err == nil {
-			return append(ips, host)
-		}
-	}
-	return []string{host}
+	return s.hosts.Book.Lookup(ctx, host)
 }
 
 // TLS reports whether the session's connections are encrypted.
 func (s *Session) TLS() bool { return s.client.tls.get != nil }
 
 // Servers lists the addresses of the ensemble: a name may resolve to several.
-func (s *Session) Servers() []Server { return s.hosts.all() }
+func (s *Session) Servers() []servers.Server { return s.hosts.All() }
 
 // At is the one that the session is connected to, or was last.
-func (s *Session) At() Server { return s.hosts.current() }
+func (s *Session) At() servers.Server { return s.hosts.Current() }
 
 // Aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
-func (s *Session) Aside(ctx context.Context, t Server, say []byte, hear func(io.Reader) error) error {
+func (s *Session) Aside(ctx context.Context, t servers.Server, say []byte, hear func(io.Reader) error) error {
 	return s.aside(ctx, t, say, func(c io.ReadWriter) error { return hear(c) })
 }
 
-func (s *Session) aside(ctx context.Context, t Server, say []byte, hear func(io.ReadWriter) error) error {
+func (s *Session) aside(ctx context.Context, t servers.Server, say []byte, hear func(io.ReadWriter) error) error {
 	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		return err
@@ -392,9 +394,9 @@ func (s *Session) Zxid() int64 { return s.zxid.Load() }
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_ = s.Aside(ctx, s.At(), closing(connectFrame(0, time.Millisecond, 0, newPassword), 1), func(r io.Reader) error {
-		g, err := readGrant(r)
-		ms = int(g.timeout)
+	_ = s.Aside(ctx, s.At(), wire.Closing(wire.ConnectFrame(0, time.Millisecond, 0, wire.NewPassword), 1), func(r io.Reader) error {
+		g, err := wire.ReadGrant(r)
+		ms = int(g.Timeout)
 		_, _ = io.Copy(io.Discard, r) // until it is closed
 		return err
 	})
@@ -403,17 +405,17 @@ func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 
 // Config is how a Client reaches ZooKeeper; recipes.Config says more of each field. Only Servers is required.
 type Config struct {
-	Servers        []string      // "host" or "host:port", port 2181 when absent; or "dns-srv://name"
-	SessionTimeout time.Duration // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
-	ConnectTimeout time.Duration // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
-	Auth           []Auth        // presented on every connection
-	SASL           SASL          // logs in on every connection, before Auth; nil = not at all
-	TLS            *tls.Config   // used on every connection; nil = none, or what GetTLS returns
-	Logger         *slog.Logger  // nil = none; its handler may use the Client
-	LoseOnSuspect  bool          // a session under which something is held is lost as soon as it is in doubt
-	MaxReply       int           // bytes of the longest reply that is read; 0 = 16 MiB
-	ReadOnly       bool          // refuses every write before it is sent, with ErrReadOnly
-	Lazy           bool          // Dial does not connect, the first use does
+	Servers        []string       // "host" or "host:port", port 2181 when absent; or "dns-srv://name"
+	SessionTimeout time.Duration  // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
+	ConnectTimeout time.Duration  // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
+	Auth           []Auth         // presented on every connection
+	SASL           sasl.Mechanism // logs in on every connection, before Auth; nil = not at all
+	TLS            *tls.Config    // used on every connection; nil = none, or what GetTLS returns
+	Logger         *slog.Logger   // nil = none; its handler may use the Client
+	LoseOnSuspect  bool           // a session under which something is held is lost as soon as it is in doubt
+	MaxReply       int            // bytes of the longest reply that is read; 0 = 16 MiB
+	ReadOnly       bool           // refuses every write before it is sent, with ErrReadOnly
+	Lazy           bool           // Dial does not connect, the first use does
 	// GetTLS, when not nil, returns the TLS configuration of one connection.
 	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx.
@@ -433,8 +435,8 @@ type Auth struct {
 // many goroutines. Obtain it from Dial; Close it.
 type Client struct {
 	cfg     Config
-	servers *roster
-	book    *addressBook
+	servers *servers.Roster
+	book    *servers.Book
 	log     *journal
 	joined  chan struct{}   // closed when Close is done
 	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
@@ -498,7 +500,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 
 // newClient checks and completes the configuration.
 func newClient(cfg Config, test seam.Seams) (*Client, error) {
-	servers, err := parseServers(cfg.Servers)
+	names, err := servers.Parse(cfg.Servers)
 	if err != nil {
 		return nil, err
 	}
@@ -513,24 +515,19 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	if cfg.MaxReply < 0 {
 		return nil, fmt.Errorf("recipes: MaxReply of %d bytes in Config; 0 means the default", cfg.MaxReply)
 	}
-	cfg.MaxReply = cmp.Or(cfg.MaxReply, maxReply)
+	cfg.MaxReply = cmp.Or(cfg.MaxReply, wire.MaxReply)
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: newRoster(servers), log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt, jitter: test.Jitter}
+	c := &Client{servers: servers.NewRoster(names), log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt, jitter: test.Jitter}
 	if c.jitter == nil {
 		c.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
 	}
-	c.book = &addressBook{resolve: test.Resolve, services: test.Services, log: c.log, known: map[string]resolved{}}
-	if c.book.services == nil {
-		c.book.services = func(ctx context.Context, name string) ([]*net.SRV, error) {
-			_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
-			return records, err
-		}
-	}
+	resolve := test.Resolve
 	if cfg.Dialer == nil {
-		cfg.Dialer, c.book.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
+		cfg.Dialer, resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
+	c.book = servers.NewBook(resolve, test.Services, c.log.write)
 	if c.tls.get, err = tlsOf(cfg); err != nil {
 		return nil, err
 	}
@@ -548,16 +545,16 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	if err == nil {
 		return nil
 	}
-	report := s.hosts.report() // taken now: giving up changes the attempt under way
+	report := s.hosts.Report() // taken now: giving up changes the attempt under way
 	s.lose(ErrUnreachable)
 	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {
-	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, errKeeper):
+	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, wire.ErrKeeper):
 		return err
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+		return errs.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
 	default:
-		return fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
+		return errs.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
 	}
 }
 
@@ -591,14 +588,15 @@ var errOtherEnsemble = errors.New("another ensemble, or one without a name")
 // otherEnsemble says what it means that a server did not confirm a name.
 func otherEnsemble(err error, name string) error {
 	if errors.Is(err, ErrAuth) || errors.Is(err, ErrLost) || errors.Is(err, zk.ErrAuthFailed) {
-		return fmt.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
+		return errs.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
 	}
-	return fmt.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
+	return errs.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
 }
 
 // Session returns the live session, or dials the next one: see recipes.Client.Session.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var tried error // why the last attempt failed
+	var tried error           // why the last attempt failed
+	ended := ctx.Err() != nil // before anything was tried
 	for {
 		s, d := c.current()
 		switch {
@@ -606,6 +604,12 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return s, nil
 		case d == nil:
 			return nil, ErrClosed
+		}
+		over := ctx.Done()
+		select {
+		case <-d.done:
+			over = nil // what it found counts more
+		default:
 		}
 		select {
 		case <-d.done:
@@ -618,26 +622,28 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 				return nil, d.err
 			}
 			tried = d.err
-		case <-ctx.Done():
+		case <-over:
 		}
 		switch {
 		case ctx.Err() == nil:
 		case tried != nil:
 			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // %.0w wraps ctx's error without printing it
+		case ended:
+			return nil, fmt.Errorf("recipes: no session: %w", cause(ctx))
 		default:
-			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
+			return nil, errs.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
 	}
 }
 
 // SetServers replaces Config.Servers, for the present session and for those to come. A session that is connected to a server that
 // the new list does not name leaves it: see link.retire. An error means that the list is wrong, and nothing has changed.
-func (c *Client) SetServers(servers []string) error {
-	names, err := parseServers(servers)
+func (c *Client) SetServers(list []string) error {
+	names, err := servers.Parse(list)
 	if err != nil {
 		return err
 	}
-	c.servers.names.Store(&names)
+	c.servers.Replace(names)
 	if s := c.Newest(); s != nil {
 		s.wake() // one that is being dialled finds the new list at its first look at the clock
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -258,9 +259,9 @@ func TestLeaseCountsFromSend(t *testing.T) {
 func TestProofCountsTheTouchBeforeTheWrite(t *testing.T) {
 	now := time.Now()
 	const T = 16 * time.Second
-	fresh := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-7 * time.Second)}}
+	fresh := proof{sent: clock.Stamp{At: now}, touched: clock.Stamp{At: now.Add(-7 * time.Second)}}
 	require.Equal(t, now.Add(8*time.Second), fresh.deadline(T, 0))
-	old := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-9 * time.Second)}}
+	old := proof{sent: clock.Stamp{At: now}, touched: clock.Stamp{At: now.Add(-9 * time.Second)}}
 	require.Equal(t, now.Add(6*time.Second), old.deadline(T, 0))
 }
 
@@ -499,7 +500,7 @@ func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, StateActive, s.State())
 		s.mu.Lock()
-		s.proof.touched.at = time.Now().Add(-s.timeout)
+		s.proof.touched.At = time.Now().Add(-s.timeout)
 		s.mu.Unlock()
 		require.Equal(t, StateLost, s.State(), "before any timer has run")
 	})
@@ -516,7 +517,7 @@ func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
 		lost.lose(errors.New("enough"))
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(jute.CodeSASLRequired)))
+		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(wire.CodeSASLRequired)))
 		began := time.Now()
 		require.ErrorContains(t, s.CloseLost(t.Context(), lost), "not closed: recipes: authentication refused")
 		require.Zero(t, time.Since(began))

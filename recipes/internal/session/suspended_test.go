@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -137,7 +138,7 @@ func TestTheDateChangesNoDeadline(t *testing.T) { // failure matrix, row 30: the
 	for _, d := range []time.Duration{time.Hour, -time.Hour} {
 		set := redated(before, d)
 		require.Equal(t, d, set.Round(0).Sub(before.Round(0)), "the test must change the date")
-		p := proof{sent: stamp{at: before}, touched: stamp{at: before}}
+		p := proof{sent: clock.Stamp{At: before}, touched: clock.Stamp{At: before}}
 		later := redated(before.Add(T/2-time.Millisecond), d)
 		require.True(t, later.Before(p.deadline(T, 0)), "ended early by a date")
 		later = redated(before.Add(T/2), d)
@@ -150,9 +151,9 @@ func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // failure matri
 	const T = 16 * time.Second
 	now := time.Now()
 	for idle := time.Duration(0); idle <= T/3+T/8; idle += T / 96 {
-		p := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-idle)}}
+		p := proof{sent: clock.Stamp{At: now}, touched: clock.Stamp{At: now.Add(-idle)}}
 		// The server counts from touched; our clock shows 15 s when 16 have passed.
-		believed := p.deadline(T, 0).Sub(p.touched.at)
+		believed := p.deadline(T, 0).Sub(p.touched.At)
 		require.LessOrEqual(t, believed*16/15, T+time.Nanosecond, "touched %v before the write", idle)
 	}
 }

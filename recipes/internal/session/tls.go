@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // tlsSource is where the TLS configuration of each connection comes from. Certificates and authorities live shorter than sessions.
@@ -51,7 +54,7 @@ func (s *tlsSource) next() (*tls.Config, error) {
 type shown []*x509.Certificate
 
 // open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.
-func (s *Session) open(ctx context.Context, t Server) (net.Conn, shown, error) {
+func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, error) {
 	config, err := s.client.tls.next()
 	if err == nil {
 		err = s.servable(t, config)
@@ -91,13 +94,11 @@ func (s *Session) open(ctx context.Context, t Server) (net.Conn, shown, error) {
 // servable refuses a server that is not known, and one whose name is the word of the name servers alone. Nobody signs their
 // answers, so whoever can forge them could name a server of his own, for which he has a certificate. It has to be in the domain
 // that the operator named.
-func (s *Session) servable(t Server, config *tls.Config) error {
-	name, ok := service(t.Entry)
+func (s *Session) servable(t servers.Server, config *tls.Config) error {
+	name, ok := t.Service()
 	switch {
 	case t.Addr == "":
-		name, _ = service(t.Name)
-		why, _ := s.hosts.book.failure(name)
-		return errors.New(why)
+		return errors.New(s.hosts.Unknown(t))
 	case !ok || config == nil || config.ServerName != "" || config.InsecureSkipVerify:
 		return nil
 	}
@@ -192,7 +193,7 @@ type expiredError struct {
 
 // ownFault returns err as an expiredError if it is one.
 func ownFault(ours shown, err error) error {
-	if err == nil || len(ours) == 0 || timedOut(err) || time.Now().Before(ours[0].NotAfter) {
+	if err == nil || len(ours) == 0 || wire.TimedOut(err) || time.Now().Before(ours[0].NotAfter) {
 		return err
 	}
 	return &expiredError{ours[0], err}

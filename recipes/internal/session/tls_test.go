@@ -24,6 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session/identity"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -139,7 +141,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 
 			serves.Store(fresh)
 			srv.Disconnect(s.ID())
-			require.Eventually(t, func() bool { return strings.Contains(s.hosts.report(), "unknown authority") }, hostile.Patience, time.Millisecond,
+			require.Eventually(t, func() bool { return strings.Contains(s.hosts.Report(), "unknown authority") }, hostile.Patience, time.Millisecond,
 				"whoever did not follow the servers is refused as before")
 			trusts.Store(fresh)
 			_, _, err = s.Get(t.Context(), node)
@@ -270,7 +272,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	defer c.Close()
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	ask := func(at Server) string {
+	ask := func(at servers.Server) string {
 		var answer []byte
 		require.NoError(t, s.Aside(t.Context(), at, []byte("ruok"), func(r io.Reader) (err error) {
 			answer, err = io.ReadAll(r)
@@ -279,7 +281,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 		return string(answer)
 	}
 	before := shown.Load()
-	require.Equal(t, "imok", ask(Server{Name: "zk1:2999", Addr: "zk1:2999", Told: true}))
+	require.Equal(t, "imok", ask(servers.Server{Name: "zk1:2999", Addr: "zk1:2999", Told: true}))
 	require.Equal(t, before, shown.Load())
 	require.Equal(t, "imok", ask(s.Servers()[0]))
 	require.Equal(t, before+1, shown.Load(), "one that is listed does")
@@ -336,7 +338,7 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 	odd := reissue(t, pkix.RDNSequence{
 		{{Type: []int{2, 5, 4, 3}, Value: "alice"}}, {{Type: []int{2, 5, 4, 11}, Value: "ops"}}, {{Type: []int{2, 5, 4, 10}, Value: "Acme"}},
 	})
-	subject, err := subjectOf(odd)
+	subject, err := identity.Subject(odd)
 	require.NoError(t, err)
 	require.Equal(t, "O=Acme,OU=ops,CN=alice", subject)
 
@@ -345,7 +347,7 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 		{{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: "acme"}}, {{Type: []int{0, 9, 2342, 19200300, 100, 1, 1}, Value: "al"}},
 		{{Type: []int{2, 5, 4, 5}, Value: "4711"}}, {{Type: []int{2, 5, 4, 10}, Value: "  Acme, = #1 "}},
 	})
-	subject, err = subjectOf(odd)
+	subject, err = identity.Subject(odd)
 	require.NoError(t, err)
 	require.Equal(t, `O=\ \ Acme\, \= \#1\ ,2.5.4.5=#130434373131,UID=al,DC=acme`, subject)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // watchKey is one watch on a server.
@@ -72,7 +72,7 @@ func (w *Watch) Remove() {
 	if !w.stop() || s.link == nil || s.keepsWatches.Load() {
 		return
 	}
-	o := &op{name: "removeWatches", code: jute.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
+	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
 		s.link.submit(frame, []*call{o.call()}) // it needs no slot: an answered read came before it
 	}
@@ -126,19 +126,19 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 // reads from the server, so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	r, w, err := s.watched(ctx, readData(path), call)
-	return r.data, r.stat, w, err
+	return r.Data, r.Stat, w, err
 }
 
 // ChildrenCalled is Children plus a watch on the list of children and the node's deletion, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
 	r, w, err := s.watched(ctx, readList(path), call)
-	return r.names, r.stat, w, err
+	return r.Names, r.Stat, w, err
 }
 
 // watched makes a read that sets a watch.
-func (s *Session) watched(ctx context.Context, o *op, call func()) (*reply, *Watch, error) {
+func (s *Session) watched(ctx context.Context, o *op, call func()) (*wire.Reply, *Watch, error) {
 	o.watch = true
-	w := s.attach(watchKey{path: o.path, child: o.code == jute.OpGetChildren2}, call)
+	w := s.attach(watchKey{path: o.path, child: o.code == wire.OpGetChildren2}, call)
 	r, err := s.run(ctx, o)
 	if err != nil {
 		w.Stop()
@@ -165,7 +165,7 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	if len(r.keys) == 0 {
 		return nil, nil
 	}
-	o := &op{name: "setWatches", code: jute.OpSetWatches, path: r.keys[0].path, request: r, read: true}
+	o := &op{name: "setWatches", code: wire.OpSetWatches, path: r.keys[0].path, request: r, read: true}
 	all := make([]*Watch, len(r.keys))
 	for i, k := range r.keys {
 		all[i] = s.attach(k, call)

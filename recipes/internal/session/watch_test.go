@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/jute"
 	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -205,7 +205,7 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var connects []int64
 		serve := func(c net.Conn) {
-			connect := newCursor(hostile.ReadFrame(c))
+			connect := wire.Decoder{B: hostile.ReadFrame(c)}
 			connect.Int32()
 			connects = append(connects, connect.Int64())
 			_, _ = c.Write(grantOf(7, 9000))
@@ -215,7 +215,7 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 					return
 				}
 				switch r := parseRequest(body); r.op {
-				case jute.OpGetData:
+				case wire.OpGetData:
 					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(zxid), hostile.Be32(0), hostile.Be32(0), make([]byte, statSize))...))
 				default:
 					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(0), hostile.Be32(0))...))

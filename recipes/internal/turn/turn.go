@@ -36,11 +36,19 @@ type Ahead struct {
 	Ended    bool        // the wait for that one was ended by its context
 }
 
+// Key is the lock that goroutines of a client want, as one of a kind and for reading or not. A handle of the wrong kind waits for no
+// other: it is to be refused.
+type Key struct {
+	Kind   *kind.Kind
+	Path   string
+	Shared bool
+}
+
 // Turns are those of a client, by lock. A turn comes with a place that its last owner has made for the next one, or with none. The zero
 // value is ready.
 type Turns[Place any] struct {
 	mu     sync.Mutex
-	queues map[string]*queue[Place]
+	queues map[Key]*queue[Place]
 }
 
 // queue is of one lock.
@@ -57,7 +65,7 @@ type queue[Place any] struct {
 // waiter is a goroutine that waits for the turn.
 type waiter[Place any] struct {
 	id   string
-	set  []string    // the keys of all turns that it takes together; nil for a single lock, which also takes a place that was made for it
+	set  []Key       // the keys of all turns that it takes together; nil for a single lock, which also takes a place that was made for it
 	pass chan *Place // of capacity 1: handing over never blocks
 }
 
@@ -75,7 +83,7 @@ func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) 
 // Enter waits for the turn, which may come with a place. ahead says who was in the way when ctx ended (it is Ended).
 // A try ends when somebody is in the way, unless that one is only cleaning up. waits, if not nil, is told whom this call waits for, with a
 // mutex held.
-func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
+func (t *Turns[Place]) Enter(ctx context.Context, key Key, id string, try bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
 	t.mu.Lock()
 	q := t.queues[key]
 	if !q.taken() {
@@ -111,7 +119,10 @@ func (t *Turns[Place]) Enter(ctx context.Context, key, id string, try bool, wait
 }
 
 // Member is one lock of a set.
-type Member struct{ Key, ID string }
+type Member struct {
+	Key Key
+	ID  string
+}
 
 // EnterAll waits for the turns of a set's locks, and takes all of them at one moment. ahead says who was in the way at the member
 // of. Its other results and parameters are those of Enter.
@@ -197,9 +208,9 @@ func (q *queue[Place]) remove(i int) {
 }
 
 // begin gives the turn, which nobody has, to id, whose state is what.
-func (t *Turns[Place]) begin(key, id string, what State) {
+func (t *Turns[Place]) begin(key Key, id string, what State) {
 	if t.queues == nil {
-		t.queues = map[string]*queue[Place]{}
+		t.queues = map[Key]*queue[Place]{}
 	}
 	q := t.queues[key]
 	if q == nil {
@@ -214,7 +225,7 @@ func (t *Turns[Place]) begin(key, id string, what State) {
 }
 
 // set changes the state of the owner, who waits for nobody any more.
-func (t *Turns[Place]) set(key string, what State) {
+func (t *Turns[Place]) set(key Key, what State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := t.queues[key]; q != nil {
@@ -223,15 +234,15 @@ func (t *Turns[Place]) set(key string, what State) {
 }
 
 // Granted says that the owner holds the lock.
-func (t *Turns[Place]) Granted(key string) { t.set(key, Holds) }
+func (t *Turns[Place]) Granted(key Key) { t.set(key, Holds) }
 
 // Leaving says that the owner is about to leave. A try that comes now waits until the nodes are deleted, which takes a round trip:
 // otherwise nodes of its own client would refuse it.
-func (t *Turns[Place]) Leaving(key string) { t.set(key, Leaves) }
+func (t *Turns[Place]) Leaving(key Key) { t.set(key, Leaves) }
 
 // KeepOut makes the next callers wait, as for an owner that is only cleaning up, until Leave. It is for what abandoned calls of a recipe
 // that takes no turn leave undone, and does nothing, and reports false, while somebody has the turn.
-func (t *Turns[Place]) KeepOut(key string) bool {
+func (t *Turns[Place]) KeepOut(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.queues[key].taken() {
@@ -242,7 +253,7 @@ func (t *Turns[Place]) KeepOut(key string) bool {
 }
 
 // WaitsFor says which contender the owner waits for, and how many are ahead of it, for those who wait behind it.
-func (t *Turns[Place]) WaitsFor(key string, holder *kind.Party, position int) {
+func (t *Turns[Place]) WaitsFor(key Key, holder *kind.Party, position int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := t.queues[key]; q != nil {
@@ -251,7 +262,7 @@ func (t *Turns[Place]) WaitsFor(key string, holder *kind.Party, position int) {
 }
 
 // Leave passes the turn on, or frees the lock when nobody waits.
-func (t *Turns[Place]) Leave(key string) {
+func (t *Turns[Place]) Leave(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pass(key, nil) {
@@ -271,7 +282,7 @@ func (t *Turns[Place]) Leave(key string) {
 
 // HandOver passes the turn on with a place. It reports false when nobody waits that takes one: the turn is still the caller's, and the
 // place the caller's to undo.
-func (t *Turns[Place]) HandOver(key string, place *Place) bool {
+func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pass(key, place)
@@ -279,7 +290,7 @@ func (t *Turns[Place]) HandOver(key string, place *Place) bool {
 
 // pass gives the turn to the first who can go on with it, and reports whether somebody does. Under mu a waiter is taken out here, or
 // takes itself out, never both: the turn goes to exactly one.
-func (t *Turns[Place]) pass(key string, place *Place) bool {
+func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	i := t.next(key)
 	if i < 0 {
 		return false
@@ -303,19 +314,19 @@ func (t *Turns[Place]) pass(key string, place *Place) bool {
 }
 
 // next is where the first waits who can go on once the turn is free; -1 if nobody can.
-func (t *Turns[Place]) next(key string) int {
+func (t *Turns[Place]) next(key Key) int {
 	q := t.queues[key]
 	if q == nil {
 		return -1
 	}
 	return slices.IndexFunc(q.waiters, func(w waiter[Place]) bool {
-		return !slices.ContainsFunc(w.set, func(other string) bool { return other != key && t.queues[other].taken() })
+		return !slices.ContainsFunc(w.set, func(other Key) bool { return other != key && t.queues[other].taken() })
 	})
 }
 
 // Next is the ID of the goroutine that is next, if one waits that takes a place. It may give up at any moment, so who makes a place for
 // it must be able to undo that.
-func (t *Turns[Place]) Next(key string) (id string, waits bool) {
+func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := t.next(key); i >= 0 && t.queues[key].waiters[i].set == nil {
@@ -326,7 +337,7 @@ func (t *Turns[Place]) Next(key string) (id string, waits bool) {
 
 // Owner returns nil when nobody has the turn, else who has, or had when ctx ended (it is Ended). It waits for an owner that is only cleaning
 // up, if nobody is to follow.
-func (t *Turns[Place]) Owner(ctx context.Context, key string) (ahead *Ahead) {
+func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	for {
 		t.mu.Lock()
 		q := t.queues[key]
@@ -352,14 +363,14 @@ func (t *Turns[Place]) Owner(ctx context.Context, key string) (ahead *Ahead) {
 }
 
 // Taken reports whether somebody has the turn. It may be another's, or nobody's, when the caller acts on that.
-func (t *Turns[Place]) Taken(key string) bool {
+func (t *Turns[Place]) Taken(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.queues[key].taken()
 }
 
 // Keys are the locks for which somebody has the turn.
-func (t *Turns[Place]) Keys() (keys []string) {
+func (t *Turns[Place]) Keys() (keys []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range t.queues {

@@ -16,36 +16,38 @@ import (
 	"github.com/locktree/locktree/recipes/internal/turn"
 )
 
+var a, b = turn.Key{Path: "a"}, turn.Key{Path: "b"}
+
 // A single caller overtakes a set that cannot go on, and no set has one turn of two.
 func TestASetHasAllItsTurnsOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turn.Turns[int]
-		enter := func(key, id string) {
+		enter := func(key turn.Key, id string) {
 			_, ahead := turns.Enter(t.Context(), key, id, false, nil)
 			require.Nil(t, ahead)
 		}
-		enter("b", "holder")
+		enter(b, "holder")
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, ahead := turns.EnterAll(t.Context(), []turn.Member{{Key: "a", ID: "set"}, {Key: "b", ID: "set"}}, false, nil)
+			_, ahead := turns.EnterAll(t.Context(), []turn.Member{{Key: a, ID: "set"}, {Key: b, ID: "set"}}, false, nil)
 			require.Nil(t, ahead)
 		})
 		synctest.Wait()
-		require.False(t, turns.Taken("a"))
-		require.Nil(t, turns.Owner(t.Context(), "a"))
-		enter("a", "nested")
-		turns.Leave("b")
+		require.False(t, turns.Taken(a))
+		require.Nil(t, turns.Owner(t.Context(), a))
+		enter(a, "nested")
+		turns.Leave(b)
 		synctest.Wait()
-		require.False(t, turns.Taken("b"), "the set waits for a")
-		_, waits := turns.Next("a")
+		require.False(t, turns.Taken(b), "the set waits for a")
+		_, waits := turns.Next(a)
 		require.False(t, waits, "a set takes no place")
-		require.False(t, turns.HandOver("a", new(int)))
-		turns.Leave("a")
+		require.False(t, turns.HandOver(a, new(int)))
+		turns.Leave(a)
 		all.Wait()
-		require.True(t, turns.Taken("a"))
-		require.True(t, turns.Taken("b"))
-		turns.Leave("a")
-		turns.Leave("b")
+		require.True(t, turns.Taken(a))
+		require.True(t, turns.Taken(b))
+		turns.Leave(a)
+		turns.Leave(b)
 		require.Empty(t, turns.Keys())
 	})
 }
@@ -53,9 +55,9 @@ func TestASetHasAllItsTurnsOrNone(t *testing.T) {
 func TestASetThatGivesUpNamesWhoIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turn.Turns[int]
-		_, ahead := turns.Enter(t.Context(), "b", "holder", false, nil)
+		_, ahead := turns.Enter(t.Context(), b, "holder", false, nil)
 		require.Nil(t, ahead)
-		set := []turn.Member{{Key: "a", ID: "set"}, {Key: "b", ID: "set"}}
+		set := []turn.Member{{Key: a, ID: "set"}, {Key: b, ID: "set"}}
 		of, ahead := turns.EnterAll(t.Context(), set, true, nil)
 		require.Equal(t, 1, of)
 		require.Equal(t, "holder", ahead.ID)
@@ -66,8 +68,8 @@ func TestASetThatGivesUpNamesWhoIsInTheWay(t *testing.T) {
 		require.Equal(t, 1, of)
 		require.Equal(t, "holder", ahead.ID)
 		require.True(t, ahead.Ended)
-		require.Equal(t, []string{"b"}, turns.Keys(), "nothing waits for a")
-		turns.Leave("b")
+		require.Equal(t, []turn.Key{b}, turns.Keys(), "nothing waits for a")
+		turns.Leave(b)
 		require.Empty(t, turns.Keys())
 	})
 }
@@ -82,13 +84,13 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 			var turns turn.Turns[int]
 			var all sync.WaitGroup
 			var mu sync.Mutex
-			has := map[string]int{}
-			count := func(keys []string, by int) {
+			has := map[turn.Key]int{}
+			count := func(keys []turn.Key, by int) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, key := range keys {
 					if has[key] += by; has[key] > 1 {
-						failed = errors.New("two have the turn for " + key)
+						failed = errors.New("two have the turn for " + key.Path)
 					}
 				}
 			}
@@ -96,7 +98,7 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 				dice := rand.New(rand.NewPCG(seed, uint64(i)))
 				all.Go(func() {
 					for range 10 {
-						keys := []string{"a", "b", "c", "d"}
+						keys := []turn.Key{a, b, {Path: "c"}, {Path: "d"}}
 						dice.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 						keys = keys[:1+dice.IntN(3)]
 						long, patience := dice.IntN(2) == 0, time.Millisecond

@@ -3,11 +3,11 @@ package wait
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -67,7 +67,7 @@ func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Q.Path, w.Q.Kind.Children)
+	return errs.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Q.Path, w.Q.Kind.Children)
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then

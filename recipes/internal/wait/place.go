@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -204,7 +205,7 @@ func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 func (q *Handle) Contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
 	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
 	if err != nil {
-		return nil, fmt.Errorf("recipes: %s: %w", q.Path, err)
+		return nil, errs.Errorf("recipes: %s: %w", q.Path, err)
 	}
 	return &znode.Node{
 		E: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,

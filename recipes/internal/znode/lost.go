@@ -2,6 +2,7 @@ package znode
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -91,10 +92,7 @@ type ghost struct {
 // idle are the contenders that nobody works under; some says that there are others.
 func (e *Session) idle() (idle []ghost, some bool) {
 	e.mu.Lock()
-	all := make([]ghost, 0, len(e.nodes))
-	for k, path := range e.nodes {
-		all = append(all, ghost{k, path, k.Prefix})
-	}
+	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
 	for _, g := range all {
 		if works := g.Work.Load(); works != nil && (*works)() {

@@ -241,7 +241,7 @@ type Session struct {
 	until   time.Time // it is tried to close the lost session until then; zero before the first try
 
 	mu     sync.Mutex
-	nodes  map[*Node]string         // those that exist, or may; with their paths where these are known
+	nodes  map[string]ghost         // those that exist, or may, by the unique parts of their names
 	timers map[*time.Timer]struct{} // of after
 }
 
@@ -252,7 +252,7 @@ func (st *Client) Begin(s *session.Session) *Session {
 	if st.newest != nil {
 		st.Lost = append(st.Lost, st.newest)
 	}
-	e := &Session{c: st, S: s, nodes: map[*Node]string{}, timers: map[*time.Timer]struct{}{}}
+	e := &Session{c: st, S: s, nodes: map[string]ghost{}, timers: map[*time.Timer]struct{}{}}
 	e.Janitor.e = e
 	st.newest = e
 	return e
@@ -295,17 +295,42 @@ func (st *Client) Join() {
 func (e *Session) exists(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.nodes[k] = k.Path
 	if strings.HasPrefix(k.Name, k.Prefix) { // they are one string from here on
 		k.Prefix = k.Name[:len(k.Prefix)]
 	}
+	e.nodes[k.Prefix] = ghost{k, k.Path, k.Prefix}
 }
 
 // forget notes that it does not exist any more.
 func (e *Session) forget(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.nodes, k)
+	delete(e.nodes, k.Prefix)
+}
+
+// Own is the contender at path, of the newest session or of one that was lost; nil if it is none of ours.
+func (st *Client) Own(path string) *Node {
+	name := kind.BaseName(path)
+	c, ok := kind.ParseContender(name)
+	if !ok {
+		return nil
+	}
+	prefix := name[:strings.LastIndex(name, c.Marker)+len(c.Marker)]
+	st.mu.Lock()
+	all := slices.Clone(st.Lost)
+	if st.newest != nil {
+		all = append(all, st.newest)
+	}
+	st.mu.Unlock()
+	for _, e := range all {
+		e.mu.Lock()
+		k := e.nodes[prefix].Node
+		e.mu.Unlock()
+		if k != nil && k.Dir == kind.ParentPath(path) {
+			return k
+		}
+	}
+	return nil
 }
 
 // after has f run when d has passed, unless the session is over by then.

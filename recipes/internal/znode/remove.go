@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -41,6 +42,9 @@ func (c *Client) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 		then()
 		return
 	}
+	for _, k := range ks {
+		k.Work.CompareAndSwap(nil, &none)
+	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
 	c.Spawn(func() {
@@ -48,6 +52,9 @@ func (c *Client) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
 }
+
+// none is the work under a contender that was never granted, and is given up.
+var none = func() bool { return false }
 
 // awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
 // no error.
@@ -65,8 +72,24 @@ func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	if why == nil {
 		return nil
 	}
+	if left := notFreed(ks); left != nil { // else they have gone since
+		ks = left
+	}
 	path := cmp.Or(ks[0].Path, kind.JoinPath(ks[0].Dir, ks[0].Prefix))
-	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, path, why)
+	if len(ks) > 1 {
+		path += fmt.Sprintf(" and %d more", len(ks)-1)
+	}
+	return errs.Errorf("%w: %s: the deletion goes on in the background: %w", ErrReleasePending, path, why)
+}
+
+// notFreed are those that are not known to be gone.
+func notFreed(ks []*Node) (left []*Node) {
+	for _, k := range ks {
+		if !k.freed.Load() {
+			left = append(left, k)
+		}
+	}
+	return left
 }
 
 // dropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
@@ -88,13 +111,23 @@ func (c *Client) dropped(ks []*Node, err error) error {
 		return nil
 	}
 	s := ks[0].E.S
+	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // a server that keeps one keeps all: each by itself
+		each := make([]error, len(ks))
+		for i := range ks {
+			each[i] = deleteAll(context.Background(), ks[i:i+1])
+		}
+		err = cmp.Or(each...)
+		if ks = notFreed(ks); ks == nil {
+			return nil
+		}
+	}
 	gone := ks[0].E.Janitor.Remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
 	gone.Wait() // no longer than until the end of the session
 	if lost := s.Err(); lost != nil {
-		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
+		return errs.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
@@ -60,9 +61,9 @@ func (t *Tries) Over(ctx context.Context, s *session.Session, worth func(error) 
 	case ctx.Err() == nil && errors.Is(*err, why):
 		*err = why
 	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
-		*err = fmt.Errorf("%w: %v", why, *err)
+		*err = errs.Errorf("%w: %v", why, *err)
 	case !errors.Is(*err, why):
-		*err = fmt.Errorf("%w: %w", WhyEnded(ctx), *err)
+		*err = errs.Errorf("%w: %w", WhyEnded(ctx), *err)
 	}
 	return true
 }
@@ -92,7 +93,7 @@ func NotQueued(err error) error {
 	if !errors.Is(err, session.ErrLost) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errNotQueued, err)
+	return errs.Errorf("%w: %w", errNotQueued, err)
 }
 
 // didNothing: nothing was done and another try may succeed.
@@ -145,7 +146,7 @@ func LostError(path string, cause error) error {
 	if cause == nil {
 		cause = errors.New("its node is gone")
 	}
-	return fmt.Errorf("%w: %s: %w", ErrLost, path, cause)
+	return errs.Errorf("%w: %s: %w", ErrLost, path, cause)
 }
 
 // whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -206,18 +207,18 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	})
 	switch {
 	case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
-		return false, LostError(t.Born[0].Dir, fmt.Errorf("%w: %w", err, cause))
+		return false, LostError(t.Born[0].Dir, errs.Errorf("%w: %w", err, cause))
 	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
-		return false, fmt.Errorf("%w: %w", WhyEnded(ctx), cause)
+		return false, errs.Errorf("%w: %w", WhyEnded(ctx), cause)
 	case err != nil:
-		return false, fmt.Errorf("%w: %w", t.E.S.Err(), cause)
+		return false, errs.Errorf("%w: %w", t.E.S.Err(), cause)
 	case found:
 		freeAll(t.Gone)
 		return true, nil
 	}
 	freeAll(t.Born)
 	t.recheck(time.Second)
-	return true, fmt.Errorf("%w: %w", ErrNotApplied, cause)
+	return true, errs.Errorf("%w: %w", ErrNotApplied, cause)
 }
 
 // recheckUntil bounds the pauses of recheck, so that its last look is more than an hour behind the transaction. A request waits
@@ -517,7 +518,7 @@ func (t *Txn) refusal(err error) error {
 	}
 	for _, n := range t.Keys {
 		if slices.Contains(n.Dirs, kind.ParentPath(op.Path)) && n.Made[0] {
-			return fmt.Errorf("%w: %s does not let this client in: %w", ErrKeyForeign, n.path(), err)
+			return errs.Errorf("%w: %s does not let this client in: %w", ErrKeyForeign, n.path(), err)
 		}
 	}
 	return err
@@ -547,7 +548,7 @@ func (t *Txn) Admits(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: its access list is hidden from this client: %w", ErrKeyForeign, err)
+			return errs.Errorf("%w: its access list is hidden from this client: %w", ErrKeyForeign, err)
 		case err != nil:
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -56,7 +56,7 @@ func (c *loggingIn) login() error {
 	}
 	c.rest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(granted))))
 	c.rest.Write(granted)
-	if d := (jute.Decoder{B: granted[8:]}); d.Int64() == 0 {
+	if d := (wire.Decoder{B: granted[8:]}); d.Int64() == 0 {
 		return nil // expired: the server hangs up
 	}
 	var challenge []byte
@@ -65,7 +65,7 @@ func (c *loggingIn) login() error {
 		if err != nil || done {
 			return err
 		}
-		e := jute.Encoder{B: make([]byte, 4)}
+		e := wire.Encoder{B: make([]byte, 4)}
 		e.Int32(0)
 		e.Int32(opSASL)
 		e.Buffer(token)
@@ -77,7 +77,7 @@ func (c *loggingIn) login() error {
 		if err != nil {
 			return err
 		}
-		d := jute.Decoder{B: answer}
+		d := wire.Decoder{B: answer}
 		d.Int32()
 		d.Int64()
 		if code := d.Int32(); code != 0 {

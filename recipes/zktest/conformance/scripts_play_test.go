@@ -184,13 +184,15 @@ func rearmed() []Op {
 		copy(o.Lists[:], lists)
 		return o
 	}
-	all := []string{"/a", "/b", "/nosuch"}
+	all, root := []string{"/a", "/b", "/nosuch"}, []string{"!"}
 	return []Op{
 		create(0, "/a", 0), create(0, "/b", 0), get(1, "/a"), {S: 1, Op: stepReconnect}, set(0, "/a"),
 		again(0, all, all, all), set(0, "/a"), create(0, "/b/c", 0), create(0, "/nosuch", 0), del(0, "/nosuch"),
 		again(100, all, nil, all), {S: 1, Op: stepReconnect}, set(0, "/a"), create(0, "/a/d", 1),
 		again(2, []string{"/a"}, nil, []string{"/a"}), {S: 1, Op: stepReconnect}, again(0, nil, nil, nil, all, []string{""}),
 		set(0, "/a"), create(0, "/a/e", 0), create(0, "/nosuch", 0), del(0, "/nosuch"),
+		// The empty path is the root's second name, and a watch on it another one than a watch on "/".
+		{S: 1, Op: stepReconnect}, again(0, root, root, root), create(0, "!/rearmed", 1), del(0, "!/rearmed"),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	"github.com/locktree/locktree/recipes/internal/paths"
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
@@ -21,6 +21,6 @@ func TestTheClientsRulesForPathsAndTheServersAgree(t *testing.T) {
 			}
 			path += name
 		}
-		require.Equal(t, jute.BadPath(path, false) == "", store.ValidPath(path), "%q", path)
+		require.Equal(t, paths.Bad(path, false) == "", store.ValidPath(path), "%q", path)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/recipes/internal/jute"
+	client "github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -21,10 +21,10 @@ func TestTheClientsCodecAndTheServersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path, version := "/"+rapid.StringMatching(`[a-zé€]{0,9}`).Draw(t, "path"), rapid.Int32().Draw(t, "version")
 		data := rapid.SampledFrom([][]byte{nil, {}, []byte("x"), []byte("\x00\xff")}).Draw(t, "data")
-		var sent jute.Encoder
+		var sent client.Encoder
 		sent.Int32(7)
-		sent.Int32(jute.OpMulti)
-		sent.Int32(jute.OpSetData)
+		sent.Int32(client.OpMulti)
+		sent.Int32(client.OpSetData)
 		sent.Bool(false)
 		sent.Int32(-1)
 		sent.Str(path)
@@ -43,8 +43,8 @@ func TestTheClientsCodecAndTheServersAgree(t *testing.T) {
 		e.Buffer(data)
 		e.String(path)
 		e.Stat(wire.Stat{Czxid: zxid, Version: version, Pzxid: 5})
-		d := jute.Decoder{B: e.Frame()[4:]}
-		require.Equal(t, []any{int32(7), zxid, int32(jute.CodeBadVersion)}, []any{d.Int32(), d.Int64(), d.Int32()})
+		d := client.Decoder{B: e.Frame()[4:]}
+		require.Equal(t, []any{int32(7), zxid, int32(client.CodeBadVersion)}, []any{d.Int32(), d.Int64(), d.Int32()})
 		require.Equal(t, data, d.Buffer())
 		require.Equal(t, path, string(d.Take(int(d.Int32()))))
 		require.Equal(t, zxid, d.Int64())
@@ -59,7 +59,7 @@ func TestTheClientsCodecAndTheServersAgree(t *testing.T) {
 
 // TestNumbersAreTheSame compares the constants that both packages declare under one name.
 func TestNumbersAreTheSame(t *testing.T) {
-	theirs, ours := numbers(t, "../../../internal/jute"), numbers(t, ".")
+	theirs, ours := numbers(t, "../../../internal/session/wire"), numbers(t, ".")
 	same := 0
 	for name, value := range ours {
 		if of, ok := theirs[name]; ok {

@@ -1,4 +1,4 @@
-package jute
+package wire
 
 // Error codes (KeeperException.Code).
 const (

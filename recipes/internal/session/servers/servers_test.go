@@ -1,24 +1,21 @@
-package session
+package servers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/locktree/locktree/recipes/internal/seam"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestServersAreCompleted(t *testing.T) {
-	got, err := parseServers([]string{"a", "b:1234, c ", "::1", "[::1]", "[fe80::2]:99", "10.0.0.1", "a:2181"})
+	got, err := Parse([]string{"a", "b:1234, c ", "::1", "[::1]", "[fe80::2]:99", "10.0.0.1", "a:2181"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:2181", "b:1234", "c:2181", "[::1]:2181", "[fe80::2]:99", "10.0.0.1:2181"}, got)
 }
@@ -32,20 +29,16 @@ func TestAnIPv6AddressWhosePortIsNotMarkedIsRefused(t *testing.T) {
 		"fe80::1%eth0:2181":    "write [fe80::1%eth0]:2181",
 		"1:2:3:4:5:6:7:8:2181": "write [1:2:3:4:5:6:7:8]:2181",
 	} {
-		_, err := parseServers([]string{server})
+		_, err := Parse([]string{server})
 		require.ErrorContains(t, err, want)
 	}
-	got, err := parseServers([]string{"fd00::7:a5", "fd00::7:0", "1:2:3:4:5:6:7:2181", "[::1:2181]", "fd00::5"})
+	got, err := Parse([]string{"fd00::7:a5", "fd00::7:0", "1:2:3:4:5:6:7:2181", "[::1:2181]", "fd00::5"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"[fd00::7:a5]:2181", "[fd00::7:0]:2181", "[1:2:3:4:5:6:7:2181]:2181", "[::1:2181]:2181", "[fd00::5]:2181"}, got)
 }
 
-func bookOf(resolve func(context.Context, string) ([]string, error), log *journal) *addressBook {
-	return &addressBook{resolve: resolve, log: log, known: map[string]resolved{}}
-}
-
-func hostsOf(names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
-	return newHosts(context.Background(), newRoster(names), bookOf(resolve, newJournal(nil)))
+func hostsOf(names []string, resolve func(context.Context, string) ([]string, error)) *Rotation {
+	return NewRotation(context.Background(), NewRoster(names), NewBook(resolve, nil, func(slog.Level, string, ...any) {}))
 }
 
 func TestEachAddressIsTriedOnceAPass(t *testing.T) {
@@ -53,10 +46,10 @@ func TestEachAddressIsTriedOnceAPass(t *testing.T) {
 	for pass := range 4 {
 		seen := map[Server]bool{}
 		for i := range 3 {
-			server, at, first := h.next(0)
+			server, at, first := h.Next(0)
 			require.Equal(t, pass, at)
 			require.Equal(t, i == 0, first)
-			require.Equal(t, server, h.current())
+			require.Equal(t, server, h.Current())
 			seen[server] = true
 		}
 		require.Len(t, seen, 3)
@@ -66,9 +59,9 @@ func TestEachAddressIsTriedOnceAPass(t *testing.T) {
 func TestLostConnectionStartsWithAnotherServerAtOnce(t *testing.T) {
 	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
 	for range 50 {
-		server, _, _ := h.next(0)
-		h.restart()
-		next, pass, first := h.next(0)
+		server, _, _ := h.Next(0)
+		h.Restart()
+		next, pass, first := h.Next(0)
 		require.NotEqual(t, server, next)
 		require.Zero(t, pass, "no pause")
 		require.True(t, first)
@@ -86,7 +79,7 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 	})
 	pass := func(n int) (all []Server) {
 		for range n {
-			t, _, _ := h.next(0)
+			t, _, _ := h.Next(0)
 			all = append(all, t)
 		}
 		return all
@@ -104,18 +97,18 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error
-		var out bytes.Buffer
-		log := newJournal(textLogger(&out))
-		book := bookOf(func(ctx context.Context, _ string) ([]string, error) {
+		var lines []string
+		log := func(_ slog.Level, text string, _ ...any) { lines = append(lines, text) }
+		book := NewBook(func(ctx context.Context, _ string) ([]string, error) {
 			if fails == nil {
 				return []string{"10.0.0.1"}, nil
 			}
 			<-ctx.Done()
 			return nil, fails
-		}, log)
-		h := newHosts(t.Context(), newRoster([]string{"pod:2181"}), book)
-		h.next(0)
-		require.NotContains(t, h.report(), "last addresses")
+		}, nil, log)
+		h := NewRotation(t.Context(), NewRoster([]string{"pod:2181"}), book)
+		h.Next(0)
+		require.NotContains(t, h.Report(), "last addresses")
 		for _, c := range []struct {
 			err  error
 			most time.Duration
@@ -127,54 +120,63 @@ func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 		} {
 			fails = c.err
 			start := time.Now()
-			server, _, _ := h.next(c.most)
+			server, _, _ := h.Next(c.most)
 			require.Equal(t, c.want, server.Addr, c.err)
 			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
 		}
-		server, _, _ := newHosts(t.Context(), newRoster([]string{"pod:2181"}), book).next(0)
+		server, _, _ := NewRotation(t.Context(), NewRoster([]string{"pod:2181"}), book).Next(0)
 		require.Equal(t, "10.0.0.1:2181", server.Addr, "the next session of the client knows them too")
-		require.Contains(t, h.report(), "(lookup pod: no such host; tried at its last addresses)")
+		require.Contains(t, h.Report(), "(lookup pod: no such host; tried at its last addresses)")
 		fails = nil
-		h.next(0)
-		require.NotContains(t, h.report(), "last addresses")
-		log.wait()
-		require.Equal(t, 1, strings.Count(out.String(), "does not resolve"), "once an outage")
-		require.Equal(t, 1, strings.Count(out.String(), "resolves again"))
+		h.Next(0)
+		require.NotContains(t, h.Report(), "last addresses")
+		require.Equal(t, []string{"a name does not resolve; the addresses that it had last are tried", "a name resolves again"}, lines, "once an outage")
 	})
 }
 
-// What a server said before it granted the session was remembered, and a later outage was not logged.
-func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		srv := zktest.Start(t)
-		c, s := open(t, srv, func(c *Config) { c.Logger = textLogger(&out) })
-		for range 3 {
-			srv.RefuseDials(true)
-			srv.Disconnect(s.ID())
-			time.Sleep(5 * time.Second)
-			srv.RefuseDials(false)
-			time.Sleep(5 * time.Second)
-			require.Equal(t, "zk:2181: it granted the session", s.hosts.report())
+func TestServersOfSRVRecordsAreTriedByPriority(t *testing.T) {
+	var records atomic.Pointer[[]*net.SRV]
+	records.Store(&[]*net.SRV{{Target: "far.example.com.", Port: 2181, Priority: 20}, {Target: "b.example.com.", Port: 2182, Priority: 10}, {Target: "a.example.com.", Port: 2181, Priority: 10}, {Target: "."}})
+	book := NewBook(func(_ context.Context, host string) ([]string, error) {
+		return map[string][]string{"a.example.com": {"10.0.0.1", "fd00::1"}, "b.example.com": {"10.0.0.2"}, "far.example.com": {"10.9.0.1"}}[host], nil
+	}, func(_ context.Context, name string) ([]*net.SRV, error) {
+		if all := records.Load(); all != nil {
+			return *all, nil
 		}
-		c.log.wait()
-		require.Equal(t, 3, strings.Count(out.String(), "the connection ended"), out.String())
-		require.Equal(t, 3*2, strings.Count(out.String(), "no connection"), "and why there is no other, once an outage")
-	})
-}
-
-func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
-	c, err := newClient(Config{Servers: []string{"a", "b", "c"}, SessionTimeout: 18 * time.Second, ConnectTimeout: 5 * time.Second / 4}, seam.Seams{})
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}, func(slog.Level, string, ...any) {})
+	const entry = "dns-srv://_zookeeper._tcp.example.com"
+	names, err := Parse([]string{entry})
 	require.NoError(t, err)
-	defer c.end()
-	s := newSession(c)
-	s.hosts = hostsOf(c.servers.list(), nil)
-	s.hosts.next(0)
-	require.Equal(t, time.Second, s.budget(0), "Dial waits")
-	s.id.Store(7)
-	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
-	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
-	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")
-	s.holds = []*held{{path: "/a"}}
-	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
+	h := NewRotation(t.Context(), NewRoster(names), book)
+	first := map[string]bool{}
+	for range 50 {
+		var pass []string
+		for range 4 {
+			server, _, _ := h.Next(0)
+			pass = append(pass, server.Addr)
+			require.Equal(t, entry, server.Entry)
+		}
+		require.ElementsMatch(t, []string{"10.0.0.1:2181", "[fd00::1]:2181", "10.0.0.2:2182"}, pass[:3])
+		require.Equal(t, "10.9.0.1:2181", pass[3])
+		first[pass[0]] = true
+	}
+	require.Len(t, first, 3, "clients spread over those of one priority")
+	require.Contains(t, h.Report(), "a.example.com:2181: not tried yet; ")
+
+	records.Store(nil) // the name servers are behind the network that has just broken
+	h.Restart()
+	server, _, _ := h.Next(0)
+	require.NotEmpty(t, server.Addr)
+	require.Contains(t, h.Report(), "(lookup _zookeeper._tcp.example.com: no such host; tried at its last addresses)")
+
+	records.Store(&[]*net.SRV{{Target: "new.example.com.", Port: 2181}})
+	h.Restart()
+	server, _, _ = h.Next(0)
+	require.Equal(t, "new.example.com:2181", server.Name, "each pass asks again")
+
+	for _, wrong := range []string{"dns-srv://", "dns-srv://a/b", "dns-srv://a:2181", "srv://a"} {
+		_, err := Parse([]string{wrong})
+		require.ErrorContains(t, err, "dns-srv://")
+	}
 }

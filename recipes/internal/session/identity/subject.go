@@ -1,9 +1,12 @@
-package session
+// Package identity computes the identities that servers will write into access lists, from a client certificate and from a password.
+package identity
 
 import (
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/asn1"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,11 +22,11 @@ type attribute struct {
 
 type attributesSET []attribute // encoding/asn1 goes by the suffix of the name
 
-// subjectOf returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL:
+// Subject returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL:
 // X500Principal.getName, which is RFC 2253 as Java understands it. pkix.Name.String puts the parts into another order,
 // and pkix.RDNSequence.String knows other attribute names and escapes fewer characters: either way an ACL would name
 // somebody else, and lock the certificate's owner out.
-func subjectOf(certificate tls.Certificate) (string, error) {
+func Subject(certificate tls.Certificate) (string, error) {
 	leaf := certificate.Leaf
 	if leaf == nil {
 		if len(certificate.Certificate) == 0 {
@@ -100,4 +103,12 @@ func escape(value string) string {
 		out.WriteRune(r)
 	}
 	return out.String()
+}
+
+// Digest is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the hash includes the
+// user, and a password may contain colons.
+func Digest(credentials string) string {
+	user, _, _ := strings.Cut(credentials, ":")
+	sum := sha1.Sum([]byte(credentials))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -1,4 +1,4 @@
-package session
+package sasl
 
 import (
 	"context"
@@ -10,10 +10,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // DigestMD5 logs in by the SASL mechanism DIGEST-MD5 (RFC 2831) as ZooKeeper has it; recipes.DigestMD5 says more.
-func DigestMD5(user string, password func() (Secret, error)) SASL { return digestMD5{user, password} }
+func DigestMD5(user string, password func() (Secret, error)) Mechanism {
+	return digestMD5{user, password}
+}
 
 type digestMD5 struct {
 	user     string
@@ -30,20 +35,20 @@ const (
 )
 
 // Start obtains the password, anew for each connection.
-func (d digestMD5) Start(context.Context, string, string) (SASLExchange, error) {
+func (d digestMD5) Start(context.Context, string, string) (Exchange, error) {
 	if d.user == "" {
-		return SASLExchange{}, fmt.Errorf("%w: DIGEST-MD5 without a user", ErrAuth)
+		return Exchange{}, fmt.Errorf("%w: DIGEST-MD5 without a user", wire.ErrAuth)
 	}
 	password, err := d.password()
 	switch {
 	case err != nil:
-		return SASLExchange{}, fmt.Errorf("%w: the password of %s: %w", ErrAuth, d.user, err)
+		return Exchange{}, errs.Errorf("%w: the password of %s: %w", wire.ErrAuth, d.user, err)
 	case password == "":
-		return SASLExchange{}, fmt.Errorf("%w: the password of %s is empty", ErrAuth, d.user)
+		return Exchange{}, fmt.Errorf("%w: the password of %s is empty", wire.ErrAuth, d.user)
 	}
 	x := &digestExchange{user: d.user, password: string(password), uri: digestURI, cnonce: rand.Text()}
 	x.next = x.begin
-	return SASLExchange{
+	return Exchange{
 		Next: func(challenge []byte) ([]byte, bool, error) { return x.next(challenge) },
 		Refused: fmt.Sprintf("check the password of %s, and that the server's JAAS section Server has that user and a DigestLoginModule; "+
 			"a server in FIPS mode refuses DIGEST-MD5, and one with Kerberos wants a ticket. Its log says which", d.user),
@@ -66,11 +71,11 @@ func (x *digestExchange) begin([]byte) ([]byte, bool, error) {
 // respond proves that we know the password.
 func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 	if len(challenge) == 0 {
-		return nil, false, fmt.Errorf("%w: the server has no login of its own (no JAAS section Server), or answers with nothing to whom it does not know", ErrAuth)
+		return nil, false, fmt.Errorf("%w: the server has no login of its own (no JAAS section Server), or answers with nothing to whom it does not know", wire.ErrAuth)
 	}
 	says, err := directives(string(challenge))
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: not a challenge of DIGEST-MD5: %w", ErrProtocol, err)
+		return nil, false, errs.Errorf("%w: not a challenge of DIGEST-MD5: %w", wire.ErrProtocol, err)
 	}
 	var realms []string
 	for _, s := range says {
@@ -82,16 +87,16 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 		case "qop":
 			offers := func(protection string) bool { return strings.TrimSpace(protection) == "auth" }
 			if !slices.ContainsFunc(strings.Split(s.value, ","), offers) {
-				return nil, false, fmt.Errorf("%w: the server offers DIGEST-MD5 only with protection %q, which ZooKeeper never uses", ErrProtocol, s.value)
+				return nil, false, fmt.Errorf("%w: the server offers DIGEST-MD5 only with protection %q, which ZooKeeper never uses", wire.ErrProtocol, s.value)
 			}
 		case "algorithm":
 			if s.value != "md5-sess" {
-				return nil, false, fmt.Errorf("%w: DIGEST-MD5 with algorithm %q", ErrProtocol, s.value)
+				return nil, false, fmt.Errorf("%w: DIGEST-MD5 with algorithm %q", wire.ErrProtocol, s.value)
 			}
 		}
 	}
 	if x.nonce == "" {
-		return nil, false, fmt.Errorf("%w: a challenge of DIGEST-MD5 without a nonce", ErrProtocol)
+		return nil, false, fmt.Errorf("%w: a challenge of DIGEST-MD5 without a nonce", wire.ErrProtocol)
 	}
 	if x.realm = digestHost; len(realms) > 0 {
 		x.realm = realms[0]
@@ -105,13 +110,13 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 func (x *digestExchange) verify(answer []byte) ([]byte, bool, error) {
 	says, err := directives(string(answer))
 	if err != nil || len(says) == 0 || says[0].name != "rspauth" {
-		return nil, false, fmt.Errorf("%w: the server has not proven that it knows the password of %s: the password is wrong and the server lets in whom it does not know (zookeeper.allowSaslFailedClients), or somebody else answers in its place", ErrAuth, x.user)
+		return nil, false, fmt.Errorf("%w: the server has not proven that it knows the password of %s: the password is wrong and the server lets in whom it does not know (zookeeper.allowSaslFailedClients), or somebody else answers in its place", wire.ErrAuth, x.user)
 	}
 	if subtle.ConstantTimeCompare([]byte(says[0].value), []byte(x.proof(""))) != 1 {
-		return nil, false, fmt.Errorf("%w: the server's proof that it knows the password of %s is wrong: somebody else answers in its place", ErrAuth, x.user)
+		return nil, false, fmt.Errorf("%w: the server's proof that it knows the password of %s is wrong: somebody else answers in its place", wire.ErrAuth, x.user)
 	}
 	x.next = func([]byte) ([]byte, bool, error) {
-		return nil, false, fmt.Errorf("%w: the login is over", ErrProtocol)
+		return nil, false, fmt.Errorf("%w: the login is over", wire.ErrProtocol)
 	}
 	return nil, true, nil
 }

@@ -1,4 +1,4 @@
-package session
+package servers
 
 import (
 	"cmp"
@@ -25,14 +25,11 @@ type Server struct {
 	Told  bool   // not from Config.Servers: somebody else said that it is there, so it gets no client certificate
 }
 
-// of reports whether the server belongs to a list.
-func (t Server) of(names []string) bool { return slices.Contains(names, cmp.Or(t.Entry, t.Name)) }
-
-// hosts are the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
+// Rotation is the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
 // others when one of them does not resolve.
-type hosts struct {
-	roster *roster
-	book   *addressBook
+type Rotation struct {
+	roster *Roster
+	Book   *Book
 	live   context.Context // ends when the session must not connect again
 	pass   int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
 
@@ -44,27 +41,41 @@ type hosts struct {
 	trials  map[string]string // how far the last attempt at each has come
 }
 
-// roster is the list of servers of a Client, each once. It is replaced, and not changed.
-type roster struct{ names atomic.Pointer[[]string] }
+// Roster is the list of servers of a Client, each once. It is replaced, and not changed.
+type Roster struct{ names atomic.Pointer[[]string] }
 
-func newRoster(names []string) *roster {
-	r := new(roster)
-	r.names.Store(&names)
+func NewRoster(names []string) *Roster {
+	r := new(Roster)
+	r.Replace(names)
 	return r
 }
 
-func (r *roster) list() []string { return *r.names.Load() }
+func (r *Roster) list() []string { return *r.names.Load() }
 
-// addressBook resolves names for a Client. When that fails the addresses that a name had last are still the best we have: name
+// Replace sets the list. Sessions go over to it at their next attempt.
+func (r *Roster) Replace(names []string) { r.names.Store(&names) }
+
+// Book resolves names for a Client. When that fails the addresses that a name had last are still the best we have: name
 // servers may be behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is
 // ready. The log says when a name begins to fail, and when it resolves again.
-type addressBook struct {
+type Book struct {
 	resolve  func(ctx context.Context, host string) ([]string, error)   // nil: names are dialled as they are
 	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up what service says
-	log      *journal
+	log      func(level slog.Level, text string, args ...any)           // must not block: it is called with locks held
 
 	mu    sync.Mutex
 	known map[string]resolved
+}
+
+// NewBook returns an address book that asks the name servers by resolve, or none if that is nil, and by services for SRV records.
+func NewBook(resolve func(context.Context, string) ([]string, error), services func(context.Context, string) ([]*net.SRV, error), log func(slog.Level, string, ...any)) *Book {
+	if services == nil {
+		services = func(ctx context.Context, name string) ([]*net.SRV, error) {
+			_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+			return records, err
+		}
+	}
+	return &Book{resolve: resolve, services: services, log: log, known: map[string]resolved{}}
 }
 
 // resolved is what the name servers say of a name.
@@ -79,8 +90,8 @@ type address struct {
 	rank uint16 // the lower, the earlier it is tried
 }
 
-// parseServers splits, checks and completes Config.Servers.
-func parseServers(servers []string) ([]string, error) {
+// Parse splits, checks and completes Config.Servers.
+func Parse(servers []string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}
 	for _, entry := range servers {
@@ -137,9 +148,12 @@ func parseServer(s string) (string, error) {
 	return s, nil
 }
 
-// service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
+// Service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
 // Java clients since 3.10 (ZOOKEEPER-4956).
 func service(entry string) (name string, ok bool) { return strings.CutPrefix(entry, "dns-srv://") }
+
+// Service is the name of the SRV records that named the server; ok is false for one that the configuration names.
+func (t Server) Service() (name string, ok bool) { return service(t.Entry) }
 
 // ambiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the address
 // 0:0:0:0:0:0:1:2181, where nobody listens.
@@ -163,14 +177,14 @@ func ambiguous(s string) error {
 	return fmt.Errorf("recipes: server %q: the port of an IPv6 address needs brackets around the address: write [%s]:%s%s", s, host, port, hint)
 }
 
-func newHosts(live context.Context, roster *roster, book *addressBook) *hosts {
-	return &hosts{roster: roster, names: roster.list(), book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
+func NewRotation(live context.Context, roster *Roster, book *Book) *Rotation {
+	return &Rotation{roster: roster, names: roster.list(), Book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
-// next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
+// Next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
 // pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed. A new
 // list begins a new count of passes. Only stayConnected calls it, so nothing else changes names, targets and at.
-func (h *hosts) next(most time.Duration) (t Server, pass int, first bool) {
+func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 	names, targets, at := h.roster.list(), h.targets, h.at+1
 	if !slices.Equal(names, h.names) {
 		h.pass = -1
@@ -192,12 +206,12 @@ func (h *hosts) next(most time.Duration) (t Server, pass int, first bool) {
 	return targets[at], h.pass, at == 0
 }
 
-// restart begins a new count of passes, because the last connection lasted.
-func (h *hosts) restart() { h.pass = -1 }
+// Restart begins a new count of passes, because the last connection lasted.
+func (h *Rotation) Restart() { h.pass = -1 }
 
-// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
+// Lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
 // SRV records, those with a lower priority come first; their weights are not looked at.
-func (h *hosts) lookup(names []string, most time.Duration) (all []Server) {
+func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 	type ranked struct {
 		Server
 		rank uint16
@@ -215,7 +229,7 @@ func (h *hosts) lookup(names []string, most time.Duration) (all []Server) {
 				}
 				return
 			}
-			for _, s := range h.book.look(ctx, name, h.book.lookService) {
+			for _, s := range h.Book.look(ctx, name, h.Book.lookService) {
 				for _, addr := range h.addresses(ctx, s.at) {
 					found[i] = append(found[i], ranked{Server{Name: s.at, Addr: addr, Entry: entry}, s.rank})
 				}
@@ -236,12 +250,12 @@ func (h *hosts) lookup(names []string, most time.Duration) (all []Server) {
 }
 
 // addresses are what to dial for host:port.
-func (h *hosts) addresses(ctx context.Context, name string) (all []string) {
+func (h *Rotation) addresses(ctx context.Context, name string) (all []string) {
 	host, port, err := net.SplitHostPort(name)
-	if _, noIP := netip.ParseAddr(host); h.book.resolve == nil || err != nil || noIP == nil {
+	if _, noIP := netip.ParseAddr(host); h.Book.resolve == nil || err != nil || noIP == nil {
 		return []string{name}
 	}
-	for _, ip := range h.book.look(ctx, host, h.book.lookHost) {
+	for _, ip := range h.Book.look(ctx, host, h.Book.lookHost) {
 		all = append(all, net.JoinHostPort(ip.at, port))
 	}
 	if all == nil { // a name that has never resolved stays as it is: dialling it reports the resolver's error as the cause
@@ -250,7 +264,17 @@ func (h *hosts) addresses(ctx context.Context, name string) (all []string) {
 	return all
 }
 
-func (b *addressBook) lookHost(ctx context.Context, host string) (all []address, err error) {
+// Lookup returns the addresses of a host and the host itself; only the host if name servers do not answer within ctx.
+func (b *Book) Lookup(ctx context.Context, host string) []string {
+	if _, err := netip.ParseAddr(host); err != nil && b.resolve != nil {
+		if ips, err := b.resolve(ctx, host); err == nil {
+			return append(ips, host)
+		}
+	}
+	return []string{host}
+}
+
+func (b *Book) lookHost(ctx context.Context, host string) (all []address, err error) {
 	ips, err := b.resolve(ctx, host)
 	for _, ip := range ips {
 		all = append(all, address{at: ip})
@@ -258,7 +282,7 @@ func (b *addressBook) lookHost(ctx context.Context, host string) (all []address,
 	return all, err
 }
 
-func (b *addressBook) lookService(ctx context.Context, name string) (all []address, err error) {
+func (b *Book) lookService(ctx context.Context, name string) (all []address, err error) {
 	records, err := b.services(ctx, name)
 	for _, r := range records { // with an error, those that make sense
 		if host := strings.TrimSuffix(r.Target, "."); host != "" { // a service that is not there has the target "."
@@ -275,7 +299,7 @@ func (b *addressBook) lookService(ctx context.Context, name string) (all []addre
 }
 
 // look asks the name servers for what a name stands for; nil if it has never stood for anything.
-func (b *addressBook) look(ctx context.Context, name string, ask func(ctx context.Context, name string) ([]address, error)) []address {
+func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Context, name string) ([]address, error)) []address {
 	found, err := ask(ctx, name)
 	b.mu.Lock()
 	before := b.known[name]
@@ -295,79 +319,91 @@ func (b *addressBook) look(ctx context.Context, name string, ask func(ctx contex
 	switch {
 	case len(before.addresses) == 0: // if it still does not resolve, the report says why
 	case err != nil && before.err == nil:
-		b.log.write(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", name, "addresses", at, "cause", err)
+		b.log(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", name, "addresses", at, "cause", err)
 	case err == nil && before.err != nil:
-		b.log.write(slog.LevelInfo, "a name resolves again", "name", name, "addresses", at)
+		b.log(slog.LevelInfo, "a name resolves again", "name", name, "addresses", at)
 	}
 	return found
 }
 
 // failure says why a name does not resolve, and whether its last addresses are tried; "" if it does.
-func (b *addressBook) failure(name string) (why string, tried bool) {
+func (b *Book) failure(name string) (why string, tried bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.known[name]
 	if known.err == nil {
 		return "", false
 	}
-	return explain(known.err), len(known.addresses) > 0
+	return known.err.Error(), len(known.addresses) > 0
 }
 
-// current is the server that next returned last.
-func (h *hosts) current() Server {
+// Unknown says why it is not known which servers an entry stands for.
+func (h *Rotation) Unknown(t Server) string {
+	name, _ := service(t.Name)
+	why, _ := h.Book.failure(name)
+	return why
+}
+
+// Listed reports whether the list of servers, as it is now, has a server.
+func (h *Rotation) Listed(t Server) bool {
+	return slices.Contains(h.roster.list(), cmp.Or(t.Entry, t.Name))
+}
+
+// Current is the server that next returned last.
+func (h *Rotation) Current() Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.targets[h.at]
 }
 
-// all lists the addresses of the present pass.
-func (h *hosts) all() []Server {
+// All lists the addresses of the present pass.
+func (h *Rotation) All() []Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.targets)
 }
 
-// size is the number of addresses in the present pass; 1 before the first pass, because budget divides by it.
-func (h *hosts) size() int {
+// Size is the number of addresses in the present pass; 1 before the first pass, because budget divides by it.
+func (h *Rotation) Size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(1, len(h.targets))
 }
 
-// blame remembers why the last attempt at a server failed, and logs it unless the attempt before failed for the same reason.
-func (h *hosts) blame(t Server, cause string) {
+// Blame remembers why the last attempt at a server failed, and logs it unless the attempt before failed for the same reason.
+func (h *Rotation) Blame(t Server, cause string) {
 	h.mu.Lock()
 	before := h.causes[t.Name]
 	h.causes[t.Name] = cause
 	h.mu.Unlock()
 	if cause != before {
-		h.book.log.write(slog.LevelWarn, "no connection", "server", t.Name, "cause", cause)
+		h.Book.log(slog.LevelWarn, "no connection", "server", t.Name, "cause", cause)
 	}
 }
 
-// granted forgets why earlier attempts at a server failed: the next failure is news, also one for the same reason.
-func (h *hosts) granted(t Server) {
+// Granted forgets why earlier attempts at a server failed: the next failure is news, also one for the same reason.
+func (h *Rotation) Granted(t Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.causes, t.Name)
 	h.trials[t.Name] = "it granted the session"
 }
 
-// trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
-func (h *hosts) trying(t Server, stage string) {
+// Trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
+func (h *Rotation) Trying(t Server, stage string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.trials[t.Name] = stage
 }
 
-// report lists the servers, each with its last cause: the body of ErrUnreachable's text.
-func (h *hosts) report() string {
+// Report lists the servers, each with its last cause: the body of ErrUnreachable's text.
+func (h *Rotation) Report() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var parts []string
 	say := func(name, looked string) {
 		part := name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
-		if why, tried := h.book.failure(looked); tried {
+		if why, tried := h.Book.failure(looked); tried {
 			part += " (" + why + "; tried at its last addresses)"
 		}
 		parts = append(parts, part)

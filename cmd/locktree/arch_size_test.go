@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// size is what a newcomer has to hold of a package at once.
+type size struct {
+	lines  int
+	files  int
+	circle int // files of the largest circle, in which every file leads to every other
+}
+
+// sizeOf is the ceiling of a package that oversized does not name: a circle may be larger outside of the library.
+func sizeOf(pkg string) size {
+	if pkg == "recipes" || strings.HasPrefix(pkg, "recipes/") {
+		return size{2500, 20, 9}
+	}
+	return size{2500, 20, 15}
+}
+
+// oversized has the packages with a ceiling of their own. Ceilings only fall, and a row goes when the package fits without it.
+var oversized = map[string]size{
+	"recipes/internal/session":         {3800, 20, 14}, // a connection and its session need 66 names of each other one way and 110 the other
+	"recipes/zktest":                   {2820, 20, 14},
+	"recipes/inspect":                  {4066, 21, 17},
+	"recipes/kind":                     {2906, 20, 11},
+	"config":                           {6747, 41, 34},
+	"plan":                             {5919, 37, 31},
+	"apply":                            {5307, 29, 26},
+	"cmd/locktree":                     {6000, 38, 36},
+	"cmd/locktree/internal/view":       {4468, 24, 21},
+	"cmd/locktree/internal/view/serve": {2677, 20, 15},
+}
+
+// scattered has the types whose methods stand in more than three files. These numbers only fall, too.
+var scattered = map[string]int{
+	// A constructor stands with the type that it makes.
+	"recipes.Client": 12,
+	// The package has no other subject.
+	"recipes/internal/session.Session": 12, "recipes/kerberos.Login": 5,
+	"recipes/zktest.Server": 12, "recipes/zktest.conn": 10,
+	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
+	// One room, to be divided.
+	"recipes/inspect.round": 4, "recipes/inspect.Report": 4,
+	"config.scope": 11, "config.evaluation": 11, "config.reading": 8, "config.report": 5, "config.loading": 4,
+	"plan.Plan": 15, "plan.sides": 16, "plan.decisions": 7, "plan.Node": 6, "plan.Change": 10, "plan.selection": 8, "plan.frame": 4,
+	"apply.locked": 8, "apply.reader": 6, "apply.job": 6, "apply.sending": 6, "apply.Applier": 5,
+	"cmd/locktree.app": 21, "cmd/locktree.stack": 4,
+	"cmd/locktree/internal/view.planText": 5, "cmd/locktree/internal/view.Human": 4,
+	"cmd/locktree/internal/view/serve.Ensemble": 5, "cmd/locktree/internal/view/serve.problemsOf": 4, "cmd/locktree/internal/view/serve.Board": 5,
+}
+
+func TestPackagesFitIntoAHead(t *testing.T) {
+	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", module+"/...").Output()
+	require.NoError(t, err)
+	exports := map[string]string{}
+	fset := token.NewFileSet()
+	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p struct {
+			ImportPath, Export, Dir string
+			GoFiles                 []string
+		}
+		require.NoError(t, dec.Decode(&p))
+		exports[p.ImportPath] = p.Export
+		pkg, ours := strings.CutPrefix(p.ImportPath, module+"/")
+		if !ours || strings.HasPrefix(pkg, "examples/") {
+			continue
+		}
+		var files []*ast.File
+		var is size
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files, is.files, is.lines = append(files, file), is.files+1, is.lines+fset.File(file.Pos()).LineCount()-1
+		}
+		info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+		checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, files, info)
+		require.NoError(t, err)
+		file := func(pos token.Pos) string { return filepath.Base(fset.Position(pos).Filename) }
+		leads := map[string][]string{}
+		for name, object := range info.Uses {
+			if from, to := file(name.Pos()), ""; object != nil && object.Pkg() == checked && belongsToAPackage(object, checked) {
+				if to = file(object.Pos()); from != to && !slices.Contains(leads[from], to) {
+					leads[from] = append(leads[from], to)
+				}
+			}
+		}
+		is.circle = largestCircle(p.GoFiles, leads)
+		most, named := oversized[pkg]
+		if !named {
+			most = sizeOf(pkg)
+		}
+		assert.LessOrEqual(t, is.lines, most.lines, "lines of %s", pkg)
+		assert.LessOrEqual(t, is.files, most.files, "files of %s", pkg)
+		assert.LessOrEqual(t, is.circle, most.circle, "largest circle of files in %s", pkg)
+		if usual := sizeOf(pkg); named && is.lines <= usual.lines && is.files <= usual.files && is.circle <= usual.circle {
+			t.Errorf("%s fits without a ceiling of its own: take it out of oversized", pkg)
+		}
+		methods := map[string][]string{}
+		for _, object := range info.Defs {
+			f, ok := object.(*types.Func)
+			if !ok || f.Signature().Recv() == nil {
+				continue
+			}
+			of := f.Signature().Recv().Type()
+			if pointer, ok := of.(*types.Pointer); ok {
+				of = pointer.Elem()
+			}
+			if named, ok := of.(*types.Named); ok && !slices.Contains(methods[named.Obj().Name()], file(f.Pos())) {
+				methods[named.Obj().Name()] = append(methods[named.Obj().Name()], file(f.Pos()))
+			}
+		}
+		for name, files := range methods {
+			assert.LessOrEqual(t, len(files), max(3, scattered[pkg+"."+name]), "methods of %s.%s stand in %v", pkg, name, files)
+		}
+	}
+}
+
+// belongsToAPackage reports whether an object is declared for all of the package: at its top level, as a method or as a field.
+func belongsToAPackage(object types.Object, pkg *types.Package) bool {
+	if f, ok := object.(*types.Func); ok && f.Signature().Recv() != nil {
+		return true
+	}
+	v, ok := object.(*types.Var)
+	return ok && v.IsField() || object.Parent() == pkg.Scope()
+}
+
+// largestCircle is the number of files in the largest strongly connected component (Tarjan).
+func largestCircle(files []string, leads map[string][]string) (largest int) {
+	index, low, stacked := map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var visit func(string)
+	visit = func(f string) {
+		index[f], low[f], stacked[f] = len(index)+1, len(index)+1, true
+		stack = append(stack, f)
+		for _, to := range leads[f] {
+			if index[to] == 0 {
+				visit(to)
+				low[f] = min(low[f], low[to])
+			} else if stacked[to] {
+				low[f] = min(low[f], index[to])
+			}
+		}
+		if low[f] == index[f] {
+			at := slices.Index(stack, f)
+			for _, g := range stack[at:] {
+				stacked[g] = false
+			}
+			largest = max(largest, len(stack)-at)
+			stack = stack[:at]
+		}
+	}
+	for _, f := range files {
+		if index[f] == 0 {
+			visit(f)
+		}
+	}
+	return largest
+}

@@ -1,0 +1,35 @@
+// Package errs words the errors of this library: each begins with "recipes:", once, however many errors it wraps.
+package errs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// prefix begins the errors of this library.
+const prefix = "recipes: "
+
+// Errorf is fmt.Errorf for an error that wraps others of this library: its text has one prefix.
+func Errorf(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &worded{err, OnePrefix(err.Error())}
+}
+
+// OnePrefix moves the prefixes in a text to its beginning.
+func OnePrefix(text string) string {
+	rest, begins := strings.CutPrefix(text, prefix)
+	plain := strings.ReplaceAll(rest, ": "+prefix, ": ")
+	if begins || plain != rest {
+		return prefix + plain
+	}
+	return text
+}
+
+// worded is an error with another text.
+type worded struct {
+	error
+	text string
+}
+
+func (e *worded) Error() string { return e.text }
+func (e *worded) Unwrap() error { return e.error }

@@ -1,0 +1,150 @@
+package sasl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
+)
+
+// Mechanism is one way to log in to servers with SASL; recipes.SASL says more. Its methods are called by many goroutines.
+type Mechanism interface {
+	Identity() string
+	Start(ctx context.Context, server, address string) (Exchange, error)
+}
+
+// Exchange is the login of one connection; recipes.SASLExchange says more.
+type Exchange struct {
+	Next    func(challenge []byte) (token []byte, done bool, err error)
+	Refused string
+}
+
+const (
+	// maxRounds bounds a login. DIGEST-MD5 takes two answers of the server, Kerberos three.
+	maxRounds = 8
+	// maxToken bounds what a server sends in one of them. A Kerberos answer takes some hundred bytes.
+	maxToken = 64 << 10
+)
+
+// Error is the error of a login that failed.
+type Error struct {
+	err  error
+	next string // what to do, a clause; may be empty
+}
+
+func (e *Error) Error() string {
+	if e.next == "" {
+		return "SASL login: " + e.err.Error()
+	}
+	return "SASL login: " + e.err.Error() + "; " + e.next
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+// Login is the login of one connection. A nil Login is none.
+type Login struct {
+	Exchange
+	begun bool
+}
+
+// NewLogin prepares the login of a connection to a server, before it is dialled: once a server has granted a session it waits for
+// the login, and so does the session. It returns nil if there is no mechanism.
+func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login, error) {
+	if m == nil {
+		return nil, nil
+	}
+	x, err := m.Start(ctx, server, address)
+	if err != nil {
+		return nil, &Error{err: err}
+	}
+	return &Login{Exchange: x}, nil
+}
+
+// Run logs in on a connection whose server has granted a session, before any other request: a server that insists on SASL takes
+// no other, and one that does not would run it without the identity.
+func (l *Login) Run(conn io.ReadWriter) error {
+	if l == nil {
+		return nil
+	}
+	l.begun = true
+	var challenge []byte
+	for range maxRounds {
+		token, done, err := l.Next(challenge)
+		if err != nil {
+			return &Error{err: err}
+		}
+		if done {
+			return nil
+		}
+		_, _ = conn.Write(tokenFrame(token)) // if that fails, reading finds out
+		if challenge, err = l.challenge(conn); err != nil {
+			return err
+		}
+	}
+	return &Error{err: fmt.Errorf("%w: the server goes on after %d answers", wire.ErrProtocol, maxRounds)}
+}
+
+// challenge reads the server's answer to a token; nil if it has none.
+func (l *Login) challenge(conn io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(conn, head); err != nil {
+		return nil, err
+	}
+	n := int32(binary.BigEndian.Uint32(head))
+	if n < wire.ReplyHeader || n > maxToken {
+		return nil, &Error{err: fmt.Errorf("%w: an answer of %d bytes, allowed are %d to %d", wire.ErrProtocol, n, wire.ReplyHeader, maxToken)}
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(conn, body); err != nil {
+		return nil, err
+	}
+	b := wire.Decoder{B: body}
+	xid, _, code := b.Int32(), b.Int64(), b.Int32()
+	switch {
+	case xid != 0 || b.Bad:
+		return nil, &Error{err: fmt.Errorf("%w: an answer to something else (xid %d)", wire.ErrProtocol, xid)}
+	case code != wire.CodeOK:
+		return nil, &Error{fmt.Errorf("%w (code %d)", wire.ErrAuth, code), l.Refused}
+	case len(b.B) == 0: // a server that refuses may answer without a body, and without a code
+		return nil, nil
+	}
+	challenge := b.Buffer()
+	if b.Bad {
+		return nil, &Error{err: fmt.Errorf("%w: malformed token of %d bytes", wire.ErrProtocol, len(body))}
+	}
+	return challenge, nil
+}
+
+// Explain returns the error of a handshake as that of the login, if that had begun.
+func (l *Login) Explain(err error) error {
+	if l == nil || !l.begun {
+		return err
+	}
+	if errors.As(err, new(*Error)) {
+		return err
+	}
+	switch {
+	case wire.TimedOut(err):
+		return &Error{err, "the server granted a session, but did not finish the login in the time allowed"}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+		return &Error{errors.New("the server closed the connection"), l.Refused}
+	}
+	return &Error{err: err}
+}
+
+// tokenFrame is a request that carries a token. Servers give its xid back.
+func tokenFrame(token []byte) []byte {
+	if token == nil {
+		token = []byte{} // they fail on a missing one
+	}
+	e := wire.Encoder{B: make([]byte, 4, 32+len(token))}
+	e.Int32(0)
+	e.Int32(wire.OpSASL)
+	e.Buffer(token)
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4)) //nolint:gosec // a token is short
+	return e.B
+}

@@ -1,0 +1,14 @@
+// Package wire encodes and decodes ZooKeeper's protocol for a client: frames, operations, error codes and the rules for paths.
+// It reads and writes bytes; it keeps no state, and knows no connection and no session.
+//
+//	frame := wire.ConnectFrame(zxid, timeout, id, password)
+//	grant, err := wire.ReadGrant(conn)
+//
+// An [Encoder] appends requests and a [Decoder] reads what a server sent. A [Reply] is the answer to one operation, and a [Grant]
+// that to a connect request. [Answer] says what an error code means for the effect of a request.
+//
+// You can rely on this: whatever a server sends, reading it ends, allocates no more than the frame's length, and fails with an
+// error that wraps [ErrProtocol] when the bytes are not the protocol.
+//
+// The in-memory server has frames of its own (zktest/internal/wire), because each of the two is the other's test.
+package wire

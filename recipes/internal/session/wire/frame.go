@@ -1,0 +1,300 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const (
+	// ReplyHeader is the length of a reply without a body.
+	ReplyHeader = 16 // xid, zxid, error code
+
+	// MaxReply bounds a reply unless Config.MaxReply does. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
+	MaxReply = 16 << 20
+	// MaxRequest is jute.maxbuffer's default: a server that receives a larger frame drops the connection.
+	MaxRequest = 0xfffff
+	// maxConnectReply bounds the reply to a connect request: 20 bytes, a password (16 today), a read-only byte.
+	maxConnectReply = 256
+)
+
+// Str reads a string.
+func (d *Decoder) Str() string { return string(d.Take(int(d.Int32()))) }
+
+// vector is Count for a server's answer, in which the length of a vector is never negative.
+func (d *Decoder) vector(size int) int {
+	n := d.Count(size)
+	if n < 0 {
+		d.Fail()
+		return 0
+	}
+	return n
+}
+
+// ACLs reads an access list.
+func (d *Decoder) ACLs() []zk.ACL {
+	// An entry is at least its permissions and the lengths of two strings.
+	all := make([]zk.ACL, d.vector(12))
+	for i := range all {
+		all[i] = zk.ACL{Perms: d.Int32(), Scheme: d.Str(), ID: d.Str()}
+	}
+	return all
+}
+
+// Stat reads the metadata of a node.
+func (d *Decoder) Stat() *zk.Stat {
+	return &zk.Stat{
+		Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
+		Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(), EphemeralOwner: d.Int64(),
+		DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
+	}
+}
+
+// ACLs appends an access list.
+func (e *Encoder) ACLs(acl []zk.ACL) {
+	e.Int32(int32(len(acl)))
+	for _, a := range acl {
+		e.Int32(a.Perms)
+		e.Str(a.Scheme)
+		e.Str(a.ID)
+	}
+}
+
+// Node appends an operation that a transaction may contain, and returns its code.
+func (e *Encoder) Node(request any) int32 {
+	switch r := request.(type) {
+	case *zk.CreateRequest:
+		e.Str(r.Path)
+		e.Buffer(r.Data)
+		e.ACLs(r.Acl)
+		e.Int32(r.Flags)
+		return OpCreate
+	case *Container:
+		e.Str(r.Path)
+		e.Buffer([]byte{})
+		e.ACLs(r.ACL)
+		e.Int32(zk.FlagContainer)
+		return OpCreateContainer
+	case *zk.SetDataRequest:
+		e.Str(r.Path)
+		e.Buffer(r.Data)
+		e.Int32(r.Version)
+		return OpSetData
+	case *zk.DeleteRequest:
+		e.Str(r.Path)
+		e.Int32(r.Version)
+		return OpDelete
+	case *zk.CheckVersionRequest:
+		e.Str(r.Path)
+		e.Int32(r.Version)
+		return OpCheck
+	}
+	return 0
+}
+
+// Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
+// its last child has gone. Older servers than 3.5.3 know none. It is of this package, so programs, which
+// must not hang locks on a node that goes by itself, cannot make one.
+type Container struct {
+	Path string
+	ACL  []zk.ACL
+}
+
+// Multi appends a transaction. A header (type, done, error) precedes each operation; one more, the only one with done set,
+// follows the last.
+func (e *Encoder) Multi(ops []any) {
+	for _, each := range ops {
+		at := len(e.B)
+		e.B = append(e.B, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff)
+		code := e.Node(each) // may reallocate e.B
+		binary.BigEndian.PutUint32(e.B[at:], uint32(code))
+	}
+	e.B = append(e.B, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
+}
+
+// Reply is a server's answer: the header, and the fields of the body that the operation has.
+type Reply struct {
+	Zxid    int64 // a committed write's own; otherwise that of the newest transaction the server knew
+	Code    int32 // why it failed; of a transaction, why the first operation that failed did
+	Failed  int32 // of a transaction that failed: the index of that operation
+	Path    string
+	Data    []byte
+	Names   []string
+	ACL     []zk.ACL
+	Stat    *zk.Stat
+	Results []zk.MultiResponse
+}
+
+// Decode reads the body of a successful reply; ops is the number of operations of a transaction. What it allocates is bounded
+// by the frame's size. Newer servers may add fields at the end. Operations without a case here have no body.
+func (r *Reply) Decode(op int32, ops int, body []byte) (err error) {
+	c := Decoder{B: body}
+	switch op {
+	case OpCreate, OpSync:
+		r.Path = c.Str()
+	case OpExists, OpSetData, OpSetACL:
+		r.Stat = c.Stat()
+	case OpGetData:
+		r.Data = c.Buffer()
+		r.Stat = c.Stat()
+	case OpGetACL:
+		r.ACL = c.ACLs()
+		r.Stat = c.Stat()
+	case OpGetChildren2:
+		r.Names = make([]string, c.vector(4))
+		for i := range r.Names {
+			r.Names[i] = c.Str()
+		}
+		r.Stat = c.Stat()
+	case OpMulti:
+		err = r.multi(&c, ops)
+	}
+	if c.Bad {
+		err = fmt.Errorf("%w: malformed reply of %d bytes to operation %d", ErrProtocol, len(body), op)
+	}
+	return err
+}
+
+// multi reads the results of a transaction of want operations; callers index them by operation. In one that was rolled back
+// every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of them are read.
+func (r *Reply) multi(c *Decoder, want int) error {
+	for !c.Bad {
+		op, done := c.Int32(), c.Bool()
+		c.Int32()
+		if done || c.Bad {
+			break
+		}
+		var result zk.MultiResponse
+		switch op {
+		case OpError:
+			if code := c.Int32(); code != 0 {
+				if result.Error = errRolledBack; code != CodeRuntimeInconsistency {
+					_, result.Error = Answer(code)
+				}
+				if r.Code == 0 || r.Code == CodeRuntimeInconsistency {
+					r.Code, r.Failed = code, int32(len(r.Results))
+				}
+			}
+		case OpCreate:
+			result.String = c.Str()
+		case OpCreate2: // of a container
+			result.String = c.Str()
+			c.Stat()
+		case OpSetData:
+			result.Stat = c.Stat()
+		case OpCheck, OpDelete:
+		default:
+			return fmt.Errorf("%w: result of unknown type %d in a transaction", ErrProtocol, op)
+		}
+		r.Results = append(r.Results, result)
+	}
+	if len(r.Results) != want {
+		return fmt.Errorf("%w: %d results for a transaction of %d operations", ErrProtocol, len(r.Results), want)
+	}
+	return nil
+}
+
+// Grant is a server's answer to a connect request.
+type Grant struct {
+	version  int32 // of the protocol; see keeperRejects
+	ID       int64
+	Timeout  int32 // ms
+	Password []byte
+}
+
+// keeperRejects is the protocol version with which a ClickHouse Keeper that has no leader refuses a session. The session id beside
+// it means nothing.
+const keeperRejects = 42
+
+// ErrKeeper: the peer is a ClickHouse Keeper. It opens another session for each connection, whichever session a client asks for.
+var ErrKeeper = errors.New("a ClickHouse Keeper, whose sessions end with their connection, so a lock there cannot survive a reconnect; locktree needs Apache ZooKeeper")
+
+// byKeeper recognises the answer of a ClickHouse Keeper. Its sessions have a password of zeros. ZooKeeper sends one too, with a
+// timeout of 0, for a session that has expired.
+func (g Grant) byKeeper() bool {
+	return g.version == keeperRejects || g.Timeout > 0 && bytes.Equal(g.Password, NewPassword)
+}
+
+// ConnectFrame is a connect request, for a new session if id is 0.
+func ConnectFrame(zxid int64, timeout time.Duration, id int64, password []byte) []byte {
+	e := Encoder{B: make([]byte, 4, 64)}
+	e.Int32(0) // protocol version
+	e.Int64(zxid)
+	e.Int32(int32(timeout / time.Millisecond))
+	e.Int64(id)
+	e.Buffer(password)
+	e.Bool(false)                                       // not read-only
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4)) //nolint:gosec // 45
+	return e.B
+}
+
+// NewPassword is sent for a session that has none yet.
+var NewPassword = make([]byte, 16)
+
+// Closing appends a closeSession to frames.
+func Closing(frames []byte, xid int32) []byte {
+	e := Encoder{B: append(frames, 0, 0, 0, 8)}
+	e.Int32(xid)
+	e.Int32(OpCloseSession)
+	return e.B
+}
+
+// ReadGrant reads the answer to a connect request.
+func ReadGrant(r io.Reader) (Grant, error) {
+	body, err := ReadSmall(r)
+	if err != nil {
+		return Grant{}, err
+	}
+	c := Decoder{B: body}
+	g := Grant{version: c.Int32(), Timeout: c.Int32(), ID: c.Int64()}
+	g.Password = c.Buffer()
+	if c.Bad {
+		return Grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
+	}
+	if g.byKeeper() {
+		return Grant{}, ErrKeeper
+	}
+	return g, nil
+}
+
+// ReadSmall reads a frame as short as the answer to a connect request.
+func ReadSmall(r io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head)
+	if n < ReplyHeader || n > maxConnectReply {
+		return nil, ExplainLength([4]byte(head), maxConnectReply)
+	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+// ExplainLength turns four bytes that are not a frame length into an error that names what is probably listening there.
+func ExplainLength(head [4]byte, max int) error {
+	n := int64(int32(binary.BigEndian.Uint32(head[:])))
+	switch {
+	case string(head[:]) == "HTTP":
+		return fmt.Errorf("%w: it answers in HTTP: this is a web port (an AdminServer?), not ZooKeeper's client port", ErrProtocol)
+	case head[0] == 0x15 && head[1] == 0x03:
+		return fmt.Errorf("%w: it answers with a TLS alert: this is a TLS port; connect with TLS", ErrProtocol)
+	case n > int64(max) && max != maxConnectReply:
+		return fmt.Errorf("%w: a reply of %d bytes; this client reads up to %d (Config.MaxReply)", ErrTooLarge, n, max)
+	default:
+		return fmt.Errorf("%w: it sent a frame length of %d (% x), allowed are %d to %d", ErrProtocol, n, head, ReplyHeader, max)
+	}
+}
+
+// TimedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for it.
+func TimedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
