@@ -91,6 +91,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1, transactions.Hits(), "both paths change in one transaction")
 				require.ErrorIs(t, <-sent, recipes.ErrDraining)
+				synctest.Wait() // until then a program may know only that the lock was draining
 
 				for _, program := range []*recipes.Client{holds, waits, s.dial("worker:w")} {
 					_, err := opened(program, k, old)(t.Context())
