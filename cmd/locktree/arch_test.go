@@ -17,7 +17,7 @@ const module = "github.com/locktree/locktree"
 // What the rules below have in common. Each group is what its package links, with the package itself, in the order of the compiler:
 // a lower one never sees a higher one.
 var (
-	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
+	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
 	looks    = with(sessions, "recipes/inspect", "recipes/kind")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
@@ -51,6 +51,7 @@ var importRules = []struct {
 		"a login is a conversation over a connection that somebody has dialled"},
 	{"recipes/internal/session/servers", nil,
 		"which server is next is decided from names and failures: whoever dials it brings the network and the log"},
+	{"recipes/internal/session/journal", nil, "log lines are written for whoever holds locks, and know nothing of them"},
 	{"recipes/internal/session/clock", nil, "a moment is two readings, and knows no session"},
 	{"recipes/internal/session/identity", nil, "an identity follows from a certificate or a password alone"},
 	{"recipes/internal/session", sessions,

@@ -304,7 +304,7 @@ func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			require.Equal(t, "zk:2181: it granted the session", s.hosts.Report())
 		}
-		c.log.wait()
+		c.log.Wait()
 		require.Equal(t, 3, strings.Count(out.String(), "the connection ended"), out.String())
 		require.Equal(t, 3*2, strings.Count(out.String(), "no connection"), "and why there is no other, once an outage")
 	})

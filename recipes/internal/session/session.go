@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
+	"github.com/locktree/locktree/recipes/internal/session/journal"
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
@@ -48,7 +49,7 @@ type Session struct {
 	client *Client
 	hosts  *servers.Rotation
 	clock  clock.Clock
-	log    *journal
+	log    *journal.Journal
 	live   context.Context    // of whatever makes connections
 	end    context.CancelFunc // ends that, for good; the present link lives on
 	ready  chan struct{}      // closed: the session is granted
@@ -222,10 +223,10 @@ func (s *Session) lose(cause error) {
 		}
 		id := fmt.Sprintf("0x%x", uint64(s.ID()))
 		if errors.Is(cause, ErrClosed) {
-			s.log.write(slog.LevelInfo, "session closed", "session", id)
+			s.log.Write(slog.LevelInfo, "session closed", "session", id)
 			return
 		}
-		s.log.write(slog.LevelInfo, "session lost", "session", id, "cause", cause)
+		s.log.Write(slog.LevelInfo, "session lost", "session", id, "cause", cause)
 	}()
 	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
 	// for its state, or release what they hold.
@@ -378,7 +379,7 @@ func (s *Session) aside(ctx context.Context, t servers.Server, say []byte, hear 
 	}
 	defer hangUp(conn)
 	if err = ownFault(ours, talk(ctx, conn, say, hear)); err != nil {
-		s.log.write(slog.LevelDebug, "check", "server", t.Name, "cause", err)
+		s.log.Write(slog.LevelDebug, "check", "server", t.Name, "cause", err)
 	}
 	return err
 }
@@ -437,7 +438,7 @@ type Client struct {
 	cfg     Config
 	servers *servers.Roster
 	book    *servers.Book
-	log     *journal
+	log     *journal.Journal
 	joined  chan struct{}   // closed when Close is done
 	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
 	end     context.CancelFunc
@@ -492,7 +493,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	if err = c.connect(ctx, c.session); err != nil {
 		c.end()
-		c.log.wait()
+		c.log.Wait()
 		return nil, err
 	}
 	return c, nil
@@ -519,7 +520,7 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: servers.NewRoster(names), log: newJournal(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt, jitter: test.Jitter}
+	c := &Client{servers: servers.NewRoster(names), log: journal.New(cfg.Logger), joined: make(chan struct{}), slept: test.Slept, preempt: test.Preempt, jitter: test.Jitter}
 	if c.jitter == nil {
 		c.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
 	}
@@ -527,7 +528,7 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	if cfg.Dialer == nil {
 		cfg.Dialer, resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
-	c.book = servers.NewBook(resolve, test.Services, c.log.write)
+	c.book = servers.NewBook(resolve, test.Services, c.log.Write)
 	if c.tls.get, err = tlsOf(cfg); err != nil {
 		return nil, err
 	}
@@ -709,6 +710,6 @@ func (c *Client) Close() error {
 	// live has ended, so no further attempt begins: after this nothing else touches c.session.
 	c.running.Wait()
 	err := c.session.shutdown(ErrClosed)
-	c.log.wait()
+	c.log.Wait()
 	return err
 }

@@ -1,4 +1,8 @@
-package session
+// Package journal writes log lines in the background, in order: whoever logs may hold a lock, and the handler may be slow.
+//
+//	log := journal.New(logger)
+//	log.Write(slog.LevelInfo, "session lost", "session", id)
+package journal
 
 import (
 	"context"
@@ -8,24 +12,25 @@ import (
 	"time"
 )
 
-// journal writes the log of a Client. A goroutine of its own writes each line, behind the line before it. So whoever logs may
+// Journal writes the log of a Client. A goroutine of its own writes each line, behind the line before it. So whoever logs may
 // hold a lock or be waited for by others, and the handler may be slow or use the Client.
-type journal struct {
+type Journal struct {
 	to slog.Handler
 
 	mu   sync.Mutex
 	last chan struct{} // closed when the last line is written; nil before the first
 }
 
-func newJournal(log *slog.Logger) *journal {
+// New returns a journal for a logger; nil is one that writes nothing.
+func New(log *slog.Logger) *Journal {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &journal{to: log.Handler()}
+	return &Journal{to: log.Handler()}
 }
 
-// write logs a line.
-func (j *journal) write(level slog.Level, text string, args ...any) {
+// Write logs a line.
+func (j *Journal) Write(level slog.Level, text string, args ...any) {
 	if !j.to.Enabled(context.Background(), level) {
 		return
 	}
@@ -50,8 +55,8 @@ func (j *journal) write(level slog.Level, text string, args ...any) {
 // logGrace is how long Close waits for a handler that has not taken every line yet.
 const logGrace = 1500 * time.Millisecond
 
-// wait waits until every line is written, but not for a handler that takes long.
-func (j *journal) wait() {
+// Wait waits until every line is written, but not for a handler that takes long.
+func (j *Journal) Wait() {
 	j.mu.Lock()
 	last := j.last
 	j.mu.Unlock()
