@@ -123,8 +123,7 @@ type reader struct {
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
-
-	walking bool // and not reading what is named elsewhere
+	walks bool   // and does not read what is named elsewhere
 
 	mu        sync.Mutex
 	illegible []*plan.Node // see [plan.Tree]
@@ -160,11 +159,11 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 			level = append(level, path)
 		}
 	}
-	r.walking = true
+	r.walks = true
 	if err := r.descend(ctx, level); err != nil {
 		return err
 	}
-	r.walking = false
+	r.walks = false
 	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
 		return err
 	}
@@ -340,14 +339,18 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	walk := r.walking && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
+	walk := r.walks && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
 	if walk {
-		if names, err = childrenOf(ctx, r.s, n.Path); err == nil && slices.Contains(names, ".locktree") {
-			walk, err = r.oneRoot(ctx, n.Path)
+		if names, err = childrenOf(ctx, r.s, n.Path); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err != nil {
-		return nil, nil, err
+	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
+		inner, err := r.s.Exists(ctx, plan.IndexPath(n.Path, r.tree.Stack))
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+			return nil, nil, readError(n.Path, err)
+		}
+		walk = err == nil && inner == nil
 	}
 	if !walk {
 		r.mu.Lock()
@@ -359,16 +362,6 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 		names[i] = kind.JoinPath(n.Path, name)
 	}
 	return n, names, nil
-}
-
-// oneRoot reports whether no other configuration with the name of our stack has its root in a namespace: its marks look like ours.
-func (r *reader) oneRoot(ctx context.Context, path string) (bool, error) {
-	inner := plan.IndexPath(path, r.tree.Stack)
-	stat, err := r.s.Exists(ctx, inner)
-	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-		return false, readError(inner, err)
-	}
-	return err == nil && stat == nil, nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
@@ -412,8 +405,8 @@ func (r *reader) collect() {
 		if n == nil {
 			continue
 		}
-		if others := r.tree.Unread[kind.ParentPath(path)]; others > 0 { // they were counted before
-			r.tree.Unread[kind.ParentPath(path)]--
+		if at := kind.ParentPath(path); r.tree.Unread[at] > 0 {
+			r.tree.Unread[at]--
 		}
 		_, named := slices.BinarySearch(r.names, path)
 		if r.ours(n) || named && !r.structural(path) {

@@ -224,10 +224,8 @@ func (p Plan) json(s *machine) {
 	}
 	s.changeSummary(SummaryLine(total(p.Plans)), total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)
-	for _, one := range p.Plans {
-		for _, line := range notRead(one) {
-			s.message(line)
-		}
+	for _, line := range notRead(p.Plans) {
+		s.message(line)
 	}
 	s.diagnostics(Problems(p), p.Files)
 	if p.SavedTo != "" {

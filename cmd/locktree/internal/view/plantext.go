@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -46,10 +45,8 @@ func (p Plan) text(h *Human) {
 	} else if !p.Failing() {
 		t.nothing(p)
 	}
-	for _, one := range p.Plans {
-		for _, line := range notRead(one) {
-			t.printf("\nNote: %s.\n", clean(line))
-		}
+	for _, line := range notRead(p.Plans) {
+		t.printf("\nNote: %s.\n", clean(line))
 	}
 	h.Diagnostics(folded(p), p.Files)
 	switch {
@@ -298,17 +295,16 @@ func (t planText) summary(p Plan) {
 }
 
 // notRead says how many nodes of others were only counted.
-func notRead(p *plan.Plan) (lines []string) {
-	for _, path := range slices.Sorted(maps.Keys(p.Unread)) {
-		if n := p.Unread[path]; n > 0 {
-			lines = append(lines, path+" is "+openToOthers(n))
+func notRead(plans []*plan.Plan) (lines []string) {
+	for _, p := range plans {
+		for path, n := range p.Unread {
+			if n > 0 {
+				lines = append(lines, fmt.Sprintf("%s is open to others: %d %s not read", path, n, plural(n, "node", "nodes")))
+			}
 		}
 	}
+	slices.Sort(lines)
 	return lines
-}
-
-func openToOthers(n int) string {
-	return fmt.Sprintf("open to others: %d %s not read", n, plural(n, "node", "nodes"))
 }
 
 func (t planText) nothing(p Plan) {

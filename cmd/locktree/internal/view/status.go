@@ -112,7 +112,7 @@ func (b branch) describe(t *twig) string {
 	case n == nil:
 		return "\tnot managed by this stack"
 	case n.Kind.Container && b.unread[t.path] > 0:
-		return "\t" + n.Kind.Name + ", " + openToOthers(b.unread[t.path])
+		return fmt.Sprintf("\t%s, open to others: %d %s not read", n.Kind.Name, b.unread[t.path], plural(b.unread[t.path], "node", "nodes"))
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name
 	}
