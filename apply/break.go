@@ -38,7 +38,7 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 		r.all, r.notes = slices.Concat(notes, r.all), len(notes) // the record stays the last
 		r.size = plan.Size(r.all)
 		if resolved, err = r.commit(ctx); err == nil || !r.missed(ctx, err) && !r.overtaken(err, breaks) {
-			return resolved, r.beaten(ctx, err)
+			return resolved, err
 		}
 	}
 	return false, err
@@ -51,17 +51,6 @@ func (r *sending) first() []plan.Op {
 		return nil
 	}
 	return []plan.Op{{Kind: plan.OpSet, Path: kind.ParentPath(r.index.Path), Version: r.records}}
-}
-
-// beaten returns the error of a transaction that was refused because another stack has taken the root since.
-func (r *sending) beaten(ctx context.Context, err error) error {
-	var conflict *ConflictError
-	if errors.As(err, &conflict) && conflict.Path == kind.ParentPath(r.index.Path) {
-		if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
-			return other
-		}
-	}
-	return err
 }
 
 // overtaken reports whether the transaction was refused because the contenders of

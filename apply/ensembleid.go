@@ -42,11 +42,10 @@ func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) erro
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return err
 	}
-	_, err := alone(ctx, s, desired.Root, desired.Stack)
-	if errors.Is(err, zk.ErrNoAuth) { // which other reads say
-		return nil
+	if _, err := alone(ctx, s, desired.Root, desired.Stack); !errors.Is(err, zk.ErrNoAuth) { // which other reads say
+		return err
 	}
-	return err
+	return nil
 }
 
 func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {

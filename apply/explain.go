@@ -26,6 +26,11 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	case errors.Is(err, zk.ErrNotEmpty):
 		return r.occupied(ctx, op, err)
 	case errors.Is(err, zk.ErrBadVersion):
+		if op.Path == kind.ParentPath(r.p.Index.Path) { // see sending.first
+			if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
+				return other
+			}
+		}
 		return conflict("its data was changed")
 	case errors.Is(err, zk.ErrNodeExists):
 		return conflict("it was created by somebody else")
