@@ -62,7 +62,7 @@ bench: setup ## figures, printed and never asserted; those of large trees, each 
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
 compare: services ## lock services beside each other, in five minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble
-	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
+	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,&& cp ../../bin/compare$(SERVERS)/page.md RESULTS.md)
 
 screenshots: services ## those of the page in docs/operating.md, made anew; look at them
 	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .

@@ -115,9 +115,9 @@ type HeldError struct {
 	at    time.Time  // when it was made
 }
 
-// described fills in what the holder says about itself, as far as its data is known.
+// described fills in what the holder's name says and, as far as its data is known, what it says about itself.
 func (e *HeldError) described() *HeldError {
-	if e.Holder.Data != nil {
+	if e.Holder.Name != "" {
 		k, _ := kind.ParseContender(e.Holder.Name)
 		e.Holder = inspect.NewContender(kind.ParentPath(e.Holder.Path), k, e.Holder.Data, nil)
 	}

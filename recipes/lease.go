@@ -125,7 +125,7 @@ func (l *Lease) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
+	most, set := l.u.H.Session().Session.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
 	for _, q := range lock.AboutOf(l.u).Members {
 		set = lock.Shorter(set, q.MaxRelease)
 	}

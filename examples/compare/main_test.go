@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,15 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/examples/compare/bench"
-	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// The test binary is also the process of a system in Go.
+// Controls exclude nobody, in each of the languages: what a load must notice.
+var controls = []drivers.System{
+	{Name: "nothing", Server: "zookeeper", Driver: func([]string, time.Duration) lock.Client {
+		done := func(context.Context) error { return nil }
+		return lock.Client{Close: func() error { return nil }, Locker: func(string) lock.Locker { return lock.Locker{Lock: done, Unlock: done} }}
+	}},
+	{Name: "nothing in Java", Server: "zookeeper", Java: "Nothing"},
+	{Name: "nothing in Python", Server: "zookeeper", Python: "driver_nothing"},
+}
+
+// The test binary is also the process of a system in Go, or of a control.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "be" {
+		drivers.All = append(drivers.All, controls...)
 		main()
 		return
 	}
@@ -69,7 +81,7 @@ func TestEveryDriverExcludes(t *testing.T) {
 		_, err := s.Command(self, dir, drivers.TTL) // compiles
 		require.NoError(t, err)
 	}
-	for _, s := range append(drivers.All, drivers.Controls...) {
+	for _, s := range slices.Concat(drivers.All, controls) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			argv, err := s.Command(self, dir, drivers.TTL)
@@ -94,68 +106,32 @@ func TestEveryDriverExcludes(t *testing.T) {
 	}
 }
 
-// A holder that stood still for too long goes on where nothing tells it; a store that checks tokens takes nothing from it.
-func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
-	t.Parallel()
-	ups := map[string]*server.Server{}
-	var systems []drivers.System
-	for _, name := range []string{drivers.Ours, "go-zookeeper", "curator", "kazoo", "redislock", "etcd", "postgres advisory lock"} {
-		s, err := drivers.Find(name)
-		require.NoError(t, err)
-		ups[s.Server] = serverFor(t, s.Server)
-		systems = append(systems, s)
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	const ttl = 4 * time.Second
-	all := (&claims.Env{Self: self, Dir: t.TempDir(), Systems: systems, Servers: ups, TTL: ttl}).Paused()
-	for _, p := range all {
-		t.Logf("%+v", p)
-		require.Empty(t, p.Missing, p.System)
-		switch p.System {
-		case drivers.Ours:
-			require.True(t, p.Token && p.Told)
-			require.Greater(t, p.Writes, p.Stale, "it wrote on when it was told, so that there was something to refuse")
-			require.Zero(t, p.Fenced)
-		case "etcd":
-			require.True(t, p.Token)
-			require.Zero(t, p.Fenced)
-		case "postgres advisory lock":
-			require.False(t, p.Rival, "its connection is there, and so is its lock")
-		case "redislock":
-			require.False(t, p.Token || p.Told)
-			require.Positive(t, p.Stale, p.System)
-		default: // of a session, whose end its client tells
-			require.False(t, p.Token)
-			require.True(t, p.Told, p.System)
-		}
-	}
-}
-
 // A server that cannot be had and a process that ends are told in their rows, and the others are measured.
 func TestWhatFailsIsToldAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	scope := &server.Scope{}
 	t.Cleanup(scope.Close)
 	plan := bench.Plan{
-		Systems:   append([]drivers.System{{Name: "nowhere", Server: "nosuch"}}, drivers.Controls...),
-		Workloads: []bench.Workload{{Name: "own lock", Wide: true, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}}},
+		Systems:   append([]drivers.System{{Name: "nowhere", Server: "nosuch"}}, controls...),
+		Workloads: []bench.Workload{{Name: "Own lock", Wide: true, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}}},
 		Rounds:    2, Window: 50 * time.Millisecond, Limit: patience, Self: "/bin/false", Dir: t.TempDir(), Tell: t.Logf,
 	}
-	r, servers, err := bench.Run(t.Context(), scope, plan)
-	require.NoError(t, err)
-	require.Len(t, r.Samples, 2*len(plan.Systems))
-	require.Contains(t, servers, "zookeeper")
+	r := bench.Run(t.Context(), scope, plan)
+	require.Len(t, r.Samples, len(plan.Systems))
+	require.Empty(t, r.Servers["zookeeper"].Missing)
 	require.Equal(t, `no server is called "nosuch"`, r.Servers["nosuch"].Missing)
-	for _, s := range r.Samples {
-		switch s.System {
-		case "nowhere":
-			require.Contains(t, s.Missing, "no server")
-		case "nothing":
-			require.Contains(t, s.Missing, lock.ErrLost.Error())
-		default:
-			require.Empty(t, s.Missing, s.System)
-			require.Positive(t, s.Cycles, s.System)
+	for key, samples := range r.Samples {
+		require.Len(t, samples, 2)
+		for _, s := range samples {
+			switch key {
+			case "Own lock/nowhere":
+				require.Contains(t, s.Missing, "no server")
+			case "Own lock/nothing":
+				require.Contains(t, s.Missing, lock.ErrLost.Error())
+			default:
+				require.Empty(t, s.Missing, key)
+				require.Positive(t, s.Cycles, key)
+			}
 		}
 	}
 }

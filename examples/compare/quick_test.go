@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/report"
@@ -39,8 +40,10 @@ func TestTheQuickForm(t *testing.T) {
 	for name, ground := range r.Results.Servers {
 		require.Empty(t, ground.Missing, name)
 	}
-	for _, s := range r.Results.Samples {
-		require.Zero(t, s.Overlaps, "%s granted a lock twice", s.System)
+	for key, samples := range r.Results.Samples {
+		for _, s := range samples {
+			require.Zero(t, s.Overlaps, "%s: a lock was granted twice", key)
+		}
 	}
 	counted(t, &r.Claims)
 	page, err := os.ReadFile(filepath.Join(out, "page.md"))
@@ -58,29 +61,37 @@ func TestTheQuickForm(t *testing.T) {
 // counted are the counts: wake-ups, stale writes and double grants.
 func counted(t *testing.T, r *claims.Results) {
 	require.Len(t, r.Herd, 6)
-	for _, h := range r.Herd {
+	for _, h := range r.Herd { // who watches the parent is woken by every release, all of them; who watches the one before him is not
 		require.Empty(t, h.Missing, h.System)
 		switch h.System {
 		case "all watch the parent":
 			require.Equal(t, h.Waiters, h.Woken)
+		case "go-zookeeper":
+			require.Equal(t, 1, h.Woken)
+			require.EqualValues(t, 1, h.Events)
 		default:
-			require.LessOrEqual(t, h.Woken, 2, h.System)
+			require.LessOrEqual(t, h.Woken, 2, "the next, and the one behind it, which looks ahead or, if the queue is long, is told that the next has it")
+			require.LessOrEqual(t, h.Events, int64(5), "the one before the next is gone, as it and the one behind it learn; the own node of who left; the next holds, as it and who waits for it learn")
 		}
 	}
-	for _, p := range r.Paused {
+	for _, p := range r.Paused { // a holder that stood still for too long goes on where nothing tells it
 		require.Empty(t, p.Missing, p.System)
-		require.Equal(t, p.System == drivers.Ours || p.System == "etcd", p.Token, p.System)
+		s, err := drivers.Find(p.System)
+		require.NoError(t, err)
+		require.NotEqual(t, s.Lasting, p.Rival, "%s: its connection is there, and so is its lock", p.System)
+		token := p.System == drivers.Ours || p.System == "etcd"
+		require.Equal(t, token, p.Token, p.System)
+		require.Equal(t, token || s.Client, p.Told, "%s: a client tells the end of a session", p.System)
 		switch {
-		case p.Token:
-			require.Positive(t, p.Writes, p.System)
+		case token: // a store that checks tokens takes nothing from it
+			require.Greater(t, p.Writes, p.Stale, "it wrote on when it was told, so that there was something to refuse")
 			require.Zero(t, p.Fenced, p.System)
 		case p.Rival && !p.Told:
 			require.Positive(t, p.Stale, p.System)
 		}
 	}
 	require.NotEmpty(t, r.Pooled)
-	require.Empty(t, r.Pooled[1].Missing)
-	require.Zero(t, r.Pooled[1].Double, "a lock of a transaction ends with it, wherever the next one runs")
+	require.Empty(t, r.Pooled[0].Missing)
 	require.NotEmpty(t, r.Failover)
 	for _, f := range r.Failover {
 		if f.Missing == "" && f.System != "redislock" {
@@ -106,16 +117,14 @@ func counted(t *testing.T, r *claims.Results) {
 	}
 	for _, i := range r.Idle {
 		require.Empty(t, i.Missing, i.System)
-		if i.Kept == i.Locks { // a session that ended because the machine stood still has none
-			require.Less(t, i.Requests*r.TTL.Seconds(), 0.5*float64(i.Kept), "%s: a session is kept alive, not each of its locks", i.System)
-		}
+		require.Less(t, i.Requests*r.TTL.Seconds(), 500.0, "%s: a session is kept alive, not each of its thousand locks", i.System)
 	}
 }
 
 // A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.
 func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
 	t.Parallel()
-	env := &claims.Env{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}
+	env := &claims.Env{Results: &bench.Results{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}}
 	for {
 		require.NoError(t, t.Context().Err())
 		f := env.Failover(1)[0]

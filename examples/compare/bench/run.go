@@ -1,5 +1,6 @@
 //go:build linux
 
+// Package bench runs workloads on lock services, by turns, and keeps what was measured.
 package bench
 
 import (
@@ -13,42 +14,60 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
+// Workload is one row of the comparison for every system.
+type Workload struct {
+	Name      string
+	Load      lock.Load
+	RoundTrip time.Duration // between the clients and the servers, beside what loopback takes
+	Brief     bool          // part of a quick run
+	Wide      bool          // for lock services that are not ZooKeeper's clients, too
+}
+
+// Workloads that there are.
+var Workloads = []Workload{
+	{Name: "Own lock, 1 worker", Brief: true, Wide: true, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}},
+	{Name: "Own locks, 64 workers on 8 clients", Load: lock.Load{Clients: 8, Workers: 64, Locks: 64}},
+	{Name: "One lock, 8 workers on 8 clients", Brief: true, Wide: true, Load: lock.Load{Clients: 8, Workers: 8, Locks: 1}},
+	{Name: "Own lock, 1 worker, 1 ms away", Wide: true, RoundTrip: time.Millisecond, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}},
+}
+
+// Sample is one workload of one system in one round.
+type Sample struct {
+	lock.Result
+	Missing          string  // why there is nothing else
+	Requests, Events float64 // per cycle; negative where the server does not count them
+}
+
+// warm is how long a load runs before a sample, after every worker has had its turn.
+const warm = 50 * time.Millisecond
+
 // Plan is what to run.
 type Plan struct {
 	Systems   []drivers.System
 	Workloads []Workload
 	Rounds    int
 	Window    time.Duration // of one sample
-	Warm      time.Duration // before it, after every worker has had its turn
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
 	Limit     time.Duration // for an answer: a system that needs longer is left out, and told so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
 	Dir       string        // for what is compiled
 	// Tell is called with what is going on.
-	Tell func(format string, args ...any)
+	Tell func(format string, args ...any) `json:"-"`
 }
 
 // Results are all samples, and on what they were taken.
 type Results struct {
-	Rounds  int               `json:"rounds"` // that ended
-	Samples []Sample          `json:"samples"`
-	Servers map[string]Ground `json:"servers"`
-	Clients map[string]string `json:"clients"` // by system: library and version
-	Missing map[string]string `json:"missing"` // by system, or system/workload: why it does not run
+	Rounds  int                       // that ended
+	Samples map[string][]Sample       // by workload/system: one for each round
+	Servers map[string]*server.Server // by name; they run until the scope ends
+	Missing map[string]string         // by system, or workload/system: why it does not run
 }
 
-// Ground is what a system ran on.
-type Ground struct {
-	Version    string `json:"version"`
-	Durability string `json:"durability"`
-	Missing    string `json:"missing,omitempty"`
-}
-
-// Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
-func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]*server.Server, error) {
-	r := &run{Plan: p, scope: scope, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}},
-		servers: map[string]*server.Server{}, away: map[string][]string{}, processes: map[string]*lock.Process{}}
+// Run runs the plan until the context ends. What cannot run is in the results with the reason.
+func Run(ctx context.Context, scope *server.Scope, p Plan) *Results {
+	r := &run{Plan: p, scope: scope, processes: map[string]*lock.Process{},
+		out: &Results{Samples: map[string][]Sample{}, Servers: map[string]*server.Server{}, Missing: map[string]string{}}}
 	for _, s := range p.Systems {
 		r.prepare(s)
 	}
@@ -57,69 +76,64 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 			// Another order each time: the first finds the server at rest, and the disk.
 			for k := range p.Systems {
 				if s := p.Systems[(k+round+n)%len(p.Systems)]; s.Client || w.Wide {
-					if err := ctx.Err(); err != nil {
-						return r.out, r.servers, err
+					if ctx.Err() != nil {
+						return r.out
 					}
-					r.sample(round, w, s)
+					r.sample(w, s)
 				}
 			}
 			p.Tell("round %d of %d: %s", round+1, p.Rounds, w.Name)
 		}
 		r.out.Rounds++
 	}
-	return r.out, r.servers, nil
+	return r.out
 }
 
 type run struct {
 	Plan
 	scope     *server.Scope
 	out       *Results
-	servers   map[string]*server.Server
-	away      map[string][]string // addresses a round trip away, by server and workload
 	processes map[string]*lock.Process
 }
 
 // prepare starts the server that a system needs, if it is not there.
 func (r *run) prepare(s drivers.System) {
-	r.out.Clients[s.Name] = s.Library()
-	if _, known := r.out.Servers[s.Server]; !known {
+	if r.out.Servers[s.Server] == nil {
 		r.Tell("starting %s", s.Server)
-		if up, err := server.Start(r.scope, s.Server, r.Members); err != nil {
-			r.out.Servers[s.Server] = Ground{Missing: err.Error()}
-		} else {
-			r.servers[s.Server], r.out.Servers[s.Server] = up, Ground{Version: up.Version, Durability: up.Durability}
+		up, err := server.Start(r.scope, s.Server, r.Members)
+		if err != nil {
+			up = &server.Server{Missing: err.Error()}
 		}
+		r.out.Servers[s.Server] = up
 	}
-	if missing := r.out.Servers[s.Server].Missing; missing != "" {
-		r.out.Missing[s.Name] = missing
-		return
+	if r.out.Missing[s.Name] = r.out.Servers[s.Server].Missing; r.out.Missing[s.Name] == "" {
+		r.warmUp(s)
 	}
-	r.warmUp(s)
 }
 
 // warmUp starts the system's process, which is one for the whole run unless it is lost.
 func (r *run) warmUp(s drivers.System) {
-	if err := server.Try(func() {
+	if err := lock.Try(func() {
 		r.Tell("warming up %s", s.Name)
-		p := server.Must(lock.Spawn(server.Must(s.Command(r.Self, r.Dir, drivers.TTL)), r.Limit))
+		p := lock.Must(lock.Spawn(lock.Must(s.Command(r.Self, r.Dir, drivers.TTL)), r.Limit))
 		r.scope.Cleanup(p.Kill)
 		r.processes[s.Name] = p
 		warm := r.WarmUp
-		if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
+		if s.Java != "" { // which runs at a tenth of its speed for some seconds
 			warm *= 10
 		}
-		server.Check(p.Start(r.servers[s.Server].Addrs, "warm-up", lock.Load{Clients: 4, Workers: 16, Locks: 16}, warm))
-		server.Check(p.Stop())
+		lock.Check(p.Start(r.out.Servers[s.Server].Addrs, "warm-up", lock.Load{Clients: 4, Workers: 16, Locks: 16}, warm))
+		lock.Check(p.Stop())
 	}); err != nil {
 		r.out.Missing[s.Name] = err.Error()
 	}
 }
 
 // sample runs one workload of one system and keeps what came of it.
-func (r *run) sample(round int, w Workload, s drivers.System) {
-	out, key := Sample{Round: round, Workload: w.Name, System: s.Name}, s.Name+"/"+w.Name
+func (r *run) sample(w Workload, s drivers.System) {
+	out, key := Sample{}, w.Name+"/"+s.Name
 	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[key]); out.Missing == "" {
-		if err := server.Try(func() { r.measure(w, s, &out) }); err != nil {
+		if err := lock.Try(func() { r.measure(w, s, &out) }); err != nil {
 			out.Missing = err.Error()
 			r.processes[s.Name].Kill() // whatever its workers are still at
 			r.warmUp(s)
@@ -127,22 +141,31 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 			r.out.Missing[key] = out.Missing
 		}
 	}
-	r.out.Samples = append(r.out.Samples, out)
+	r.out.Samples[key] = append(r.out.Samples[key], out)
 }
 
 func (r *run) measure(w Workload, s drivers.System, out *Sample) {
-	p, up := r.processes[s.Name], r.servers[s.Server]
-	addrs, key := up.Addrs, s.Server+"/"+w.Name
+	p, up := r.processes[s.Name], r.out.Servers[s.Server]
+	addrs := up.Addrs
 	if w.RoundTrip > 0 {
-		if r.away[key] == nil {
-			r.away[key] = server.Must(server.Away(r.scope, up.Addrs, w.RoundTrip)).Addrs
-		}
-		addrs = r.away[key]
+		scope := &server.Scope{}
+		defer scope.Close()
+		addrs = lock.Must(server.Away(scope, up.Addrs, w.RoundTrip)).Addrs
 	}
-	server.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, r.Warm))
+	lock.Check(p.Start(addrs, strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load, warm))
+	out.Take(p, up, r.Window)
+	lock.Check(p.Stop())
+}
+
+// Take measures for a while, and fails as lock.Check does. Server and client are not looked at in the same instants, so what the
+// server counts is taken by its rate.
+func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()
-	result := server.Must(p.Measure(r.Window))
-	took := time.Since(begin)
-	out.fill(result, up.Between(before, up.Counts()), took)
-	server.Check(p.Stop())
+	s.Result = lock.Must(p.Measure(window))
+	perCycle, counted := time.Since(begin).Seconds()*s.PerSecond(), up.Between(before, up.Counts())
+	if s.Cycles == 0 {
+		s.Missing = "nothing was granted within the window"
+		return
+	}
+	s.Requests, s.Events = float64(counted.Requests)/perCycle, float64(counted.Events)/perCycle
 }

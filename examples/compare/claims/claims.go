@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
@@ -18,27 +21,27 @@ import (
 
 // Results of all experiments.
 type Results struct {
-	TTL      time.Duration `json:"time_to_live_ns"` // of the locks and sessions that were paused, killed and kept
-	Herd     []Release     `json:"herd,omitempty"`
-	Paused   []Pause       `json:"paused,omitempty"`
-	Fair     []Fair        `json:"fair,omitempty"`
-	Killed   []Killed      `json:"killed,omitempty"`
-	Idle     []Idle        `json:"idle,omitempty"`
-	Crossed  []Crossed     `json:"crossed,omitempty"`
-	Pooled   []Pooled      `json:"pooled,omitempty"`
-	Failover []Failover    `json:"failover,omitempty"`
+	TTL      time.Duration // of the locks and sessions that were paused, killed and kept
+	Herd     []Release
+	Paused   []Pause
+	Fair     []Fair
+	Killed   []Killed
+	Idle     []Idle
+	Crossed  []Crossed
+	Pooled   []Pooled
+	Failover []Failover
 }
 
 // Terms are the figures that the text about the experiments names.
 func (r *Results) Terms() map[string]any {
-	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL}
+	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
 // Handover is from a release to the next grant, locktree's being 1.
 func (r *Results) Handover(of Fair) string {
 	for _, f := range r.Fair {
-		if f.System == drivers.Ours && f.Handover > 0 {
-			return fmt.Sprintf("%.1f", float64(of.Handover)/float64(f.Handover))
+		if f.System == drivers.Ours && f.handover() > 0 {
+			return fmt.Sprintf("%.1f", float64(of.handover())/float64(f.handover()))
 		}
 	}
 	return "–"
@@ -46,28 +49,24 @@ func (r *Results) Handover(of Fair) string {
 
 // Row is what the rows of all experiments have.
 type Row struct {
-	System  string `json:"system"`
-	Missing string `json:"missing,omitempty"` // why there is nothing else
+	System  string
+	Missing string // why there is nothing else
 }
 
 func (r *Row) row() *Row { return r }
 
 // try notes why an experiment failed.
 func (r *Row) try(experiment func()) {
-	if err := server.Try(experiment); err != nil {
+	if err := lock.Try(experiment); err != nil {
 		r.Missing = err.Error()
 	}
 }
 
 // Env is what the experiments run on.
 type Env struct {
-	Self    string // this program, which is also the process of a driver in Go
-	Dir     string // for what is compiled
-	Systems []drivers.System
-	Servers map[string]*server.Server // those that run, by name
-	Missing map[string]string         // why a system does not run, by name: nobody waits for it again
-	TTL     time.Duration             // how long a lock may outlive its holder
-	Tell    func(format string, args ...any)
+	bench.Plan
+	*bench.Results               // its servers; nobody waits again for a system that does not run
+	TTL            time.Duration // how long a lock may outlive its holder
 }
 
 // patience bounds what must happen.
@@ -75,8 +74,8 @@ const patience = time.Minute
 
 // Run runs all experiments. Those that wait for seconds to pass do so at the same time; what a server counts is counted
 // while nobody else talks to it.
-func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Results) {
-	window, waiters, locks, trials := 3*time.Second, []int{10, 100, 1000}, 1000, 5
+func (e *Env) Run(ctx context.Context, quick bool) (r Results) {
+	window, waiters, trials := 3*time.Second, []int{10, 100, 1000}, 5
 	if quick {
 		window, waiters, trials = time.Second, []int{10, 100}, 2
 	}
@@ -86,27 +85,32 @@ func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Resul
 	all.Go(func() { r.Paused = e.Paused() })
 	all.Go(func() { r.Killed = e.Killed() })
 	all.Go(func() { r.Crossed = e.Crossed() })
-	all.Go(func() { r.Pooled = e.Pool(scope, window) })
+	all.Go(func() { r.Pooled = e.Pool(window) })
 	all.Go(func() { r.Failover = e.Failover(trials) })
 	all.Wait()
 	if ctx.Err() == nil {
 		r.Fair = e.Fair(window)
 	}
 	if ctx.Err() == nil {
-		r.Idle = e.Idle(locks)
+		r.Idle = e.Idle()
 	}
-	if up := e.Servers["zookeeper"]; up != nil {
+	if e.runs("zookeeper") {
 		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		r.Herd = Herd(limited, up, waiters, e.Tell)
+		r.Herd = Herd(limited, e.Servers["zookeeper"], waiters, e.Tell)
 	}
 	return r
+}
+
+func (e *Env) runs(server string) bool {
+	up := e.Servers[server]
+	return up != nil && up.Missing == ""
 }
 
 // measured are the systems whose server runs; in Go only, if so.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
-		if e.Servers[s.Server] != nil && (!inGo || s.Driver() != nil) {
+		if e.runs(s.Server) && (!inGo || s.Driver != nil) {
 			all = append(all, s)
 		}
 	}
@@ -118,7 +122,7 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 func each[R any, P interface {
 	*R
 	row() *Row
-}](systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
+}](e *Env, systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
 	rows, turns := make([]R, len(systems)), map[string]*sync.Mutex{}
 	for _, s := range systems {
 		turns[s.Server] = &sync.Mutex{}
@@ -132,7 +136,12 @@ func each[R any, P interface {
 			}
 			row := P(&rows[i])
 			row.row().System = s.Name
-			row.row().try(func() { measure(s, row) })
+			row.row().try(func() {
+				if why := e.Missing[s.Name]; why != "" {
+					lock.Check(errors.New(why))
+				}
+				measure(s, row)
+			})
 		})
 	}
 	all.Wait()
@@ -141,14 +150,273 @@ func each[R any, P interface {
 
 // command is what runs the system's process.
 func (e *Env) command(s drivers.System, ttl time.Duration) []string {
-	if why := e.Missing[s.Name]; why != "" {
-		server.Check(errors.New(why))
-	}
-	return server.Must(s.Command(e.Self, e.Dir, ttl))
+	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
 
-// role starts a process that does one thing with one lock. In other languages than Go it can hold one.
-func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) *lock.Process {
-	argv := append(e.command(s, e.TTL), role, strings.Join(addrs, ","), name)
-	return server.Must(lock.Spawn(append(argv, more...), patience))
+// another is a lock of the holder of one.
+func another(c lock.Client, of lock.Locker, name string) lock.Locker {
+	if of.Also != nil {
+		return of.Also(name)
+	}
+	return c.Locker(name)
+}
+
+// ask asks for a lock, for a while. A driver may not heed its context, and waits until its client is closed.
+func ask(l lock.Locker, while time.Duration) (granted bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), while)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.Lock(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil && ctx.Err() != nil {
+			return false, nil
+		}
+		return err == nil, err
+	case <-time.After(while + time.Second):
+		return false, nil
+	}
+}
+
+// Fair is how a lock goes from hand to hand, where there is always somebody who wants it.
+type Fair struct {
+	Row
+	Sample bench.Sample
+}
+
+// held is how long each holder keeps the lock: long enough that what the systems do beside each other does not matter.
+const held = 10 * time.Millisecond
+
+// Fair lets eight clients of each system contend for a lock.
+func (e *Env) Fair(window time.Duration) []Fair {
+	return each(e, e.measured(false), true, func(s drivers.System, f *Fair) {
+		e.Tell("fairness: %s", s.Name)
+		p := lock.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
+		defer p.Kill()
+		lock.Check(p.Start(e.Servers[s.Server].Addrs, "fair", lock.Load{Clients: 8, Workers: 8, Locks: 1, Hold: held}, 0))
+		f.Sample.Take(p, e.Servers[s.Server], window)
+		f.Missing = f.Sample.Missing
+	})
+}
+
+// Least and Most are the grants of the least and the most lucky.
+func (f *Fair) Least() int64 { return slices.Min(f.Sample.Each) }
+func (f *Fair) Most() int64  { return slices.Max(f.Sample.Each) }
+
+// Waited is the longest wait in grants to others.
+func (f *Fair) Waited() float64 { return f.Sample.Longest.Seconds() * f.Sample.PerSecond() }
+
+// handover is from a release to the next grant, on average.
+func (f *Fair) handover() time.Duration {
+	return max(0, f.Sample.Window/time.Duration(max(1, f.Sample.Cycles))-held)
+}
+
+// Pooled is what becomes of PostgreSQL's advisory lock behind a pool of connections.
+type Pooled struct {
+	Row
+	lock.Result
+}
+
+// Pool puts a load on it, four workers with connections of their own, and counts.
+func (e *Env) Pool(window time.Duration) []Pooled {
+	return each(e, []drivers.System{drivers.Pooled}, false, func(s drivers.System, p *Pooled) {
+		scope := &server.Scope{}
+		defer scope.Close()
+		up := lock.Must(server.Start(scope, s.Server, 1))
+		clients := lock.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
+		defer clients.Kill()
+		// Start fails where not everybody has had a turn in time: what has been counted by then is wanted all the same.
+		_ = clients.Start(up.Addrs, "pooled", lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}, 0)
+		p.Result = lock.Must(clients.Measure(window))
+	})
+}
+
+// Idle is what locks cost that one program holds and does nothing with.
+type Idle struct {
+	Row
+	Requests float64 // that pass by in a second, and pings
+	Gone     bool    // after one time to live and a little another could take one
+}
+
+// locks that each program holds.
+const locks = 1000
+
+// Idle lets a program hold that many locks of each system.
+func (e *Env) Idle() []Idle {
+	// On ZooKeeper a session is what is kept alive, so one raw client is enough.
+	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
+	return each(e, systems, true, func(s drivers.System, i *Idle) {
+		e.Tell("idle locks: %s", s.Name)
+		scope, up := &server.Scope{}, e.Servers[s.Server]
+		defer scope.Close()
+		relay := lock.Must(server.Away(scope, up.Addrs, 0))
+		keeper, rival := s.Driver(relay.Addrs, e.TTL), s.Driver(up.Addrs, e.TTL)
+		defer rival.Close()
+		defer keeper.Close()
+		l := keeper.Locker("idle-0")
+		for n := range locks {
+			if n > 0 {
+				l = another(keeper, l, fmt.Sprint("idle-", n))
+			}
+			lock.Check(l.Lock(context.Background()))
+		}
+		passed := relay.Sent.Pieces.Load
+		// What follows a grant, such as a watch, is over when hardly anything passes by any more.
+		for last, limit := int64(-10), time.Now().Add(patience); passed()-last > 5 && time.Now().Before(limit); {
+			last = passed()
+			time.Sleep(e.TTL / 16)
+		}
+		before, begin := passed(), time.Now()
+		time.Sleep(e.TTL)
+		i.Requests = float64(passed()-before) / time.Since(begin).Seconds()
+		granted, err := ask(rival.Locker("idle-0"), e.TTL/4)
+		lock.Check(err)
+		i.Gone = granted
+	})
+}
+
+// Release is what one release costs, with so many clients waiting.
+type Release struct {
+	Row
+	Waiters  int
+	Woken    int   // waiters that were sent something
+	Events   int64 // sent to all clients, the one that releases among them
+	Requests int64 // sent to the server, the release among them
+	Bytes    int64 // to and from all clients
+}
+
+// herds are the ways to wait, with the folder in which each keeps its contenders.
+var herds = []struct{ name, dir string }{
+	{"all watch the parent", "/herd"},
+	{"go-zookeeper", "/go-zookeeper"}, // watches the contender before it
+	{drivers.Ours, "/locktree"},
+}
+
+// A client that has seen a queue of crowd contenders may behave in another way than one that has not, so that many releases come first.
+const crowd, handed = 100, 40
+
+// Herd measures a release with each number of waiters, for each way to wait.
+func Herd(ctx context.Context, up *server.Server, waiters []int, tell func(string, ...any)) (all []Release) {
+	for _, n := range waiters {
+		for _, h := range herds {
+			tell("herd: %d waiters, %s", n, h.name)
+			r := Release{Row: Row{System: h.name}, Waiters: n}
+			r.try(func() { r.measure(ctx, up, h.dir) })
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
+	scope := &server.Scope{}
+	defer scope.Close()
+	relay := lock.Must(server.Away(scope, up.Addrs, 0))
+	gate := make(chan struct{})
+	driver, before := drivers.Herd(gate), 0 // releases before the one that is measured
+	if dir != "/herd" {
+		driver = lock.Must(drivers.Find(r.System)).Driver
+		if r.Waiters >= crowd {
+			before = handed
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	name, n := fmt.Sprint("queue-", r.Waiters), before+r.Waiters+1
+	granted, held := make(chan turn, n), map[int]bool{} // held by client
+	var clients []lock.Client
+	defer func() { // the sessions end, and with them all waits
+		cancel()
+		var all sync.WaitGroup
+		for _, c := range clients {
+			all.Go(func() { _ = c.Close() })
+		}
+		all.Wait()
+	}()
+	for i := range n {
+		clients = append(clients, driver(relay.Addrs, drivers.TTL))
+		l := clients[i].Locker(name)
+		go func() {
+			if l.Lock(ctx) == nil {
+				granted <- turn{l, i}
+			}
+		}()
+	}
+	stand(ctx, up.Addrs, dir+"/"+name, n)
+	close(gate)
+	next := func() (t turn) {
+		select {
+		case t = <-granted:
+		case <-ctx.Done():
+			lock.Check(ctx.Err())
+		}
+		return t
+	}
+	release := func(t turn) {
+		held[t.client] = true
+		lock.Check(t.Unlock(ctx))
+	}
+	for range before {
+		release(next())
+	}
+	holder := next()
+	from := settled(ctx, up, relay)
+	release(holder)
+	next()
+	after := settled(ctx, up, relay)
+	for i, n := range after.heard {
+		if n > from.heard[i] && !held[i] {
+			r.Woken++
+		}
+	}
+	counts := up.Between(from.Counts, after.Counts)
+	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs)), after.bytes-from.bytes
+}
+
+// turn is that of a client.
+type turn struct {
+	lock.Locker
+	client int
+}
+
+// stand waits until all have a place in the queue.
+func stand(ctx context.Context, addrs []string, dir string, n int) {
+	admin, _, err := zk.Connect(addrs, 30*time.Second, zk.WithLogInfo(false))
+	lock.Check(err)
+	defer admin.Close()
+	for {
+		children, _, err := admin.Children(dir)
+		if len(children) == n {
+			return
+		}
+		if err != zk.ErrNoNode {
+			lock.Check(err)
+		}
+		lock.Check(ctx.Err())
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+type traffic struct {
+	server.Counts
+	bytes, pings int64
+	asked        int64   // how often the server was asked for its counts: each is a request to each server
+	heard        []int64 // by client
+}
+
+// settled waits until nothing goes to and fro any more, but for heartbeats, which come seconds apart. The questions it asks
+// of the server are not in the counts.
+func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t traffic) {
+	for still, last := 0, int64(-1); still < 10; still++ {
+		if now := relay.Bytes(); now != last {
+			still, last = 0, now
+		}
+		lock.Check(ctx.Err())
+		time.Sleep(30 * time.Millisecond)
+	}
+	for t.pings = -1; t.pings != relay.Sent.Pings.Load() && ctx.Err() == nil; t.asked++ { // none came while the server was asked
+		t.pings = relay.Sent.Pings.Load()
+		t.Counts = up.Counts()
+	}
+	t.bytes, t.heard = relay.Bytes(), relay.Heard()
+	return t
 }

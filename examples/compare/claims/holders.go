@@ -3,9 +3,14 @@
 package claims
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,12 +19,49 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
+// Hold is the process of a holder, which can be paused and killed. It takes a lock and writes to a store for as long as it believes
+// that it holds it: a line a write. It ends with its input, or when it is told that the lock is lost; if it has a token, it writes
+// on, as a program does that ignores the loss. It fails as lock.Check does.
+func Hold(c lock.Client, name string, in io.Reader, out io.Writer) {
+	l := c.Locker(name)
+	fmt.Fprintln(out, "waiting")
+	lock.Check(l.Lock(context.Background()))
+	var token uint64
+	if l.Token != nil {
+		token = l.Token()
+	}
+	var lost <-chan struct{}
+	if l.Lost != nil {
+		lost = l.Lost()
+	}
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		close(done)
+	}()
+	fmt.Fprintf(out, "granted token=%d\n", token)
+	for write := "write"; ; {
+		select {
+		case <-lost:
+			fmt.Fprintln(out, "lost")
+			if token == 0 {
+				return
+			}
+			lost, write = nil, "late"
+		case <-done:
+			return
+		case <-time.After(5 * time.Millisecond):
+			fmt.Fprintf(out, "%s token=%d\n", write, token)
+		}
+	}
+}
+
 // queue is a holder and a rival that waits, in processes of their own, which end with the scope.
-func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string, name string) (holder, rival *lock.Process) {
+func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string, ttl time.Duration, name string) (holder, rival *lock.Process) {
 	start := func(says string) *lock.Process {
-		p := e.role("hold", s, addrs, name)
+		p := lock.Must(lock.Spawn(append(e.command(s, ttl), "hold", strings.Join(addrs, ","), name), patience))
 		scope.Cleanup(p.Kill)
-		server.Must(p.Await(patience, says))
+		lock.Must(p.Await(patience, says))
 		return p
 	}
 	return start("granted"), start("waiting")
@@ -37,12 +79,12 @@ func (e *Env) outlives(s drivers.System) time.Duration {
 // a suspended machine), and then goes on.
 type Pause struct {
 	Row
-	Rival  bool `json:"rival"`  // another was granted the lock meanwhile
-	Told   bool `json:"told"`   // the holder learned that it is lost
-	Token  bool `json:"token"`  // grants come with a token
-	Stale  int  `json:"stale"`  // writes by the old holder after the rival's grant, until it was told
-	Writes int  `json:"writes"` // those and some more, of a holder with a token that ignores the loss
-	Fenced int  `json:"fenced"` // of them, those that a store took which refuses smaller tokens than it has seen
+	Rival  bool // another was granted the lock meanwhile
+	Told   bool // the holder learned that it is lost
+	Token  bool // grants come with a token
+	Stale  int  // writes by the old holder after the rival's grant, until it was told
+	Writes int  // those and some more, of a holder with a token that ignores the loss
+	Fenced int  // of them, those that a store took which refuses smaller tokens than it has seen
 }
 
 // enough writes of a holder that does not know better: two seconds. deaf are those of one that ignores the loss.
@@ -50,22 +92,22 @@ const enough, deaf = 400, 20
 
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
 // three times that of the others.
-func (e *Env) Paused() []Pause { return each(e.measured(false), false, e.pause) }
+func (e *Env) Paused() []Pause { return each(e, e.measured(false), false, e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
 	scope := &server.Scope{}
 	defer scope.Close()
-	first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, "paused")
-	server.Check(syscall.Kill(first.Pid(), syscall.SIGSTOP))
+	first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, e.TTL, "paused")
+	lock.Check(syscall.Kill(first.Pid(), syscall.SIGSTOP))
 	granted, err := second.Await(e.outlives(s), "granted")
 	p.Rival, p.Token = err == nil, granted.Token > 0
 	if p.Rival {
-		server.Must(second.Await(patience, "write"))
+		lock.Must(second.Await(patience, "write"))
 	}
 	first.Drain() // what it wrote before it was paused
-	server.Check(syscall.Kill(first.Pid(), syscall.SIGCONT))
+	lock.Check(syscall.Kill(first.Pid(), syscall.SIGCONT))
 	for limit := enough; p.Writes < limit; {
-		said := server.Must(first.Await(patience, "write", "lost", "late"))
+		said := lock.Must(first.Await(patience, "write", "lost", "late"))
 		if said.Verb == "lost" {
 			p.Told = true
 			if !p.Token {
@@ -90,89 +132,211 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 // Killed is what becomes of a lock whose holder was killed (kill -9): when the next one has it.
 type Killed struct {
 	Row
-	TTL      time.Duration `json:"time_to_live_ns"`
-	Released bool          `json:"released"`
-	After    time.Duration `json:"after_ns"`
+	Released bool
+	Lives    float64 // times to live until then
 }
 
 // Killed kills a holder of each system and lets a rival wait for its lock.
-func (e *Env) Killed() []Killed { return each(e.measured(false), false, e.kill) }
-
-func (e *Env) kill(s drivers.System, k *Killed) {
-	scope := &server.Scope{}
-	defer scope.Close()
-	k.TTL = e.TTL
-	first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, "killed")
-	first.Kill()
-	died := time.Now()
-	_, err := second.Await(e.outlives(s), "granted")
-	k.After, k.Released = time.Since(died), err == nil
-	if !s.Lasting {
-		server.Check(err)
-	}
+func (e *Env) Killed() []Killed {
+	return each(e, e.measured(false), false, func(s drivers.System, k *Killed) {
+		scope := &server.Scope{}
+		defer scope.Close()
+		first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, e.TTL, "killed")
+		first.Kill()
+		died := time.Now()
+		_, err := second.Await(e.outlives(s), "granted")
+		k.Lives, k.Released = time.Since(died).Seconds()/e.TTL.Seconds(), err == nil
+		if !s.Lasting {
+			lock.Check(err)
+		}
+	})
 }
 
 // Does is when the lock was free, in times to live.
 func (k *Killed) Does() string {
-	switch lives := k.After.Seconds() / k.TTL.Seconds(); {
+	switch {
 	case !k.Released:
-		return fmt.Sprintf("never: nobody has it after %.0f", lives)
-	case lives < 0.1:
+		return fmt.Sprintf("never: nobody has it after %.0f", k.Lives)
+	case k.Lives < 0.1:
 		return "at once"
-	default:
-		return fmt.Sprintf("%.1f", lives)
 	}
+	return fmt.Sprintf("%.1f", k.Lives)
 }
 
-// Idle is what locks cost that one program holds and does nothing with.
-type Idle struct {
+// Crossed is what becomes of two holders each of whom asks for the lock that the other has.
+type Crossed struct {
 	Row
-	Locks    int     `json:"locks"`               // asked for
-	Kept     int     `json:"kept"`                // granted
-	Refused  string  `json:"refused,omitempty"`   // why not all
-	Requests float64 `json:"requests_per_second"` // as the server counts them, or as they pass by where it does not
-	Gone     bool    `json:"gone"`                // after one time to live and a little another could take one
+	Refused  string // the error that one of them was given
+	Granted  bool   // a second lock
+	Together bool   // a lock that takes both at once was granted in opposite orders: no deadlock
 }
 
-// Idle lets a program hold that many locks of each system.
-func (e *Env) Idle(locks int) []Idle {
-	// On ZooKeeper a session is what is kept alive, so one raw client is enough.
-	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
-	return each(systems, true, func(s drivers.System, i *Idle) {
-		e.Tell("idle locks: %s", s.Name)
-		i.Locks = locks
-		e.idle(s, i)
+// Crossed crosses two locks of each system, and looks for three times the time to live what comes of it. Who is refused the second
+// lock gives back the first.
+func (e *Env) Crossed() []Crossed {
+	return each(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
+		var clients [2]lock.Client
+		var first, second [2]lock.Locker
+		for i := range clients {
+			clients[i] = s.Driver(e.Servers[s.Server].Addrs, e.TTL)
+			defer clients[i].Close()
+			first[i] = clients[i].Locker(fmt.Sprint("crossed-", i))
+			second[i] = another(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
+			lock.Check(first[i].Lock(context.Background()))
+		}
+		var granted [2]bool
+		var errs [2]error
+		var all sync.WaitGroup
+		for i := range second {
+			all.Go(func() {
+				if granted[i], errs[i] = ask(second[i], 3*e.TTL); errs[i] != nil {
+					_ = first[i].Unlock(context.Background())
+				}
+			})
+		}
+		all.Wait()
+		c.Granted = granted[0] || granted[1]
+		if err := cmp.Or(errs[0], errs[1]); err != nil {
+			c.Refused = err.Error()
+		}
+		if clients[0].Set != nil {
+			e.together(s)
+			c.Together = true
+		}
 	})
 }
 
-func (e *Env) idle(s drivers.System, i *Idle) {
-	scope, up := &server.Scope{}, e.Servers[s.Server]
+// together takes both locks at once, in opposite orders, fifty times each.
+func (e *Env) together(s drivers.System) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	var errs [2]error
+	for i := range errs {
+		c := s.Driver(e.Servers[s.Server].Addrs, patience)
+		defer c.Close()
+		l := c.Set(fmt.Sprint("together-", i), fmt.Sprint("together-", 1-i))
+		all.Go(func() {
+			for n := 0; n < 50 && errs[i] == nil; n++ {
+				if errs[i] = l.Lock(ctx); errs[i] == nil {
+					errs[i] = l.Unlock(ctx)
+				}
+			}
+		})
+	}
+	all.Wait()
+	lock.Check(errors.Join(errs[:]...))
+}
+
+// Does is what came of it, in words.
+func (c *Crossed) Does() string {
+	switch {
+	case c.Refused != "":
+		return "one of them is refused, the other goes on: " + c.Refused
+	case c.Granted:
+		return "a lock expires and is granted to the other, while its holder believes that it has it"
+	case c.Together:
+		return "both wait, until a program gives up; with MultiLock, which takes both at once, two clients took both in opposite orders, fifty times each"
+	}
+	return "both wait, until a program gives up"
+}
+
+// Failover is what becomes of a lock when the server dies that granted it, and another takes its place.
+type Failover struct {
+	Row
+	Server string // what happens to it
+	Trials int
+	Double int // a rival was granted the lock, too
+	Kept   int // the holder still has it
+
+	holder, rival *lock.Process
+}
+
+// lag of a replica: a network across a town, or a pause of its process.
+const lag = 50 * time.Millisecond
+
+// Failover kills servers of its own.
+func (e *Env) Failover(trials int) (all []Failover) {
+	repeat := func(needs, system, happens string, start func(*server.Scope) (*server.Server, error)) {
+		if e.runs(needs) {
+			f := Failover{Row: Row{System: system}, Server: happens}
+			f.try(func() {
+				for range trials {
+					f.trial(start)
+				}
+			})
+			all = append(all, f)
+		}
+	}
+	repeat("redis", "redislock", fmt.Sprintf("the primary is killed as soon as it has answered; its replica, %v behind, is promoted", lag),
+		func(scope *server.Scope) (*server.Server, error) { return server.StartRedisPair(scope, lag) })
+	repeat("redis", "redislock", "the primary is killed as soon as it has answered; its replica on the same machine is promoted",
+		func(scope *server.Scope) (*server.Server, error) { return server.StartRedisPair(scope, 0) })
+	repeat("three-redis", "redsync", "one of three servers is killed, and starts again with an empty memory",
+		func(scope *server.Scope) (*server.Server, error) { return server.Start(scope, "three-redis", 1) })
+	if e.runs("zookeeper") {
+		rows := e.elect()
+		if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" && e.Missing[f.System] == "" }) {
+			rows = e.elect() // a busy machine may lose a session that nobody killed
+		}
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// trial lets one take the lock, then the servers fail over, then another ask for it for a moment.
+func (f *Failover) trial(start func(*server.Scope) (*server.Server, error)) {
+	scope := &server.Scope{}
 	defer scope.Close()
-	relay := server.Must(server.Away(scope, up.Addrs, 0))
-	keeper := e.role("keep", s, relay.Addrs, "idle", strconv.Itoa(i.Locks))
-	defer keeper.Kill()
-	said := server.Must(keeper.Await(patience, "kept"))
-	if _, err := fmt.Sscanf(said.Rest, "%d %q", &i.Kept, &i.Refused); err != nil {
-		server.Check(fmt.Errorf("kept %s: %w", said.Rest, err))
+	up, dial := lock.Must(start(scope)), lock.Must(drivers.Find(f.System)).Driver
+	holds := dial(up.Addrs, drivers.TTL)
+	defer holds.Close()
+	lock.Check(holds.Locker("failover").Lock(context.Background()))
+	wants := dial(up.FailOver(), drivers.TTL)
+	defer wants.Close()
+	granted, err := ask(wants.Locker("failover"), time.Second)
+	lock.Check(err)
+	if granted {
+		f.Double++
+	} else {
+		f.Kept++
 	}
-	// What follows a grant, such as a watch, is over when hardly anything passes by any more.
-	for last, limit := int64(-10), time.Now().Add(patience); relay.Sent.Load()-last > 5 && time.Now().Before(limit); {
-		last = relay.Sent.Load()
-		time.Sleep(e.TTL / 16)
+	f.Trials++
+}
+
+// elect kills the leader of three ZooKeeper servers while a lock of each library is held, and waited for.
+func (e *Env) elect() []Failover {
+	scope := &server.Scope{}
+	defer scope.Close()
+	up, failed := server.Start(scope, "zookeeper", 3)
+	libraries := slices.DeleteFunc(e.measured(false), func(s drivers.System) bool { return s.Server != "zookeeper" || !s.Client })
+	all := each(e, libraries, true, func(s drivers.System, f *Failover) {
+		f.Server = "the leader of three servers is killed; the others elect another"
+		lock.Check(failed)
+		// A session must not end because an election takes its time.
+		f.holder, f.rival = e.queue(scope, s, up.Addrs, 20*time.Second, "failover")
+	})
+	if failed == nil {
+		failed = lock.Try(func() { up.FailOver() })
 	}
-	before, sent, begin := up.Counts(), relay.Sent.Load(), time.Now()
-	time.Sleep(e.TTL)
-	took, requests := time.Since(begin).Seconds(), relay.Sent.Load()-sent
-	if counted := up.Between(before, up.Counts()); counted.Requests >= 0 {
-		requests = counted.Requests
+	// One after the other: a look takes seconds, and the sessions outlast them all. A grant now is a second one, since nobody has
+	// released the lock.
+	for i := range all {
+		if f := &all[i]; f.Missing == "" {
+			f.try(func() {
+				lock.Check(failed)
+				f.Trials = 1
+				if _, err := f.rival.Await(3*time.Second, "granted"); err == nil {
+					f.Double++
+				} else if !errors.Is(err, lock.ErrLate) {
+					lock.Check(err)
+				}
+				f.holder.Drain()
+				if _, err := f.holder.Await(3*time.Second, "write"); err == nil {
+					f.Kept++
+				}
+			})
+		}
 	}
-	i.Requests = float64(requests) / took
-	if i.Kept < i.Locks {
-		return // nor would it let a rival in
-	}
-	rival := e.role("hold", s, up.Addrs, "idle-0")
-	defer rival.Kill()
-	server.Must(rival.Await(patience, "waiting"))
-	_, err := rival.Await(e.TTL/4, "granted")
-	i.Gone = err == nil
+	return all
 }

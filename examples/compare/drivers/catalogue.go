@@ -1,3 +1,4 @@
+// Package drivers has lock services, each used as its documentation recommends.
 package drivers
 
 import (
@@ -6,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,73 +20,56 @@ import (
 // System is a lock service with a driver.
 type System struct {
 	Name    string
-	Server  string // what it needs to run on, as package server names it
-	Client  bool   // a library of locks on ZooKeeper
-	Memory  bool   // the lock is in the server's memory, whatever its disk does
-	Lasting bool   // no time to live ends the lock: its holder does, or the end of a connection
-
-	driver  lock.Driver // in Go
-	java    string      // or a class
-	python  string      // or a module
-	library string      // a Go module or a jar of the client; empty is this repository
+	Server  string      // what it needs to run on, as package server names it
+	Driver  lock.Driver `json:"-"` // in Go
+	Java    string      // or a class
+	Python  string      // or a module
+	Library string      // a Go module, or a package of Debian's; empty is this repository
+	Client  bool        // a library of locks on ZooKeeper
+	Memory  bool        // the lock is in the server's memory, whatever its disk does
+	Lasting bool        // no time to live ends the lock: its holder does, or the end of a connection
 }
 
 // Ours is the system that the others are compared with.
 const Ours = "locktree"
 
+// TTL is how long a lock may outlive its holder where that is not the question.
+const TTL = 30 * time.Second
+
 // All systems.
 var All = []System{
-	{Name: Ours, Server: "zookeeper", Client: true, driver: locktree},
-	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper, library: goZK},
-	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
-	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},
-	{Name: "all watch the parent", Server: "zookeeper", driver: Herd(opened()), library: goZK},
-	{Name: "redislock", Server: "redis", driver: redisLock, library: "github.com/bsm/redislock"},
-	{Name: "redsync", Server: "three-redis", driver: redlock, library: "github.com/go-redsync/redsync/v4"},
-	{Name: "etcd", Server: "etcd", driver: etcd, library: "go.etcd.io/etcd/client/v3"},
-	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory(""), library: pgx5},
-	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row(), library: pgx5},
-	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb, library: "github.com/go-sql-driver/mysql"},
-}
-
-// Controls exclude nobody, in each of the languages: what a load must notice.
-var Controls = []System{
-	{Name: "nothing", Server: "zookeeper", driver: nothing},
-	{Name: "nothing in Java", Server: "zookeeper", java: "Nothing"},
-	{Name: "nothing in Python", Server: "zookeeper", python: "driver_nothing"},
+	{Name: Ours, Server: "zookeeper", Client: true, Driver: locktree},
+	{Name: "go-zookeeper", Server: "zookeeper", Client: true, Driver: goZooKeeper, Library: "github.com/go-zookeeper/zk"},
+	{Name: "curator", Server: "zookeeper", Client: true, Java: "Curator", Library: "libcurator-recipes-java"},
+	{Name: "kazoo", Server: "zookeeper", Client: true, Python: "driver_kazoo", Library: "python3-kazoo"},
+	{Name: "all watch the parent", Server: "zookeeper", Driver: Herd(nil), Library: "github.com/go-zookeeper/zk"},
+	{Name: "redislock", Server: "redis", Driver: redisLock, Library: "github.com/bsm/redislock"},
+	{Name: "redsync", Server: "three-redis", Driver: redlock, Library: "github.com/go-redsync/redsync/v4"},
+	{Name: "etcd", Server: "etcd", Driver: etcd, Library: "go.etcd.io/etcd/client/v3"},
+	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, Driver: advisory(""), Library: "github.com/jackc/pgx/v5"},
+	{Name: "postgres row", Server: "postgres", Lasting: true, Driver: row, Library: "github.com/jackc/pgx/v5"},
+	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, Driver: mariadb, Library: "github.com/go-sql-driver/mysql"},
 }
 
 // Find returns a system by its name.
 func Find(name string) (System, error) {
-	var names []string
-	for _, s := range slices.Concat(All, Controls, Pooled) {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
+	all := append(All, Pooled)
+	if i := slices.IndexFunc(all, func(s System) bool { return s.Name == name }); i >= 0 {
+		return all[i], nil
 	}
-	return System{}, fmt.Errorf("no system is called %q; there are %s", name, strings.Join(names, ", "))
+	return System{}, fmt.Errorf("no system is called %q: RESULTS.md has their names", name)
 }
-
-// Driver is the system's, where it is written in Go, or nil.
-func (s System) Driver() lock.Driver { return s.driver }
-
-// Compiles says whether its process translates itself while it runs.
-func (s System) Compiles() bool { return s.java != "" }
 
 //go:embed java python
 var sources embed.FS
 
-const (
-	jars   = "/usr/share/java/"
-	python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
-)
+var preparing sync.Mutex
 
 // Command is what runs the system's process. self is this program, which serves the drivers in Go; dir is where programs
 // in other languages are laid out, and compiled once; ttl is how long a lock may outlive who holds it, where that can be said.
 // An error says what is missing.
 func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
-	if s.driver != nil {
+	if s.Driver != nil {
 		return []string{self, "be", s.Name, ttl.String()}, nil
 	}
 	preparing.Lock()
@@ -94,37 +79,40 @@ func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 			return nil, err
 		}
 	}
-	if s.python != "" {
-		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("needs Debian's python3-kazoo: %w: %s", err, strings.TrimSpace(string(out)))
-		}
-		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, nil
+	if s.Python != "" { // by the interpreter that Debian's kazoo belongs to
+		return []string{"/usr/bin/python3", "-B", filepath.Join(dir, "python/harness.py"), s.Python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, nil
 	}
-	path, err := compiled(dir)
-	return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10), "-cp", path, "Harness", s.java}, err
-}
-
-var preparing sync.Mutex
-
-// compiled returns the class path of the drivers in Java.
-func compiled(dir string) (string, error) {
 	classes := filepath.Join(dir, "classes")
 	path := classes
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-simple"} {
-		if _, err := os.Stat(jars + jar + ".jar"); err != nil {
-			return "", fmt.Errorf("needs Debian's libcurator-recipes-java and zookeeper: %w", err)
+		path += ":/usr/share/java/" + jar + ".jar"
+	}
+	if _, err := os.Stat(classes); err != nil {
+		files, _ := filepath.Glob(filepath.Join(dir, "java/*.java")) // the pattern is well formed
+		out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", path, "-d", classes}, files...)...).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("needs Debian's default-jdk-headless, libcurator-recipes-java and zookeeper: javac: %w\n%s", err, out)
 		}
-		path += ":" + jars + jar + ".jar"
 	}
-	if _, err := os.Stat(classes); err == nil {
-		return path, nil
+	return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10), "-cp", path, "Harness", s.Java}, nil
+}
+
+// Version is the library's, with its name; empty where that cannot be found out.
+func (s System) Version() string {
+	switch {
+	case s.Library == "":
+		return "this repository"
+	case s.Driver == nil: // a package of Debian's
+		version, _ := exec.Command("dpkg-query", "-W", "-f", "${Package} ${Version}", s.Library).Output()
+		return string(version)
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "java/*.java")) // the pattern is well formed
-	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", path, "-d", classes}, files...)...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("needs Debian's default-jdk-headless: javac: %w\n%s", err, out)
+	build, _ := debug.ReadBuildInfo()
+	for _, m := range build.Deps {
+		if m.Path == s.Library {
+			return strings.TrimPrefix(m.Path, "github.com/") + " " + m.Version
+		}
 	}
-	return path, nil
+	return ""
 }

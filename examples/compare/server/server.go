@@ -4,8 +4,23 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // Counts are what a server has counted since it began. A server that does not count something says -1.
@@ -19,24 +34,21 @@ type Server struct {
 	Addrs      []string
 	Version    string
 	Durability string        // what it has done with a write when it answers
-	Counts     func() Counts // fails as Check does
-	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as Check does, and is
-	// nil where nothing takes its place.
-	FailOver func() []string
+	Missing    string        // why it does not run, and there is nothing else
+	Counts     func() Counts `json:"-"` // fails as lock.Check does
+	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as lock.Check does, and
+	// is nil where nothing takes its place.
+	FailOver func() []string `json:"-"`
 
 	asking int64 // requests that Counts itself adds to the counts
 }
 
 // Between is what was counted from one look at the counts to another, without the second look.
 func (s *Server) Between(from, to Counts) Counts {
-	c := Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 	if to.Requests < 0 {
-		c.Requests = -1
+		return to
 	}
-	if to.Events < 0 {
-		c.Events = -1
-	}
-	return c
+	return Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 }
 
 // starter starts a server. What the server needs to end goes to the scope. members are those of a ZooKeeper ensemble.
@@ -45,7 +57,7 @@ type starter func(s *Scope, members int) *Server
 var starters = map[string]starter{
 	"zookeeper":   zooKeeper,
 	"redis":       redis(1, "in memory", "--appendonly", "no"),
-	"three-redis": redis(3, "in the memory of two of three", "--appendonly", "no"),
+	"three-redis": redis(3, "in the memory of two of three servers", "--appendonly", "no"),
 	"etcd":        etcd,
 	"postgres":    postgres,
 	"pgbouncer":   pgBouncer,
@@ -65,7 +77,7 @@ func Start(s *Scope, name string, members int) (*Server, error) {
 // begin starts something. A start that fails takes away what it has made, and nothing else.
 func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
-	if err = Try(func() { started = start(own) }); err != nil {
+	if err = lock.Try(func() { started = start(own) }); err != nil {
 		own.failed = true
 		own.Close()
 		return nil, err
@@ -74,41 +86,11 @@ func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	return started, nil
 }
 
-// Scope ends what was started in it. It is what package realzk takes for a test.
+// Scope ends what was started in it. It is what package realzk takes for a test: what a server wrote before it did not start is in
+// the error.
 type Scope struct {
 	ends   []func()
 	failed bool
-}
-
-// failure ends the start of a server, or an experiment, with an error.
-type failure struct{ error }
-
-// Check ends what [Try] runs if there is an error.
-func Check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// Must is Check for a call with a result.
-func Must[T any](v T, err error) T {
-	Check(err)
-	return v
-}
-
-// Try runs what ends with the first error of Check, in its own goroutine, and returns that.
-func Try(f func()) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case failure:
-			err = p.error
-		default:
-			panic(p)
-		}
-	}()
-	f()
-	return nil
 }
 
 // Close ends everything, the last one first.
@@ -119,17 +101,217 @@ func (s *Scope) Close() {
 	s.ends = nil
 }
 
-// Cleanup implements realzk.TB.
-func (s *Scope) Cleanup(end func()) { s.ends = append(s.ends, end) }
+func (s *Scope) Cleanup(end func())                { s.ends = append(s.ends, end) }
+func (s *Scope) Fatalf(format string, args ...any) { lock.Check(fmt.Errorf(format, args...)) }
+func (s *Scope) Helper()                           {}
+func (s *Scope) Logf(string, ...any)               {}
+func (s *Scope) Failed() bool                      { return s.failed }
 
-// Fatalf implements realzk.TB.
-func (s *Scope) Fatalf(format string, args ...any) { Check(fmt.Errorf(format, args...)) }
+// program is one process of a server, in a folder of its own.
+type program struct {
+	s    *Scope
+	name string
+	dir  string
+	cred *syscall.Credential // of who it runs as; nil: of who we are
+	cmd  *exec.Cmd
+	done chan struct{}
+}
 
-// Helper implements realzk.TB.
-func (s *Scope) Helper() {}
+// newProgram finds a program of a package, and makes the folder. Databases refuse to run as root: for them it belongs to nobody.
+func newProgram(s *Scope, asNobody bool, pkg, name string) *program {
+	if all, _ := filepath.Glob(name); len(all) > 0 { // the pattern is well formed
+		name = all[len(all)-1]
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		s.Fatalf("%s is not installed: apt-get install %s", filepath.Base(name), pkg)
+	}
+	p := &program{s: s, name: name, dir: lock.Must(os.MkdirTemp("", "compare-"))}
+	s.Cleanup(func() { _ = os.RemoveAll(p.dir) })
+	if asNobody && os.Getuid() == 0 {
+		p.cred = &syscall.Credential{Uid: 65534, Gid: 65534} // nobody and nogroup
+		lock.Check(os.Chown(p.dir, 65534, 65534))
+	}
+	return p
+}
 
-// Logf implements realzk.TB: what a server wrote before it did not start is in the error.
-func (s *Scope) Logf(string, ...any) {}
+func (p *program) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "TMPDIR="+p.dir, "LC_ALL=C.UTF-8")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.cred}
+	return cmd
+}
 
-// Failed implements realzk.TB.
-func (s *Scope) Failed() bool { return s.failed }
+// start runs the server until the scope ends, and returns once ready does not fail.
+func (p *program) start(ready func(), args ...string) {
+	var out bytes.Buffer
+	p.cmd, p.done = p.command(p.name, args...), make(chan struct{})
+	p.cmd.Stdout, p.cmd.Stderr = &out, &out
+	lock.Check(p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	p.s.Cleanup(p.kill)
+	for end := time.Now().Add(time.Minute); ; {
+		err := lock.Try(ready)
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.done:
+			p.s.Fatalf("%s ended instead of serving: %s", filepath.Base(p.name), last(out.String()))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			p.s.Fatalf("%s does not serve after a minute: %v", filepath.Base(p.name), err)
+		}
+	}
+}
+
+// kill ends the process and its workers, which are a group of their own.
+func (p *program) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.done
+}
+
+// version is the first line of what a program says of its version.
+func (p *program) version() string {
+	out, _ := exec.Command(p.name, "--version").Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	return first
+}
+
+func last(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], " / ")
+}
+
+// free are addresses on loopback, and the ports of them.
+func free(s *Scope, n int) (addrs, ports []string) {
+	for _, port := range realzk.FreePorts(s, n) {
+		ports = append(ports, strconv.Itoa(port))
+		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	return addrs, ports
+}
+
+// Distance puts servers a round trip away: it relays connections, and everything said on them comes half a round trip
+// later. It counts what passes.
+type Distance struct {
+	Addrs []string // in the place of the servers'
+	Sent  Traffic  // by clients
+
+	half   time.Duration
+	ctx    context.Context
+	relays sync.WaitGroup
+	mu     sync.Mutex
+	heard  []*Traffic // by connection, in the order in which they came: to its client
+}
+
+// Traffic is what passed in one direction.
+type Traffic struct {
+	Bytes  atomic.Int64 // without the pings of ZooKeeper's clients: a thousand idle sessions send a hundred a second
+	Pieces atomic.Int64 // requests and pings, where a client waits for the answer to each
+	Pings  atomic.Int64
+}
+
+// Heard are the bytes that each connection's client has been sent so far, the oldest first.
+func (d *Distance) Heard() (all []int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.heard {
+		all = append(all, t.Bytes.Load())
+	}
+	return all
+}
+
+// Bytes are those in both directions.
+func (d *Distance) Bytes() int64 {
+	n := d.Sent.Bytes.Load()
+	for _, heard := range d.Heard() {
+		n += heard
+	}
+	return n
+}
+
+// Away starts the relays. They end with the scope.
+func Away(s *Scope, servers []string, roundTrip time.Duration) (*Distance, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &Distance{half: roundTrip / 2, ctx: ctx}
+	s.Cleanup(func() {
+		cancel()
+		d.relays.Wait()
+	})
+	return d, lock.Try(func() {
+		for _, server := range servers {
+			l := lock.Must(net.Listen("tcp", "127.0.0.1:0"))
+			context.AfterFunc(ctx, func() { _ = l.Close() })
+			d.Addrs = append(d.Addrs, l.Addr().String())
+			d.relays.Go(func() { d.accept(l, server) })
+		}
+	})
+}
+
+func (d *Distance) accept(l net.Listener, server string) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		context.AfterFunc(d.ctx, func() { _, _ = client.Close(), to.Close() })
+		heard := &Traffic{}
+		d.mu.Lock()
+		d.heard = append(d.heard, heard)
+		d.mu.Unlock()
+		d.relays.Go(func() { d.relay(client, to, &d.Sent) })
+		d.relays.Go(func() { d.relay(to, client, heard) })
+	}
+}
+
+// relay hands on what it reads when its time has come. Whichever way ends first ends both.
+func (d *Distance) relay(from, to net.Conn, t *Traffic) {
+	type piece struct {
+		due  time.Time
+		text []byte
+	}
+	pieces := make(chan piece, 1024)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.text); err != nil {
+				_ = from.Close()
+			}
+		}
+	})
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			t.Pieces.Add(1)
+			if ping(buffer[:n]) {
+				t.Pings.Add(1)
+			} else {
+				t.Bytes.Add(int64(n))
+			}
+			pieces <- piece{time.Now().Add(d.half), bytes.Clone(buffer[:n])}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(pieces)
+	writer.Wait()
+	_, _ = from.Close(), to.Close()
+}
+
+// ping says whether a piece is a ping of ZooKeeper's, or the answer to one: a frame whose number is -2, and nothing more.
+func ping(b []byte) bool {
+	return (len(b) == 12 && b[3] == 8 || len(b) == 20 && b[3] == 16) && bytes.Equal(b[4:8], []byte{0xff, 0xff, 0xff, 0xfe})
+}

@@ -1,12 +1,8 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.net.URLDecoder;
-import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
-import java.util.Map;
 
-/** Speaks lock/protocol.go, or holds a lock as claims/roles.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
+/** Speaks the lines of lock/lock.go, or holds a lock as claims/holders.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();
@@ -17,26 +13,26 @@ public final class Harness {
         Running running = null;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            Map<String, String> words = words(line);
+            String[] words = line.trim().split(" ");
             String answer;
             try {
-                switch (words.get("")) {
+                switch (words[0]) {
                     case "start":
                         running = new Running(driver, words);
                         running.start();
                         answer = "ready";
                         break;
                     case "measure":
-                        answer = "measured " + running.measure(Long.parseLong(words.get("us")));
+                        answer = "measured " + running.measure(Long.parseLong(words[1]));
                         break;
                     default:
                         running.stop();
                         answer = "stopped";
                 }
             } catch (IllegalStateException e) {
-                answer = "failed " + escape(e.getMessage());
+                answer = "failed " + e.getMessage();
             } catch (Exception e) {
-                answer = "failed " + escape(e.toString());
+                answer = "failed " + e.toString().replace('\n', ' ');
             }
             System.out.println(answer);
             System.out.flush();
@@ -55,18 +51,5 @@ public final class Harness {
             }
         }
         System.out.println("lost");
-    }
-
-    static String escape(String s) {
-        return URLEncoder.encode(s, StandardCharsets.UTF_8);
-    }
-
-    private static Map<String, String> words(String line) {
-        Map<String, String> all = new HashMap<>();
-        for (String word : line.trim().split(" ")) {
-            String[] pair = word.split("=", 2);
-            all.put(pair.length == 1 ? "" : pair[0], URLDecoder.decode(pair[pair.length - 1], StandardCharsets.UTF_8));
-        }
-        return all;
     }
 }

@@ -1,16 +1,14 @@
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Collectors;
 
-/** A load under way: lock/load.go in Java, with a thread a worker. */
+/** A load under way: lock/lock.go in Java, with a thread a worker. Its words are those of the line that starts it. */
 final class Running {
     private final Driver driver;
-    private final Map<String, String> words;
+    private final String[] words;
     private final List<Driver.Client> clients = new ArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
     private final AtomicInteger[] inside;
@@ -24,29 +22,25 @@ final class Running {
     private long cycles, errors, longest;
     private volatile boolean stopped;
 
-    Running(Driver driver, Map<String, String> words) {
+    Running(Driver driver, String[] words) {
         this.driver = driver;
         this.words = words;
-        workers = number("workers");
+        workers = Integer.parseInt(words[4]);
         each = new long[workers];
         since = new long[workers];
-        hold = number("hold");
-        inside = new AtomicInteger[number("locks")];
+        hold = Long.parseLong(words[6]);
+        inside = new AtomicInteger[Integer.parseInt(words[5])];
         Arrays.setAll(inside, i -> new AtomicInteger());
-    }
-
-    private int number(String name) {
-        return Integer.parseInt(words.getOrDefault(name, "0"));
     }
 
     void start() throws Exception {
         try {
-            for (int i = 0; i < number("clients"); i++) {
-                clients.add(driver.dial(words.get("servers")));
+            for (int i = 0; i < Integer.parseInt(words[3]); i++) {
+                clients.add(driver.dial(words[1]));
             }
             for (int i = 0; i < workers; i++) {
                 int worker = i;
-                Driver.Locker locker = clients.get(i % clients.size()).locker(words.get("name") + "-" + i % inside.length);
+                Driver.Locker locker = clients.get(i % clients.size()).locker(words[2] + "-" + i % inside.length);
                 threads.add(new Thread(() -> work(worker, locker)));
             }
         } catch (Exception e) {
@@ -54,19 +48,19 @@ final class Running {
             throw e;
         }
         threads.forEach(Thread::start);
-        long end = System.nanoTime() + number("limit") * 1000L;
+        long end = System.nanoTime() + Long.parseLong(words[8]);
         for (long done = 0; done < workers; Thread.sleep(1)) {
             synchronized (mutex) {
                 done = cycles;
             }
             if (System.nanoTime() > end) {
-                throw new IllegalStateException(done + " cycles of " + workers + " workers in time" + (first.get().isEmpty() ? "" : "; the first error: " + first.get()));
+                throw new IllegalStateException(done + " cycles of " + workers + " workers in time; the first error: " + first.get());
             }
         }
-        Thread.sleep(number("warm") / 1000);
+        Thread.sleep(Long.parseLong(words[7]) / 1_000_000);
     }
 
-    String measure(long micros) throws Exception {
+    String measure(long nanos) throws Exception {
         long begin, cyclesBefore, errorsBefore;
         synchronized (mutex) {
             Arrays.fill(each, 0);
@@ -75,16 +69,15 @@ final class Running {
             errorsBefore = errors;
             begin = System.nanoTime();
         }
-        Thread.sleep(micros / 1000);
+        Thread.sleep(nanos / 1_000_000);
         synchronized (mutex) {
             long now = System.nanoTime(), waited = longest;
             for (long began : since) {
                 waited = began == 0 ? waited : Math.max(waited, now - began);
             }
-            return "us=" + (now - begin) / 1000 + " total=" + cycles + " cycles=" + (cycles - cyclesBefore)
-                + " errors=" + (errors - errorsBefore) + " overlaps=" + overlaps.get() + " longest=" + waited / 1000
-                + " each=" + Arrays.stream(each).mapToObj(Long::toString).collect(Collectors.joining(","))
-                + " first=" + Harness.escape(first.get());
+            return "{\"Window\":" + (now - begin) + ",\"Total\":" + cycles + ",\"Cycles\":" + (cycles - cyclesBefore)
+                + ",\"Errors\":" + (errors - errorsBefore) + ",\"Overlaps\":" + overlaps.get() + ",\"Longest\":" + waited
+                + ",\"Each\":" + Arrays.toString(each) + ",\"First\":\"" + first.get().replaceAll("[\\p{Cntrl}\"\\\\]", " ") + "\"}";
         }
     }
 
@@ -123,7 +116,7 @@ final class Running {
             }
             waited(i);
             if (hold > 0) {
-                Thread.sleep(hold / 1000, (int) (hold % 1000) * 1000);
+                Thread.sleep(hold / 1_000_000, (int) (hold % 1_000_000));
             }
             holders.decrementAndGet();
             locker.unlock();

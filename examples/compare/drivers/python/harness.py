@@ -1,13 +1,13 @@
-"""Speaks lock/protocol.go, with a thread a worker, or holds a lock as claims/roles.go does.
+"""Speaks the lines of lock/lock.go, with a thread a worker, or holds a lock as claims/holders.go does.
 
 Usage: harness.py DRIVER SECONDS_TO_LIVE [hold SERVERS LOCK]
 """
 
 import importlib
+import json
 import sys
 import threading
 import time
-from urllib.parse import quote_plus, unquote_plus
 
 
 class Late(Exception):
@@ -15,27 +15,24 @@ class Late(Exception):
 
 
 class Running:
-    """lock/load.go in Python."""
+    """lock/lock.go in Python."""
 
     def __init__(self, driver, words):
-        self.driver, self.words = driver, words
-        self.workers = self.number("workers")
+        self.driver, self.servers, self.name = driver, words[0], words[1]
+        self.sessions, self.workers, locks, self.hold, self.warm, self.limit = map(int, words[2:])
         self.clients, self.threads = [], []
-        self.inside = [0] * self.number("locks")
+        self.inside = [0] * locks
         self.counting = threading.Lock()  # of inside
         self.mutex = threading.Lock()  # of the next two lines
         self.cycles, self.errors, self.longest = 0, 0, 0
         self.each, self.since = [0] * self.workers, [0] * self.workers  # by worker: cycles; when its wait began, or 0
         self.overlaps, self.first, self.stopped = 0, "", False
 
-    def number(self, name):
-        return int(self.words.get(name, 0))
-
     def start(self):
         try:
-            for _ in range(self.number("clients")):
-                self.clients.append(self.driver.dial(self.words["servers"]))
-            names = ["%s-%d" % (self.words["name"], i % len(self.inside)) for i in range(self.workers)]
+            for _ in range(self.sessions):
+                self.clients.append(self.driver.dial(self.servers))
+            names = ["%s-%d" % (self.name, i % len(self.inside)) for i in range(self.workers)]
             lockers = [self.clients[i % len(self.clients)].locker(name) for i, name in enumerate(names)]
         except Exception:
             self.close()
@@ -44,15 +41,14 @@ class Running:
             self.threads.append(threading.Thread(target=self.run, args=(i, locker, i % len(self.inside)), daemon=True))
         for t in self.threads:
             t.start()
-        end = time.monotonic() + self.number("limit") / 1e6
+        end = time.monotonic() + self.limit / 1e9
         while self.cycles < self.workers:
             if time.monotonic() > end:
-                raise Late("%d cycles of %d workers in time%s" % (self.cycles, self.workers, self.first and "; the first error: " + self.first))
+                raise Late("%d cycles of %d workers in time; the first error: %s" % (self.cycles, self.workers, self.first))
             time.sleep(0.001)
-        time.sleep(self.number("warm") / 1e6)
+        time.sleep(self.warm / 1e9)
 
     def run(self, i, locker, k):
-        hold = self.number("hold") / 1e6
         while not self.stopped:
             self.since[i] = time.monotonic()
             try:
@@ -61,8 +57,8 @@ class Running:
                 with self.counting:
                     self.inside[k] += 1
                     self.overlaps += self.inside[k] > 1
-                if hold > 0:
-                    time.sleep(hold)
+                if self.hold > 0:
+                    time.sleep(self.hold / 1e9)
                 with self.counting:
                     self.inside[k] -= 1
                 locker.unlock()
@@ -91,9 +87,9 @@ class Running:
         with self.mutex:
             now = time.monotonic()
             longest = max(self.longest, *(now - since for since in self.since if since), 0)
-            return "us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d each=%s first=%s" % (
-                (now - begin) * 1e6, self.cycles, self.cycles - cycles, self.errors - errors, self.overlaps,
-                longest * 1e6, ",".join(map(str, self.each)), quote_plus(self.first))
+            return json.dumps({
+                "Window": int((now - begin) * 1e9), "Total": self.cycles, "Cycles": self.cycles - cycles, "Errors": self.errors - errors,
+                "Overlaps": self.overlaps, "Longest": int(longest * 1e9), "Each": self.each, "First": self.first})
 
     def stop(self):
         self.stopped = True
@@ -122,22 +118,21 @@ def hold(client, name):
 def main(driver):
     running = None
     for line in sys.stdin:
-        verb, *rest = line.split()
-        words = {k: unquote_plus(v) for k, v in (word.split("=", 1) for word in rest)}
+        verb, *words = line.split()
         try:
             if verb == "start":
                 running = Running(driver, words)
                 running.start()
                 answer = "ready"
             elif verb == "measure":
-                answer = "measured " + running.measure(int(words["us"]) / 1e6)
+                answer = "measured " + running.measure(int(words[0]) / 1e9)
             else:
                 running.stop()
                 answer = "stopped"
         except Late as e:
-            answer = "failed " + quote_plus(str(e))
+            answer = "failed " + str(e)
         except Exception as e:
-            answer = "failed " + quote_plus(repr(e))
+            answer = "failed " + repr(e)
         print(answer, flush=True)
 
 

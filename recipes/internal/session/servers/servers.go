@@ -148,7 +148,7 @@ func parseServer(s string) (string, error) {
 	return s, nil
 }
 
-// Service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
+// service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
 // Java clients since 3.10 (ZOOKEEPER-4956).
 func service(entry string) (name string, ok bool) { return strings.CutPrefix(entry, "dns-srv://") }
 
@@ -209,7 +209,7 @@ func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 // Restart begins a new count of passes, because the last connection lasted.
 func (h *Rotation) Restart() { h.pass = -1 }
 
-// Lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
+// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
 // SRV records, those with a lower priority come first; their weights are not looked at.
 func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 	type ranked struct {

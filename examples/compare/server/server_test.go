@@ -46,7 +46,7 @@ func TestADistanceDelaysAndCountsAndLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sent, got)
 	require.GreaterOrEqual(t, time.Since(begin), roundTrip, "a machine cannot be too fast for this")
-	require.EqualValues(t, 2*len(sent), d.Bytes.Load())
+	require.EqualValues(t, 2*len(sent), d.Bytes())
 	require.Equal(t, []int64{int64(len(sent))}, d.Heard())
 	scope.Close()
 	_, err = c.Read(got)
@@ -75,7 +75,7 @@ func TestAServerWhosePortIsTakenDoesNotServe(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	scope := &Scope{}
 	_, err = begin(scope, func(s *Scope) *Server {
-		newProgram(s, false).startRedis(taken.Addr().String(), nil)
+		newProgram(s, false, "redis-server", "redis-server").startRedis(taken.Addr().String(), nil)
 		return nil
 	})
 	require.ErrorContains(t, err, "redis-server ended instead of serving")
