@@ -199,8 +199,7 @@ func (d *selection) lost() {
 // MendsIndex reports whether an apply restores the record; see [ProblemIndex].
 func (p *Plan) MendsIndex() bool { return p.prior.Lost }
 
-// unseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's, unless others
-// may create nodes there.
+// unseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's.
 func (d *selection) unseen() {
 	if d.p.Targeted {
 		return
