@@ -225,7 +225,7 @@ func TestEqualAccessListsInAnotherOrderAreNoChange(t *testing.T) {
 	m := applied(t, base())
 	for _, n := range m.nodes {
 		if len(n.acl) == 2 {
-			masked := worker
+			masked := n.acl[1]
 			masked.ID = "worker:x" // as the server shows it to readers without ADMIN
 			n.acl = kind.List{masked, admin, admin}
 		}
@@ -239,7 +239,7 @@ func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
 	m := applied(t, base())
 	for _, n := range m.nodes {
 		if len(n.acl) == 2 {
-			masked := worker
+			masked := n.acl[1]
 			masked.ID = "worker:x"
 			n.acl = kind.List{admin, masked}
 		}
