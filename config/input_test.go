@@ -84,6 +84,12 @@ variable "list" {
 		"syntax":           {"list = [\"canary", "has a syntax error in line 1, column "},
 		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at vars/given.ltvars:1 must be a constant"},
 		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from vars/given.ltvars:1, does not fit its type"},
+		// All of these were "Not a constant".
+		"no such element":  {"list = [[1, 2][7]]", "has no result: the given key does not identify an element in this collection value"},
+		"two types":        {"list = true ? [] : \"\"", "has no result: the true and false result expressions must have consistent types"},
+		"sensitive result": {"secret = [\"canary\"][7]", "at vars/given.ltvars:1 has no result. The reason is not shown because the variable is sensitive"},
+		// The last one counted.
+		"key twice": {"list = [{ a = \"canary\", \"a\" = 2 }]", "this object has that key already, in line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -150,7 +151,11 @@ func (r *reading) declareVariables() {
 func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
 	value, diags := expr.Value(nil)
 	if diags.HasErrors() {
-		r.errorf(expr.Range(), "Not a constant", "default must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.")
+		why := v.noConstant(diags)
+		if strings.HasPrefix(why, "must") {
+			why += " Compute it in a local instead."
+		}
+		r.errorf(expr.Range(), "Not a constant", "default %s", why)
 		return nil
 	}
 	at := v.head
