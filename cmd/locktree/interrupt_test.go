@@ -50,6 +50,17 @@ func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *lockedBuffer) {
 	require.NotContains(t, stderr.String(), "data loss")
 }
 
+// Out of stack and out of memory were the exit code of "there are changes". SIGQUIT ends a Go program as they do.
+func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
+	cmd, stdin, stderr := onItsOwn(t, "", "validate", "-var-file=-")
+	_, err := stdin.Write(make([]byte, 1<<19))
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGQUIT))
+	_ = cmd.Wait()
+	require.Contains(t, stderr.String(), "SIGQUIT: quit")
+	require.Equal(t, syscall.SIGABRT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}
+
 // "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	server := zktest.Start(t)
