@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,20 +20,31 @@ func ReadFile(name string) ([]byte, error) { return readFile(system{}, name) }
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	// Asked before the file is opened: opening a FIFO waits for a writer.
 	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", info.Name())
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAtMost(f)
+	src, err := readAtMost(f)
+	if errors.As(err, new(tooLarge)) {
+		err = &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return src, err
+}
+
+// tooLarge is the error of a file with more bytes than are read.
+type tooLarge struct{}
+
+func (tooLarge) Error() string {
+	return fmt.Sprintf("the file is larger than %d MiB: split it", maxFileBytes>>20)
 }
 
 func readAtMost(r io.Reader) ([]byte, error) {
 	src, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil && len(src) > maxFileBytes {
-		err = fmt.Errorf("the file is larger than %d MiB: split it", maxFileBytes>>20)
+		err = tooLarge{}
 	}
 	return src, err
 }
