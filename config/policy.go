@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -63,6 +64,32 @@ func (s scope) ensemble(a *attribute) *Ensemble {
 
 // principalType is what principal.NAME is.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
+
+func (s scope) evaluatePrincipals() { s.forElements(scope.evaluatePrincipal) }
+
+func (s scope) evaluateACLs() { s.forElements(scope.evaluateACL) }
+
+// forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.
+func (s scope) forElements(evaluate func(scope)) {
+	if s.d.forEach == nil {
+		evaluate(s)
+		return
+	}
+	elements, ok := s.forEach(s.d.forEach)
+	if !ok {
+		s.fail()
+		return
+	}
+	if !s.count(len(elements)) {
+		return
+	}
+	byKey := make(map[string]cty.Value, len(elements))
+	for _, el := range elements {
+		evaluate(s.each(el, s.prefix+s.d.addr+"["+strconv.Quote(el.key)+"]"))
+		byKey[el.key] = s.r.value
+	}
+	s.r.value = cty.ObjectVal(byKey)
+}
 
 func (s scope) evaluatePrincipal() {
 	d := s.d
