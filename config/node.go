@@ -227,6 +227,8 @@ func (s scope) evaluateInstance(i *instance) {
 					next = ", or acl.NAME[\"KEY\"] where that has for_each."
 				}
 				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME"+next)
+			} else {
+				s.visibleChoice(a, v.IsMarked())
 			}
 		}
 	}
