@@ -84,7 +84,7 @@ func (e *evaluation) parseInput(v *variable, text, from string) input {
 	if v.typ.IsPrimitiveType() || v.block.arg("type") == nil {
 		return input{value: cty.StringVal(text), from: from}
 	}
-	expr, diags := parseExpression(text, from)
+	expr, diags := parseExpression(text, from, hcl.InitialPos)
 	if diags.HasErrors() && quotesNothing(diags[0]) {
 		e.errorf(v.head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, lowerFirst(diags[0].Detail))
 		return input{failed: true}
@@ -128,11 +128,13 @@ func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
 		e.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
+		e.unread = true
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
 	file, diags := parseFile(src, shown, isJSON)
 	if diags.HasErrors() {
+		e.unread = true
 		for _, d := range diags {
 			// hcl quotes the text around some syntax errors. The place is in the text, because without its source it is not shown.
 			at := subject(d)

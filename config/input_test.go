@@ -99,6 +99,11 @@ variable "list" {
 			require.NotContains(t, text, "canary")
 		})
 	}
+	// A variable whose file cannot be read was also said to have no value.
+	unread := writeDir(t, map[string]string{"main.locktree.hcl": main + "variable \"needed\" {}\n", "x.auto.ltvars": "needed = {\n  a = 1\n  a = 2\n}\n"})
+	_, diags := config.Load(unread, config.Options{Environ: testEnviron})
+	require.Len(t, diags, 1)
+	require.Equal(t, "Key given twice", diags[0].Summary)
 	// One line holds the mistake and the secret beside it: it must not be quoted.
 	dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "x.auto.ltvars.json": `{"list": 3, "secret": "canary"}`})
 	cfg, diags := config.Load(dir, config.Options{Environ: testEnviron})

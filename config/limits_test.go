@@ -110,6 +110,12 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 		"JSON template": {998, func(n int) files {
 			return files{"o.locktree.json": `{"locals": {"a": "${` + x("(", n+1) + "1" + x(")", n+1) + `}"}}`}
 		}, "Nested too deep"},
+		"a type in JSON": {1000, func(n int) files {
+			return files{"v.locktree.json": `{"variable": {"v": {"default": null, "type": "` + x("list(", n) + "any" + x(")", n) + `"}}}`}
+		}, "Nested too deep"},
+		"an address in JSON": {1000, func(n int) files { // without parentheses, and with one too many
+			return files{"v.locktree.json": `{"moved": {"from": "` + x("(", n*(n-1000)) + `mutex.a` + x(")", n*(n-1000)) + `", "to": "mutex.b"}, "mutex": {"b": {}}}`}
+		}, "Invalid address"},
 		"jsondecode": {1000, func(n int) files {
 			f := shows(`can(jsondecode(file("f")).x) ? 1 : length(jsondecode(file("f")))`)
 			f["f"] = x("[", n) + x("]", n)

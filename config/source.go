@@ -129,13 +129,13 @@ func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostic
 	return file, append(diags, repeatedKeys(file.Body.(*hclsyntax.Body))...)
 }
 
-// parseExpression is parseFile for an expression that is in no file.
-func parseExpression(src, from string) (hclsyntax.Expression, hcl.Diagnostics) {
-	tokens, _ := hclsyntax.LexExpression([]byte(src), from, hcl.InitialPos)
+// parseExpression is parseFile for an expression that is in no file, or in a string of JSON.
+func parseExpression(src, from string, at hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics) {
+	tokens, _ := hclsyntax.LexExpression([]byte(src), from, at)
 	if diags := checkTokens(tokens); len(diags) > 0 {
 		return nil, diags
 	}
-	expr, diags := hclsyntax.ParseExpression([]byte(src), from, hcl.InitialPos)
+	expr, diags := hclsyntax.ParseExpression([]byte(src), from, at)
 	return expr, append(diags, repeatedKeys(expr)...)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -81,7 +82,7 @@ func (e *evaluation) valueOf(v *variable) *given {
 		return v.fitting(in.value, at, in.from, e.report)
 	case v.fallback == nil && e.code != nil && e.outer == nil:
 		return v.unknown()
-	case v.fallback == nil:
+	case v.fallback == nil && !e.unread: // the value may be where nothing could be read
 		v.noValue(e.report)
 	}
 	return v.fallback
@@ -166,6 +167,12 @@ func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
 }
 
 func (r *reading) readType(v *variable, expr hcl.Expression) bool {
+	if text, ok := constantText(expr); ok && json.IsJSONExpression(expr) {
+		if _, diags := parseExpression(text, expr.Range().Filename, expr.Range().Start); len(diags) > 0 && quotesNothing(diags[0]) {
+			r.add(diags...)
+			return false
+		}
+	}
 	switch hcl.ExprAsKeyword(expr) { // Terraform's shorthands
 	case "list":
 		v.typ = cty.List(cty.DynamicPseudoType)
