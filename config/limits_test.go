@@ -20,18 +20,13 @@ func TestLimitsAreToldWithAPlace(t *testing.T) {
 	deep := strings.Repeat
 	for name, c := range map[string]struct{ src, want string }{
 		"nodes":              {"locals { r = { for i in range(600) : i => i } }\nnamespace \"n\" {\n  for_each = local.r\n  mutex \"m\" { for_each = local.r }\n}", "Too many nodes"},
-		"long stack":         {"locktree { stack = \"" + deep("x", 200) + "\" }", "Invalid stack"},
 		"an error in a loop": {"locals {\n  wide = [for p in setproduct(range(100), range(1000)) : p[1]]\n  a = [for w in local.wide : w.nothing]\n}", "Unsupported attribute"},
 		"long chain":         {"locals {\n" + chain(20_000) + "}", ""},
 		"long list":          {"locals { a = [" + deep("1,", 100_000) + "] }", ""},
 		"many names":         {"locals { a = toset([for p in setproduct(range(100), range(1000)) : \"${p[0]}-${p[1]}\"]) }", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := preamble + c.src
-			if strings.HasPrefix(c.src, "locktree") {
-				src = c.src
-			}
-			_, diags := loadText(src, config.Options{Environ: testEnviron})
+			_, diags := loadText(preamble+c.src, config.Options{Environ: testEnviron})
 			if c.want == "" {
 				require.False(t, diags.HasErrors(), "%v", diags)
 				return
@@ -125,6 +120,20 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 		"nodes": {200_000, func(n int) files { // file() read less than the names of as many nodes as there may be
 			return files{"m.locktree.hcl": "mutex \"m\" {\n  for_each = toset(jsondecode(file(\"names\")))\n}\n", "names": list(n, `"order-%06d"`)}
 		}, "Too many nodes"},
+		"levels of modules": {16, func(n int) files {
+			f := files{"m.locktree.hcl": "module \"m\" { source = \"./m1\" }\n", fmt.Sprintf("m%d/m.locktree.hcl", n): "locals {}\n"}
+			for i := 1; i < n; i++ {
+				f[fmt.Sprintf("m%d/m.locktree.hcl", i)] = fmt.Sprintf("module \"m\" { source = \"../m%d\" }\n", i+1)
+			}
+			return f
+		}, "Too many modules"},
+		"module blocks": {2000, func(n int) files {
+			f := files{"m/m.locktree.hcl": "locals {}\n"}
+			for i := range n {
+				f["m.locktree.hcl"] += fmt.Sprintf("module \"m%d\" { source = \"./m\" }\n", i)
+			}
+			return f
+		}, "Too many modules"},
 		"setproduct": {200_000, func(n int) files {
 			return shows(fmt.Sprintf("length(setproduct(range(1000), range(200), [for i in range(%d) : i]))", 1+(n-200_000)))
 		}, "more than 200000 elements"},
@@ -146,7 +155,8 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 		"a path": {1024, func(n int) files {
 			return files{"a.locktree.hcl": x("namespace \"a\" {\nname = \""+x("x", 203)+"\"\n", 5) + "mutex \"m\" { name = \"" + x("x", n-5*204-1) + "\" }\n" + x("}\n", 5)}
 		}, "Path too long"},
-		"a name": {255, func(n int) files { return files{"a.locktree.hcl": "mutex \"m\" { name = \"" + x("x", n) + "\" }\n"} }, "Illegal znode name"},
+		"a stack": {128, func(int) files { return nil }, "Invalid stack"},
+		"a name":  {255, func(n int) files { return files{"a.locktree.hcl": "mutex \"m\" { name = \"" + x("x", n) + "\" }\n"} }, "Illegal znode name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "nodes" { // which takes half a minute
@@ -154,7 +164,11 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 			}
 			for _, n := range []int{c.bound, c.bound + 1} {
 				dir := writeDir(t, c.of(n))
-				require.NoError(t, os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(preamble+"variable \"b\" { default = 1 }\n"), 0o600))
+				main := preamble
+				if name == "a stack" {
+					main = strings.Replace(preamble, `"test"`, `"`+x("x", n)+`"`, 1)
+				}
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(main+"variable \"b\" { default = 1 }\n"), 0o600))
 				_, diags := config.Load(dir, config.Options{Environ: testEnviron})
 				if n == c.bound {
 					require.False(t, diags.HasErrors(), "%d: %s", n, summaries(diags))
