@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -144,6 +145,7 @@ func FuzzFormatKeepsTheMeaning(f *testing.F) {
 
 func requireSameMeaning(t *testing.T, before, after []byte) {
 	t.Helper()
+	require.Equal(t, bytes.Count(before, []byte("\n")), bytes.Count(after, []byte("\n")), "fmt -diff compares line by line")
 	require.Equal(t, outline(t, before), outline(t, after), "%q became %q", before, after)
 	require.Equal(t, comments(before), comments(after), "%q became %q", before, after)
 }
