@@ -15,14 +15,14 @@ import (
 
 // parseAddress reads an address of modules, namespaces and nodes without evaluating it. It names what a plan works on, and is no
 // reference: nothing has to be declared there. Keys must be constants.
-func (r *report) parseAddress(a *attribute) (out plan.Addr, ok bool) {
+func parseAddress(r *report, a *attribute) (out plan.Addr, ok bool) {
 	var steps hcl.Traversal
 	if e, ok := written(a.expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
 	}
 	for len(steps) > 1 && nameOf(steps[0]) != "" && nameOf(steps[1]) != "" {
 		if why := misplaced(out, nameOf(steps[0])); why != "" {
-			return r.notAddress(a, why)
+			return notAddress(r, a, why)
 		}
 		out = out.Child(nameOf(steps[0]), nameOf(steps[1]))
 		if steps = steps[2:]; len(steps) > 0 {
@@ -32,10 +32,10 @@ func (r *report) parseAddress(a *attribute) (out plan.Addr, ok bool) {
 		}
 	}
 	if text, ok := constantText(a.expr); ok && strings.HasPrefix(text, "/") {
-		return r.notAddress(a, "This is a path. A changed path needs no moved block: the next apply replaces the node.")
+		return notAddress(r, a, "This is a path. A changed path needs no moved block: the next apply replaces the node.")
 	}
 	if len(steps) > 0 || out == "" {
-		return r.notAddress(a, `Each part is a type and a name; a key behind them is a constant string.`)
+		return notAddress(r, a, `Each part is a type and a name; a key behind them is a constant string.`)
 	}
 	return out, true
 }
@@ -74,7 +74,7 @@ func constantText(expr hcl.Expression) (string, bool) {
 	return v.AsString(), true
 }
 
-func (r *report) notAddress(a *attribute, why string) (plan.Addr, bool) {
+func notAddress(r *report, a *attribute, why string) (plan.Addr, bool) {
 	r.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
 	return "", false
 }

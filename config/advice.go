@@ -145,3 +145,19 @@ func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	return out
 }
+
+// word returns the name that step i of a traversal selects: .name or ["name"].
+func word(t hcl.Traversal, i int) (string, bool) {
+	if i >= len(t) {
+		return "", false
+	}
+	switch s := t[i].(type) {
+	case hcl.TraverseAttr:
+		return s.Name, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
+			return s.Key.AsString(), true
+		}
+	}
+	return "", false
+}

@@ -22,16 +22,12 @@ type block struct {
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
-// attribute is one argument and what the static pass found in it. What an evaluation finds out is not here.
+// attribute is one argument.
 type attribute struct {
 	name      string
 	expr      hcl.Expression
 	nameRange hcl.Range
-	deps      []*decl // what the expression refers to
-	each      bool    // it refers to each.key or each.value
-	// unresolved: it refers to something that does not exist, which has been reported.
-	unresolved bool
-	required   bool // null, which means not set, is an error: see scope.as
+	required  bool // null, which means not set, is an error
 }
 
 // name is the first label; "" without one, and of what no block declares.
@@ -224,4 +220,22 @@ func (b *block) complete(r *report) {
 		}
 		n.complete(r)
 	}
+}
+
+// all are the arguments of the block and of the blocks in it that declare nothing.
+func (b *block) all() []*attribute {
+	out := slices.Clone(b.args)
+	for _, n := range b.blocks {
+		if n.typ.kind == nil {
+			out = append(out, n.all()...)
+		}
+	}
+	return out
+}
+
+func (b *block) labelAt() hcl.Range {
+	if len(b.labelRanges) > 0 {
+		return b.labelRanges[0]
+	}
+	return b.head
 }

@@ -23,7 +23,7 @@ var reservedInputs = []string{"source", "version", "for_each", "count", "ensembl
 
 // collectCall declares a module block and reads what it calls.
 func (r *reading) collectCall(b *block) {
-	d := r.name("module", b, scope.evaluateCall)
+	d := r.name("module", b)
 	d.forEach = b.arg("for_each")
 	for _, a := range b.args {
 		if a.name != "source" { // read now, so that what the module offers is known

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -94,43 +93,6 @@ func (v *variable) unknown() *given {
 // isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
 func (d *decl) isUnseen() bool {
 	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.typ.name)
-}
-
-// withoutEnvironment returns the functions as they are where values may be unknown. Ours take for granted that what is in a list
-// is known; hcl's and cty's do not.
-func withoutEnvironment(table map[string]function.Function) map[string]function.Function {
-	table = maps.Clone(table)
-	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
-		known := table[name]
-		params := slices.Clone(known.Params())
-		for i := range params {
-			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
-		}
-		rest := known.VarParam()
-		if rest != nil {
-			rest.AllowUnknown, rest.AllowDynamicType = true, true
-		}
-		table[name] = function.New(&function.Spec{
-			Params: params, VarParam: rest,
-			Type: func(args []cty.Value) (cty.Type, error) {
-				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
-					return cty.DynamicPseudoType, nil
-				}
-				return known.ReturnTypeForValues(args)
-			},
-			Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-				if ty == cty.DynamicPseudoType {
-					return cty.DynamicVal, nil
-				}
-				return known.Call(args)
-			},
-		})
-	}
-	table["env"] = function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}}, Type: function.StaticReturnType(cty.String),
-		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
-	})
-	return table
 }
 
 // unknown reports whether an argument has no value here. Its errors have been reported.

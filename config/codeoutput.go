@@ -37,7 +37,7 @@ func (e *evaluation) pathOf(a *attribute) *instance {
 		return nil
 	}
 	node := &attribute{expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
-	addr, ok := (&report{}).parseAddress(node)
+	addr, ok := parseAddress(&report{}, node)
 	if !ok { // which is no error here
 		return nil
 	}
@@ -84,7 +84,7 @@ func (r *reasons) attribute(e *evaluation, a *attribute) {
 	if environment.Match(e.files.text(a.expr.Range())) {
 		r.found["the environment"] = true
 	}
-	for _, d := range a.deps {
+	for _, d := range e.refersTo(a).deps {
 		r.declaration(e, d)
 	}
 }

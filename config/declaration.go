@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -26,8 +25,7 @@ type decl struct {
 	// forEach is the argument of a block without a node; nodeDecl has its own.
 	forEach *attribute
 
-	broken   bool        // it cannot have a value, and the reason has been reported
-	evaluate func(scope) // nil: there is nothing to evaluate, or somebody else does
+	broken bool // it cannot have a value, and the reason has been reported
 }
 
 func (d *decl) isModule() bool { return d.block != nil && d.block.typ.name == "module" }
@@ -71,20 +69,20 @@ func (r *reading) collect(root *block) {
 				r.settings = r.declare(&decl{addr: name, block: b, head: b.head}, b.arg("stack"))
 			}
 		case name == "variable":
-			r.name("var", b, nil)
+			r.name("var", b)
 		case name == "locals":
 			for _, a := range b.args {
-				d := r.declare(&decl{addr: "local." + a.name, head: a.nameRange, evaluate: scope.evaluateLocal}, a)
+				d := r.declare(&decl{addr: "local." + a.name, head: a.nameRange}, a)
 				r.unique("local", a.name, d)
 			}
 		case name == "principal":
-			r.name("principal", b, scope.evaluatePrincipals, b.args...).forEach = b.arg("for_each")
+			r.name("principal", b, b.args...).forEach = b.arg("for_each")
 		case name == "acl":
-			r.name("acl", b, scope.evaluateACLs, b.all()...).forEach = b.arg("for_each")
+			r.name("acl", b, b.all()...).forEach = b.arg("for_each")
 		case name == "ensemble":
-			r.name("ensemble", b, scope.evaluateEnsemble, b.all()...)
+			r.name("ensemble", b, b.all()...)
 		case name == "output":
-			d := r.name("output", b, scope.evaluateOutput, b.args...)
+			d := r.name("output", b, b.args...)
 			r.outputs = append(r.outputs, d)
 		case name == "moved":
 			r.collectMoved(b)
@@ -93,7 +91,7 @@ func (r *reading) collect(root *block) {
 		case name == "import":
 			r.collectImport(b)
 		case name == "check":
-			r.name("check", b, scope.evaluateCheck, b.all()...)
+			r.name("check", b, b.all()...)
 		case name == "module":
 			r.collectCall(b)
 		case b.typ.kind != nil:
@@ -110,17 +108,6 @@ func (r *reading) collect(root *block) {
 	}
 }
 
-// all are the arguments of the block and of the blocks in it that declare nothing.
-func (b *block) all() []*attribute {
-	out := slices.Clone(b.args)
-	for _, n := range b.blocks {
-		if n.typ.kind == nil {
-			out = append(out, n.all()...)
-		}
-	}
-	return out
-}
-
 func (r *reading) declare(d *decl, attrs ...*attribute) *decl {
 	for _, a := range attrs {
 		if a != nil {
@@ -133,8 +120,8 @@ func (r *reading) declare(d *decl, attrs ...*attribute) *decl {
 }
 
 // name declares a block that is found by its first label.
-func (r *reading) name(root string, b *block, evaluate func(scope), attrs ...*attribute) *decl {
-	d := r.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head, evaluate: evaluate}, attrs...)
+func (r *reading) name(root string, b *block, attrs ...*attribute) *decl {
+	d := r.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head}, attrs...)
 	r.checkLabel(b, b.name())
 	r.unique(root, b.name(), d)
 	return d
@@ -157,7 +144,7 @@ func (r *reading) duplicate(d, first *decl) {
 }
 
 // checkLabel refuses labels that no reference could spell.
-func (r *report) checkLabel(b *block, name string) {
+func (r *reading) checkLabel(b *block, name string) {
 	if !hclsyntax.ValidIdentifier(name) {
 		next := ""
 		if b.typ.kind != nil {
@@ -165,13 +152,6 @@ func (r *report) checkLabel(b *block, name string) {
 		}
 		r.errorf(b.labelAt(), "Invalid name", "No reference could name %q: a name consists of letters, digits, _ and -, and starts with a letter or _.%s", name, next)
 	}
-}
-
-func (b *block) labelAt() hcl.Range {
-	if len(b.labelRanges) > 0 {
-		return b.labelRanges[0]
-	}
-	return b.head
 }
 
 // collectNode declares a node block and those inside it.
@@ -201,7 +181,7 @@ func (r *reading) collectNode(b *block, outer *nodeDecl) {
 // addNode returns the new declaration, or nil when the address is taken.
 func (r *reading) addNode(b *block, parent *nodeDecl) *nodeDecl {
 	n := &nodeDecl{kind: b.typ.kind, label: b.name(), parent: parent}
-	d := &decl{addr: n.kind.Name + "." + n.label, head: b.head, block: b, node: n, evaluate: scope.evaluateNode}
+	d := &decl{addr: n.kind.Name + "." + n.label, head: b.head, block: b, node: n}
 	n.decl = d
 	if parent != nil {
 		d.addr = parent.addr + "." + d.addr

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty/function"
 )
 
 // declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
@@ -27,7 +26,7 @@ type declarations struct {
 
 	variables map[string]*variable
 	index     map[nodeKey]*nodeDecl
-	functions map[string]function.Function
+	refs      map[*attribute]*references // of the arguments that refer to anything
 	// incomplete: blocks of unknown types were left out, so a name that is not
 	// there may belong to an error that has been reported.
 	incomplete bool
@@ -48,8 +47,7 @@ var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "modul
 // reader reads the directories of one Load, each once.
 type reader struct {
 	*report
-	opts Options
-	code *Code // as in loading
+	version string // of this program
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
 	known   map[string]*declarations // by path; nil when a directory holds nothing that could be evaluated
@@ -71,7 +69,7 @@ type reading struct {
 func (r *reader) directory(files *sources, dir string, outer *reading) *declarations {
 	d := &reading{reader: r, outer: outer, declarations: &declarations{
 		files: files, path: dir, named: map[string]map[string]*decl{}, names: map[string][]string{},
-		index: map[nodeKey]*nodeDecl{}, variables: map[string]*variable{},
+		index: map[nodeKey]*nodeDecl{}, refs: map[*attribute]*references{}, variables: map[string]*variable{},
 	}}
 	root := d.decodeFiles()
 	if root == nil {
@@ -79,10 +77,6 @@ func (r *reader) directory(files *sources, dir string, outer *reading) *declarat
 	}
 	d.collect(root)
 	root.complete(r.report)
-	d.functions = d.functionsOf(r.opts.Environ)
-	if r.code != nil {
-		d.functions = withoutEnvironment(d.functions)
-	}
 	d.declareVariables()
 	d.resolve()
 	d.steps = d.order()
@@ -214,7 +208,7 @@ func (r *reading) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
 	if err != nil {
 		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
 	}
-	have, err := version.NewVersion(r.opts.Version)
+	have, err := version.NewVersion(r.version)
 	if err != nil {
 		return nil // a build without a version
 	}

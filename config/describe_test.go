@@ -44,7 +44,7 @@ func reference() string {
 }
 
 // Functions are the names of the functions that an expression can call, sorted.
-func Functions() []string { return slices.Sorted(maps.Keys(new(declarations).functionsOf(nil))) }
+func Functions() []string { return slices.Sorted(maps.Keys(Table(Module{}, nil))) }
 
 // write writes a block as it is written in a file, each argument with its type and meaning.
 func (t *blockType) write(b *strings.Builder, indent string) {

@@ -48,9 +48,6 @@ var fixedReasons = map[string]bool{
 
 const withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
 
-// plain is an error of a function that quotes no argument that is marked as sensitive.
-type plain struct{ error }
-
 // explain returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
 // that would damage other words and give them away.
 func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {

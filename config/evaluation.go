@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/plan"
 )
@@ -19,6 +20,8 @@ type loading struct {
 	intents
 	// given gives variables values beside those of opts, above all of them; nil outside of tests.
 	given func(*evaluation)
+	// functions are those that the expressions of a directory can call.
+	functions map[*declarations]map[string]function.Function
 	// owners are the declarations that diagnostics of the evaluation are about.
 	owners map[*hcl.Diagnostic]plan.Addr
 }
@@ -53,6 +56,12 @@ type siblings map[*nodeDecl][]*instance
 func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix string) *evaluation {
 	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*decl][]*evaluation{},
 		results: make([]result, len(of.all)), bad: map[*attribute]bool{}, top: siblings{}}
+	if in.functions[of] == nil {
+		in.functions[of] = Table(Module{of.files.fsys, of.files.dir, of.path}, in.opts.Environ)
+		if in.code != nil {
+			in.functions[of] = WithoutValues(in.functions[of])
+		}
+	}
 	for i, d := range of.all {
 		// The value fits everywhere, should anybody look before it is known.
 		e.results[i] = result{cty.DynamicVal, d.broken}
@@ -63,17 +72,48 @@ func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix stri
 func (e *evaluation) of(d *decl) *result { return &e.results[d.number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
-func (e *evaluation) isBad(a *attribute) bool { return a.unresolved || e.bad[a] }
+func (e *evaluation) isBad(a *attribute) bool { return e.refersTo(a).unresolved || e.bad[a] }
 
 // run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
 func (e *evaluation) run() {
 	e.evaluateVariables()
 	for _, d := range e.steps {
-		if d.evaluate != nil && !(e.code != nil && d.isUnseen()) {
-			e.own(plan.Addr(e.prefix+d.addr), func() { d.evaluate(e.scope(d)) })
+		if evaluate := evaluatorOf(d); evaluate != nil && !(e.code != nil && d.isUnseen()) {
+			e.own(plan.Addr(e.prefix+d.addr), func() { evaluate(e.scope(d)) })
 		}
 	}
 	e.collectInstances(e.nodes, e.top)
+}
+
+// evaluatorOf is how a declaration gets its value; nil where there is nothing to evaluate, or where another step does it.
+func evaluatorOf(d *decl) func(scope) {
+	switch {
+	case d.block == nil:
+		return scope.evaluateLocal
+	case d.node != nil:
+		return scope.evaluateNode
+	}
+	switch d.block.typ.name {
+	case "principal":
+		return scope.evaluatePrincipals
+	case "acl":
+		return scope.evaluateACLs
+	case "ensemble":
+		return scope.evaluateEnsemble
+	case "output":
+		return scope.evaluateOutput
+	case "check":
+		return scope.evaluateCheck
+	case "module":
+		return scope.evaluateCall
+	case "moved":
+		return scope.evaluateMoved
+	case "removed":
+		return scope.evaluateRemoved
+	case "import":
+		return scope.evaluateImport
+	}
+	return nil
 }
 
 // own notes that what f reports is about the declaration at an address. What is inside a module has an owner there.

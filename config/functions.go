@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -43,10 +44,17 @@ var pure = map[string]function.Function{
 	"digest": digest, "issensitive": isSensitive, "nonsensitive": makeNonsensitive, "sensitive": makeSensitive, "znodepath": znodePath,
 }
 
-// functionsOf is every function an expression in this module can call.
-func (d *declarations) functionsOf(environ []string) map[string]function.Function {
+// Module is where the expressions stand that call functions.
+type Module struct {
+	FS   fs.FS  // its directory
+	Dir  string // what messages call that
+	Path string // from the configuration's directory, as path.module is
+}
+
+// Table is every function that an expression in a module can call; environ is what env reads, as [os.Environ] gives it.
+func Table(in Module, environ []string) map[string]function.Function {
 	table := maps.Clone(pure)
-	table["env"], table["file"] = env(environ), d.file()
+	table["env"], table["file"] = env(environ), in.file()
 	return table
 }
 

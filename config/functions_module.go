@@ -1,10 +1,14 @@
 package config
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -81,11 +85,11 @@ func env(environ []string) function.Function {
 // inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
 // directory. It refuses what leads out of there, and the file system refuses symbolic links that do (see directories): a
 // configuration must not depend on, or leak, what lies around it.
-func (d *declarations) inside(name string) (string, error) {
-	base := filepath.FromSlash(d.path)
+func (in Module) inside(name string) (string, error) {
+	base := filepath.FromSlash(in.Path)
 	if filepath.IsAbs(name) {
 		var err error
-		if base, err = filepath.Abs(d.files.dir); err != nil {
+		if base, err = filepath.Abs(in.Dir); err != nil {
 			return "", err
 		}
 	}
@@ -102,12 +106,12 @@ func (d *declarations) inside(name string) (string, error) {
 
 var errOutside = errors.New("only files in the directory of the module can be read: copy it there, and write \"${path.module}/NAME\"")
 
-func (d *declarations) read(name string) (string, error) {
-	inside, err := d.inside(name)
+func (in Module) read(name string) (string, error) {
+	inside, err := in.inside(name)
 	if err != nil {
 		return "", err
 	}
-	src, err := readText(d.files.fsys, inside)
+	src, err := readText(in.FS, inside)
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
 	}
@@ -117,9 +121,61 @@ func (d *declarations) read(name string) (string, error) {
 	return string(src), nil
 }
 
-func (d *declarations) file() function.Function {
+func (in Module) file() function.Function {
 	return text([]string{"path"}, cty.String, func(args []string) (cty.Value, error) {
-		src, err := d.read(args[0])
+		src, err := in.read(args[0])
 		return cty.StringVal(src), err
 	})
+}
+
+// WithoutValues returns the functions as they are where values may be unknown, and the environment is. Ours take for granted that what is in a list
+// is known; hcl's and cty's do not.
+func WithoutValues(table map[string]function.Function) map[string]function.Function {
+	table = maps.Clone(table)
+	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
+		known := table[name]
+		params := slices.Clone(known.Params())
+		for i := range params {
+			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
+		}
+		rest := known.VarParam()
+		if rest != nil {
+			rest.AllowUnknown, rest.AllowDynamicType = true, true
+		}
+		table[name] = function.New(&function.Spec{
+			Params: params, VarParam: rest,
+			Type: func(args []cty.Value) (cty.Type, error) {
+				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
+					return cty.DynamicPseudoType, nil
+				}
+				return known.ReturnTypeForValues(args)
+			},
+			Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+				if ty == cty.DynamicPseudoType {
+					return cty.DynamicVal, nil
+				}
+				return known.Call(args)
+			},
+		})
+	}
+	table["env"] = function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}}, Type: function.StaticReturnType(cty.String),
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
+	})
+	return table
+}
+
+// plain is an error of a function that quotes no argument that is marked as sensitive.
+type plain struct{ error }
+
+// mark is the type of our marks on values.
+type mark string
+
+// sensitive marks a value that must not be shown.
+const sensitive mark = "sensitive"
+
+// digestID is what DigestAuthenticationProvider.generateDigest computes.
+func digestID(user, password string) string {
+	sum := sha1.Sum([]byte(user + ":" + password))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -14,15 +14,15 @@ type edge struct {
 	at  hcl.Range // of the expression; of the block when there is none
 }
 
-// edges are everything d waits for.
-func (d *decl) edges() []edge {
+// edges are everything that one of the declarations waits for.
+func (r *declarations) edges(d *decl) []edge {
 	var out []edge
 	for _, a := range d.attrs {
 		verb := "refers to"
 		if d.isModule() {
 			verb = fmt.Sprintf("refers in its argument %q to", a.name)
 		}
-		for _, to := range a.deps {
+		for _, to := range r.refersTo(a).deps {
 			out = append(out, edge{to, verb, a.expr.Range()})
 		}
 	}
@@ -57,7 +57,7 @@ func (o *ordering) visit(d *decl) {
 	depth := len(o.path)
 	o.path = append(o.path, edge{to: d})
 	o.place[d] = depth + 1
-	for _, e := range d.edges() {
+	for _, e := range o.edges(d) {
 		o.path[depth] = edge{d, e.why, e.at}
 		switch at := o.place[e.to]; {
 		case at == 0:

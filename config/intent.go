@@ -41,22 +41,22 @@ type intents struct {
 }
 
 // intend declares a block that has no name.
-func (r *reading) intend(b *block, evaluate func(scope), attrs ...*attribute) *decl {
-	d := r.declare(&decl{addr: b.typ.name, block: b, head: b.head, evaluate: evaluate}, attrs...)
+func (r *reading) intend(b *block, attrs ...*attribute) *decl {
+	d := r.declare(&decl{addr: b.typ.name, block: b, head: b.head}, attrs...)
 	d.intent = &intention{}
 	return d
 }
 
 func (r *reading) collectMoved(b *block) {
 	from, to := b.arg("from"), b.arg("to")
-	d := r.intend(b, scope.evaluateMoved)
+	d := r.intend(b)
 	if from == nil || to == nil {
 		d.broken = true // complete reports it
 		return
 	}
 	var ok, okTo bool
-	d.intent.from, ok = r.parseAddress(from)
-	d.intent.to, okTo = r.parseAddress(to)
+	d.intent.from, ok = parseAddress(r.report, from)
+	d.intent.to, okTo = parseAddress(r.report, to)
 	d.broken = !ok || !okTo
 }
 
@@ -80,7 +80,7 @@ func (s scope) evaluateMoved() {
 }
 
 func (r *reading) collectRemoved(b *block) {
-	d := r.intend(b, scope.evaluateRemoved)
+	d := r.intend(b)
 	for _, l := range b.nested("lifecycle") {
 		d.attrs = append(d.attrs, l.args...)
 	}
@@ -90,7 +90,7 @@ func (r *reading) collectRemoved(b *block) {
 		return
 	}
 	var ok bool
-	if d.intent.from, ok = r.parseAddress(from); !ok {
+	if d.intent.from, ok = parseAddress(r.report, from); !ok {
 		d.broken = true
 	}
 }
@@ -111,13 +111,13 @@ func (s scope) evaluateRemoved() {
 
 func (r *reading) collectImport(b *block) {
 	to, path := b.arg("to"), b.arg("path")
-	d := r.intend(b, scope.evaluateImport, path)
+	d := r.intend(b, path)
 	if to == nil || path == nil {
 		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.to, ok = r.parseAddress(to); !ok {
+	if d.intent.to, ok = parseAddress(r.report, to); !ok {
 		d.broken = true
 		return
 	}

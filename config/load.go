@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -44,12 +45,8 @@ func (d *directories) close() {
 	}
 }
 
-func (r *report) noDirectory(dir string, err error) {
-	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(plainError(err)), nativeSuffix)
-}
-
 func newLoading(dir string, opts Options) *loading {
-	return &loading{report: &report{dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}}
+	return &loading{report: &report{dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*declarations]map[string]function.Function{}}
 }
 
 func (l *loading) load(open func(string) (fs.FS, error)) *Config {
@@ -65,7 +62,7 @@ func (l *loading) load(open func(string) (fs.FS, error)) *Config {
 // run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
 // within a phase everything is checked, whatever is wrong with the rest.
 func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
-	reader := &reader{report: l.report, opts: l.opts, code: l.code, open: open, known: map[string]*declarations{}}
+	reader := &reader{report: l.report, version: l.opts.Version, open: open, known: map[string]*declarations{}}
 	files := &sources{fsys: fsys, dir: c.Dir, files: c.Sources, report: l.report}
 	// What is refused for the number of its modules is not evaluated: those below the refused calls may be called any number of times.
 	if all := reader.directory(files, ".", nil); all != nil && !reader.refused {
@@ -128,15 +125,3 @@ func (e *evaluation) stack() string {
 	}
 	return stack
 }
-
-// The limits. A configuration is its operator's own code: these catch the file that was not meant and the loop that
-// declares more than an ensemble can hold, early and with a place. They do not make a foreign configuration safe to
-// evaluate (see SECURITY.md).
-const (
-	maxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; also what file() reads, so 200,000 names
-	maxFiles     = 1000
-	maxNodes     = 200_000 // nodes and modules, after expansion of for_each
-	maxCallDepth = 16
-	// maxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
-	maxCalls = 2000
-)

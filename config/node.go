@@ -361,10 +361,6 @@ func (n *nodeDecl) nameAt() hcl.Range {
 	return n.block.labelAt()
 }
 
-// maxPathBytes bounds what every contender's path starts with; see kind.ValidateName
-// for what long ephemeral paths do to a server.
-const maxPathBytes = 1024
-
 // planNode is what the declaration of the instance says besides its parameters. own is the access list of what
 // has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
 // an append of the planner makes a list of its own instead of writing behind the end of all.

@@ -67,7 +67,7 @@ func (e *evaluation) encodeOutputs() []plan.Output {
 	out := make([]plan.Output, 0, len(e.outputs))
 	for _, d := range e.outputs {
 		v := e.of(d).value
-		o := plan.Output{Name: d.block.name(), Sensitive: v.IsMarked(), From: nodesOf(d)}
+		o := plan.Output{Name: d.block.name(), Sensitive: v.IsMarked(), From: nodesOf(e.declarations, d)}
 		if !o.Sensitive {
 			var err error
 			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {
@@ -86,14 +86,14 @@ func (e *evaluation) encodeOutputs() []plan.Output {
 
 // nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
 // is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
-func nodesOf(output *decl) []plan.Addr {
+func nodesOf(in *declarations, output *decl) []plan.Addr {
 	type at struct {
 		d      *decl
 		prefix string // a directory may be called more than once
 	}
 	found, seen := map[plan.Addr]bool{}, map[at]bool{}
-	var visit func(d *decl, prefix string)
-	visit = func(d *decl, prefix string) {
+	var visit func(in *declarations, d *decl, prefix string)
+	visit = func(in *declarations, d *decl, prefix string) {
 		switch {
 		case seen[at{d, prefix}]:
 			return
@@ -103,15 +103,15 @@ func nodesOf(output *decl) []plan.Addr {
 		case d.child != nil:
 			for _, inner := range d.child.all {
 				if inner.node != nil || inner.isModule() {
-					visit(inner, prefix+d.addr+".")
+					visit(d.child, inner, prefix+d.addr+".")
 				}
 			}
 		}
 		seen[at{d, prefix}] = true
-		for _, e := range d.edges() {
-			visit(e.to, prefix)
+		for _, e := range in.edges(d) {
+			visit(in, e.to, prefix)
 		}
 	}
-	visit(output, "")
+	visit(in, output, "")
 	return slices.Sorted(maps.Keys(found))
 }

@@ -374,12 +374,6 @@ func (e *Ensemble) ownACL() kind.List {
 	return append(list, e.Login.own()...).Normalize()
 }
 
-// digestID is what DigestAuthenticationProvider.generateDigest computes.
-func digestID(user, password string) string {
-	sum := sha1.Sum([]byte(user + ":" + password))
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
 func (s scope) evaluateAccess(b *block) *plan.Access {

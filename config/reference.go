@@ -20,7 +20,7 @@ func (r *reading) resolve() {
 			in := resolver{r.declarations, r.report, d, a}
 			for _, t := range a.expr.Variables() {
 				if !in.traversal(t) {
-					a.unresolved, d.broken = true, true
+					in.refs().unresolved, d.broken = true, true
 				}
 			}
 		}
@@ -32,12 +32,38 @@ func (r *reading) resolve() {
 	}
 }
 
+// references are what the static pass found in an argument. What an evaluation finds out is not here.
+type references struct {
+	deps []*decl // what the expression refers to
+	each bool    // it refers to each.key or each.value
+	// unresolved: it refers to something that does not exist, which has been reported.
+	unresolved bool
+}
+
+// refersTo is what the static pass found in an argument.
+func (d *declarations) refersTo(a *attribute) references {
+	if refs := d.refs[a]; refs != nil {
+		return *refs
+	}
+	return references{}
+}
+
 // resolver resolves the references of one argument.
 type resolver struct {
 	*declarations
 	*report
 	d *decl
 	a *attribute
+}
+
+// refs is what is found in the argument.
+func (r resolver) refs() *references {
+	found := r.declarations.refs[r.a]
+	if found == nil {
+		found = &references{}
+		r.declarations.refs[r.a] = found
+	}
+	return found
 }
 
 // unknown reports a name that does not exist, unless its declaration may be among
@@ -88,22 +114,6 @@ func (r resolver) rootHint(given string) string {
 	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a string needs quotes.`
 }
 
-// word returns the name that step i of a traversal selects: .name or ["name"].
-func word(t hcl.Traversal, i int) (string, bool) {
-	if i >= len(t) {
-		return "", false
-	}
-	switch s := t[i].(type) {
-	case hcl.TraverseAttr:
-		return s.Name, true
-	case hcl.TraverseIndex:
-		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
-			return s.Key.AsString(), true
-		}
-	}
-	return "", false
-}
-
 func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 	name, ok := word(t, 1)
 	switch {
@@ -135,7 +145,7 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 		r.errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
 		return false
 	}
-	r.a.each = true
+	r.refs().each = true
 	return r.member(t, "each", []string{"key", "value"})
 }
 
@@ -167,8 +177,8 @@ func (r resolver) hasKey(t hcl.Traversal, i int, d *decl) bool {
 }
 
 func (r resolver) depend(d *decl) {
-	if !slices.Contains(r.a.deps, d) {
-		r.a.deps = append(r.a.deps, d)
+	if refs := r.refs(); !slices.Contains(refs.deps, d) {
+		refs.deps = append(refs.deps, d)
 	}
 }
 
@@ -256,4 +266,15 @@ func (r resolver) dependKind(in *nodeDecl, k string) {
 			r.dependAll(n)
 		}
 	}
+}
+
+// objectType is the attributes that a reference to a node of this kind offers.
+func objectType(k *kind.Kind) map[string]cty.Type {
+	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
+	for _, f := range k.New().Fields() {
+		if !f.Derived {
+			types[f.Name] = fieldType(f)
+		}
+	}
+	return types
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -70,4 +71,11 @@ func (t *blockType) blockNames() []string {
 		names[i] = b.name
 	}
 	return names
+}
+
+func fieldType(f kind.Field) cty.Type {
+	if f.Number {
+		return cty.Number
+	}
+	return cty.String
 }

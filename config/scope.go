@@ -9,15 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/gocty"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
-
-// mark is the type of our marks on values.
-type mark string
-
-// sensitive marks a value that must not be shown.
-const sensitive mark = "sensitive"
 
 // secretID marks the id of a principal in place of sensitive: access lists are what it is for, and name it without its secret.
 const secretID mark = "id of a principal"
@@ -66,7 +58,7 @@ func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {
 	seen := map[*decl]bool{}
 	var nodes []*nodeDecl
 	for _, a := range attrs {
-		for _, dep := range a.deps {
+		for _, dep := range e.refersTo(a).deps {
 			switch {
 			case e.of(dep).failed || seen[dep]:
 				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
@@ -88,7 +80,7 @@ func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
-	return &hcl.EvalContext{Variables: variables, Functions: e.functions}
+	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.declarations]}
 }
 
 // value evaluates an argument. It returns false when there is none, or when it
@@ -121,7 +113,7 @@ func (s scope) result(a *attribute) (cty.Value, hcl.Diagnostics) {
 // spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
 func (s scope) spoil(a *attribute) {
 	s.fail()
-	if !a.each {
+	if !s.refersTo(a).each {
 		s.bad[a] = true
 	}
 }
@@ -129,13 +121,14 @@ func (s scope) spoil(a *attribute) {
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
 func (s scope) waits(a *attribute) bool {
-	return s.isBad(a) || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return s.of(d).failed })
+	refs := s.refersTo(a)
+	return refs.unresolved || s.bad[a] || refs.each && s.broken || slices.ContainsFunc(refs.deps, func(d *decl) bool { return s.of(d).failed })
 }
 
 // about says which instance an error was found in, where there are several.
 func (s scope) about(a *attribute) string {
 	switch {
-	case s.which != "" && a.each:
+	case s.which != "" && s.refersTo(a).each:
 		return " This is about " + s.which + "."
 	case s.outer != nil:
 		return " This is about " + strings.TrimSuffix(s.prefix, ".") + "."
@@ -241,24 +234,6 @@ func (s scope) secret(a *attribute) (string, bool) {
 	}
 	v, _ = v.Unmark()
 	return v.AsString(), true
-}
-
-// objectType is the attributes that a reference to a node of this kind offers.
-func objectType(k *kind.Kind) map[string]cty.Type {
-	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
-	for _, f := range k.New().Fields() {
-		if !f.Derived {
-			types[f.Name] = fieldType(f)
-		}
-	}
-	return types
-}
-
-func fieldType(f kind.Field) cty.Type {
-	if f.Number {
-		return cty.Number
-	}
-	return cty.String
 }
 
 // nodeValues are the objects namespace, mutex, ... that hold exactly the given

@@ -153,3 +153,7 @@ func plainError(err error) string {
 func fileStart(name string) hcl.Range {
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 }
+
+func (r *report) noDirectory(dir string, err error) {
+	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(plainError(err)), nativeSuffix)
+}

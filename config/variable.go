@@ -189,7 +189,7 @@ func (r *reading) readType(v *variable, expr hcl.Expression) bool {
 	return !diags.HasErrors()
 }
 
-func (r *report) constantBool(a *attribute, def bool) bool {
+func (r *reading) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
