@@ -9,15 +9,16 @@ import (
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // parseAddress reads an address of modules, namespaces and nodes without evaluating it. It names what a plan works on, and is no
 // reference: nothing has to be declared there. Keys must be constants.
-func parseAddress(r *report, a *attribute) (out plan.Addr, ok bool) {
+func parseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool) {
 	var steps hcl.Traversal
-	if e, ok := written(a.expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
+	if e, ok := written(a.Expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
 	}
 	for len(steps) > 1 && nameOf(steps[0]) != "" && nameOf(steps[1]) != "" {
@@ -31,7 +32,7 @@ func parseAddress(r *report, a *attribute) (out plan.Addr, ok bool) {
 			}
 		}
 	}
-	if text, ok := constantText(a.expr); ok && strings.HasPrefix(text, "/") {
+	if text, ok := constantText(a.Expr); ok && strings.HasPrefix(text, "/") {
 		return notAddress(r, a, "This is a path. A changed path needs no moved block: the next apply replaces the node.")
 	}
 	if len(steps) > 0 || out == "" {
@@ -58,7 +59,7 @@ func written(expr hcl.Expression) hcl.Expression {
 	if !json.IsJSONExpression(expr) || !ok {
 		return expr
 	}
-	parsed, diags := parseExpression(text, expr.Range().Filename, expr.Range().Start)
+	parsed, diags := syntax.ParseExpression(text, expr.Range().Filename, expr.Range().Start)
 	if diags.HasErrors() { // with an address in parsed where more follows it
 		return expr
 	}
@@ -74,8 +75,8 @@ func constantText(expr hcl.Expression) (string, bool) {
 	return v.AsString(), true
 }
 
-func notAddress(r *report, a *attribute, why string) (plan.Addr, bool) {
-	r.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
+func notAddress(r *syntax.Report, a *syntax.Attribute, why string) (plan.Addr, bool) {
+	r.Errorf(a.Expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.Name, why)
 	return "", false
 }
 
@@ -93,7 +94,7 @@ func misplaced(before plan.Addr, typ string) string {
 	k := kind.Lookup(typ)
 	if k == nil && typ != "module" {
 		names := append(kindNames(), "module")
-		return fmt.Sprintf("%q is not a type of block that declares nodes.%s", typ, hint(typ, names, ""))
+		return fmt.Sprintf("%q is not a type of block that declares nodes.%s", typ, syntax.Hint(typ, names, ""))
 	}
 	if before == "" || before.Type() == "module" {
 		return ""
@@ -154,7 +155,7 @@ func (d *declarations) lookup(a plan.Addr) (at place, why string, ok bool) {
 	}
 	call := at.in.named["module"][a.Name()]
 	if call == nil {
-		return at, fmt.Sprintf("There is no %s.%s", a, hint(a.Name(), at.in.names["module"], "No module is called "+inside(string(a.Parent()))+".")), false
+		return at, fmt.Sprintf("There is no %s.%s", a, syntax.Hint(a.Name(), at.in.names["module"], "No module is called "+inside(string(a.Parent()))+".")), false
 	}
 	return place{call: call, in: call.child}, "", call.child != nil
 }
@@ -180,5 +181,5 @@ func (p place) noNode(typ, label, outer string) string {
 			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.kind.Name, label))
 		}
 	}
-	return fmt.Sprintf("There is no %s.%s", given, hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
+	return fmt.Sprintf("There is no %s.%s", given, syntax.Hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
 }

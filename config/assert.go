@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -15,11 +16,11 @@ import (
 // that does not exist is an error as everywhere.
 func (s scope) evaluateCheck() {
 	d := s.d
-	c := plan.Check{Addr: plan.Addr(s.prefix + d.addr), Origin: s.where(d.head), Verdict: plan.CheckPass}
-	if len(d.block.blocks) == 0 {
-		s.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
+	c := plan.Check{Addr: plan.Addr(s.prefix + d.addr), Origin: s.Where(d.head), Verdict: plan.CheckPass}
+	if len(d.block.Blocks) == 0 {
+		s.Errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
-	for _, b := range d.block.blocks {
+	for _, b := range d.block.Blocks {
 		s.evaluateAssert(b, &c, checkFailure)
 	}
 	s.checks = append(s.checks, c)
@@ -33,8 +34,8 @@ type failure struct {
 
 var checkFailure = failure{severity: hcl.DiagWarning, summary: "Check block assertion failed"}
 
-func (s scope) evaluateAssert(b *block, c *plan.Check, as failure) {
-	condition := b.arg("condition")
+func (s scope) evaluateAssert(b *syntax.Block, c *plan.Check, as failure) {
+	condition := b.Arg("condition")
 	holds, ok := s.doubtful(condition, cty.Bool, as.severity)
 	switch {
 	case !ok:
@@ -45,24 +46,24 @@ func (s scope) evaluateAssert(b *block, c *plan.Check, as failure) {
 		return
 	}
 	text := "An assertion does not hold."
-	if message, ok := s.doubtful(b.arg("error_message"), cty.String, as.severity); ok {
+	if message, ok := s.doubtful(b.Arg("error_message"), cty.String, as.severity); ok {
 		text = message.AsString()
 	}
 	if c.Verdict == plan.CheckPass {
 		c.Verdict = plan.CheckFail
 	}
 	c.Problems = append(c.Problems, text)
-	r := condition.expr.Range()
-	s.add(&hcl.Diagnostic{
+	r := condition.Expr.Range()
+	s.Add(&hcl.Diagnostic{
 		Severity: as.severity, Summary: as.summary, Subject: &r,
 		Detail:     fmt.Sprintf("%s%s", text, s.about(condition)),
-		Expression: condition.expr, EvalContext: s.ctx,
+		Expression: condition.Expr, EvalContext: s.ctx,
 	})
 }
 
 // doubtful evaluates an argument of an assertion, without marks: only whether it
 // holds is shown, and a message that repeats a secret is replaced.
-func (s scope) doubtful(a *attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
+func (s scope) doubtful(a *syntax.Attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
@@ -72,14 +73,14 @@ func (s scope) doubtful(a *attribute, want cty.Type, severity hcl.DiagnosticSeve
 	if !diags.HasErrors() {
 		var err error
 		if v, err = convert.Convert(v, want); err != nil || v.IsNull() {
-			diags = append(diags, errorAt(a.expr.Range(), "Wrong type", a.name+" must be "+typeName(want)+"."))
+			diags = append(diags, syntax.ErrorAt(a.Expr.Range(), "Wrong type", a.Name+" must be "+typeName(want)+"."))
 		}
 	}
 	for _, d := range diags {
 		d.Severity = severity
 		d.Detail += s.about(a) + " The check could not be made."
 	}
-	s.add(diags...)
+	s.Add(diags...)
 	if marked && want == cty.String {
 		v = cty.StringVal("The message of this assertion is not shown because it contains something sensitive.")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -22,17 +23,17 @@ var reservedInputs = []string{"source", "version", "for_each", "count", "ensembl
 // waits for all of it.
 
 // collectCall declares a module block and reads what it calls.
-func (r *reading) collectCall(b *block) {
+func (r *reading) collectCall(b *syntax.Block) {
 	d := r.name("module", b)
-	d.forEach = b.arg("for_each")
-	for _, a := range b.args {
-		if a.name != "source" { // read now, so that what the module offers is known
+	d.forEach = b.Arg("for_each")
+	for _, a := range b.Args {
+		if a.Name != "source" { // read now, so that what the module offers is known
 			d.attrs = append(d.attrs, a)
 		}
 	}
-	if source := b.arg("source"); source != nil { // complete reports that it is missing
+	if source := b.Arg("source"); source != nil { // complete reports that it is missing
 		if dir, ok := r.sourceText(source); ok {
-			d.child = r.called(path.Join(r.path, dir), source.expr)
+			d.child = r.called(path.Join(r.path, dir), source.Expr)
 		}
 	}
 	if d.child == nil {
@@ -44,18 +45,18 @@ func (r *reading) collectCall(b *block) {
 
 // sourceText reads the argument source. It is a constant: which declarations
 // there are must not depend on a value.
-func (r *reading) sourceText(a *attribute) (string, bool) {
-	v, diags := a.expr.Value(nil)
+func (r *reading) sourceText(a *syntax.Attribute) (string, bool) {
+	v, diags := a.Expr.Value(nil)
 	if !diags.HasErrors() {
 		v, _ = convert.Convert(v, cty.String)
 	}
 	if diags.HasErrors() || v == cty.NilVal || v.IsNull() {
-		r.errorf(a.expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
+		r.Errorf(a.Expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
 		return "", false
 	}
 	source := v.AsString()
 	if source != "." && source != ".." && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-		r.errorf(a.expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
+		r.Errorf(a.Expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
 		return "", false
 	}
 	return source, true
@@ -65,21 +66,21 @@ func (r *reading) sourceText(a *attribute) (string, bool) {
 func (r *reading) checkCall(d *decl) {
 	child := d.child
 	for _, a := range d.attrs {
-		if a.name != "for_each" && a.name != "ensemble" && child.named["var"][a.name] == nil {
-			next := terraformArguments[a.name]
+		if a.Name != "for_each" && a.Name != "ensemble" && child.named["var"][a.Name] == nil {
+			next := syntax.TerraformArguments[a.Name]
 			if next == "" {
-				next = hint(a.name, child.names["var"], "It declares none.")
+				next = syntax.Hint(a.Name, child.names["var"], "It declares none.")
 			}
-			r.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name, next)
+			r.Errorf(a.NameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.Name, next)
 		}
 	}
 	for _, name := range child.names["var"] {
 		v := child.named["var"][name]
 		switch {
 		case slices.Contains(reservedInputs, name):
-			r.errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
-		case d.block.arg(name) == nil && v.block.arg("default") == nil:
-			r.errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
+			r.Errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
+		case d.block.Arg(name) == nil && v.block.Arg("default") == nil:
+			r.Errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
 			d.broken = true
 		}
 	}
@@ -131,26 +132,26 @@ func (s scope) evaluateModule(addr string, el element) cty.Value {
 	child.at.any = el.any || s.at.any
 	s.calls[s.d] = append(s.calls[s.d], child)
 	child.home = s.home
-	if a := s.d.block.arg("ensemble"); a != nil {
+	if a := s.d.block.Arg("ensemble"); a != nil {
 		if child.home = s.ensemble(a); child.home == nil {
 			return cty.DynamicVal
 		}
 	}
 	for _, name := range child.names["var"] {
-		a := s.d.block.arg(name)
+		a := s.d.block.Arg(name)
 		switch {
 		case a != nil:
 			value, ok := s.value(a)
-			r := a.expr.Range()
+			r := a.Expr.Range()
 			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
-		case child.named["var"][name].block.arg("default") == nil:
+		case child.named["var"][name].block.Arg("default") == nil:
 			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
 		}
 	}
 	child.run()
 	outputs := make(map[string]cty.Value, len(child.outputs))
 	for _, o := range child.outputs {
-		outputs[o.block.name()] = child.of(o).value
+		outputs[o.block.Name()] = child.of(o).value
 		if child.of(o).failed {
 			s.fail()
 		}
@@ -182,7 +183,7 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	if d.forEach != nil {
 		i++
 	}
-	name, ok := word(t, i)
+	name, ok := syntax.StepName(t, i)
 	switch {
 	case d.child == nil:
 		return true
@@ -192,5 +193,5 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 		return false // the output may be among what could not be read
 	}
 	return r.unknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.addr, name,
-		hint(name, d.child.names["output"], "It declares none."))
+		syntax.Hint(name, d.child.names["output"], "It declares none."))
 }

@@ -38,7 +38,7 @@ func (e *evaluation) checkNodes() {
 		d := e.named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
 		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.access == nil && !e.of(d).failed {
-			e.errorf(i.decl.head, "Nobody would own this node",
+			e.Errorf(i.decl.head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
@@ -48,10 +48,10 @@ func (e *evaluation) checkNodes() {
 func (e *evaluation) duplicatePath(first, second *instance) {
 	at := second.decl.head
 	if second.addr.Block() == first.addr.Block() {
-		e.errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
+		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
 	} else {
-		e.errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-			second.addr, second.path, first.addr, e.where(first.decl.head))
+		e.Errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
+			second.addr, second.path, first.addr, e.Where(first.decl.head))
 	}
 }
 
@@ -62,7 +62,7 @@ func (e *evaluation) checkHomes() {
 		homeless = []*nodeDecl{e.instances[0].decl}
 	}
 	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
-		e.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+		e.Errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 
@@ -87,10 +87,10 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 	origins := map[*nodeDecl]string{} // one text for all instances of a block
 	for _, i := range byPath {
 		if origins[i.decl] == "" {
-			origins[i.decl] = e.where(i.decl.head)
+			origins[i.decl] = e.Where(i.decl.head)
 		}
 		if _, err := drafts[i.ensemble].Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
-			e.errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
+			e.Errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
 		}
 	}
 	if len(e.moves)+len(e.imports)+len(e.removals) > 0 {
@@ -116,7 +116,7 @@ func (e *evaluation) checkRoots(all []*Ensemble) {
 		for _, other := range all[:i] {
 			shared := slices.IndexFunc(on.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })
 			if shared >= 0 && (kind.Below(on.Root, other.Root) || kind.Below(other.Root, on.Root)) {
-				e.errorf(on.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
+				e.Errorf(on.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
 					"Give them roots that are not inside each other, or declare everything for one of them.", on.Name, on.Root, other.Name, other.Root, on.Servers[shared])
 				break
 			}

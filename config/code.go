@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -72,7 +73,7 @@ func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
 func (l *loading) loadCode(open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
 	l.code = &Code{}
 	l.code.Sources = l.load(open).Sources
-	return l.code, l.sorted()
+	return l.code, l.Sorted()
 }
 
 // anyElement stands for the elements of a for_each that are not known.
@@ -92,11 +93,11 @@ func (v *variable) unknown() *given {
 
 // isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
 func (d *decl) isUnseen() bool {
-	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.typ.name)
+	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.Type.Name)
 }
 
 // unknown reports whether an argument has no value here. Its errors have been reported.
-func (s scope) unknown(a *attribute) bool {
+func (s scope) unknown(a *syntax.Attribute) bool {
 	if s.code == nil || a == nil || s.isBad(a) {
 		return false
 	}
@@ -117,7 +118,7 @@ func (i *instance) hide(attrs map[string]cty.Value) {
 
 // codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
 func (s scope) codeEnsemble(e *Ensemble) {
-	if !s.unknown(s.d.block.arg("root")) {
+	if !s.unknown(s.d.block.Arg("root")) {
 		s.evaluateRoot(e)
 		e.defaultRoot = e.Root
 	}
@@ -131,10 +132,10 @@ func (s scope) codeEnsemble(e *Ensemble) {
 // finishCode makes what a Code holds.
 func (e *evaluation) finishCode(c *Config) {
 	e.checkHomes()
-	if a := e.settings; a != nil && e.scope(a).unknown(a.block.arg("stack")) {
-		e.errorf(a.block.arg("stack").expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.block.arg("stack")))
+	if a := e.settings; a != nil && e.scope(a).unknown(a.block.Arg("stack")) {
+		e.Errorf(a.block.Arg("stack").Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.block.Arg("stack")))
 	}
-	if e.diags.HasErrors() || !e.explained() {
+	if e.Diags.HasErrors() || !e.explained() {
 		return
 	}
 	e.code.Stack = c.Stack

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -103,16 +104,16 @@ func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed
 	if a == nil {
 		return Name{Before: n.label}
 	}
-	if name, ok := template(a.expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
+	if name, ok := template(a.Expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
 		return name
 	}
 	keys := func(i *instance) bool { return i.nameless || i.any && n.attr("for_each") != nil }
 	if slices.ContainsFunc(all, keys) {
-		why := []*attribute{a}
+		why := []*syntax.Attribute{a}
 		for in := n; in != nil; in = in.parent {
 			why = append(why, in.attr("for_each"))
 		}
-		e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
+		e.Errorf(a.Expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
 			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
 		return Name{}
 	}
@@ -147,7 +148,7 @@ func template(expr hcl.Expression) (name Name, ok bool) {
 				name.Before += p.Val.AsString()
 			}
 		case *hclsyntax.ScopeTraversalExpr:
-			if key, ok := word(p.Traversal, 1); p.Traversal.RootName() != "each" || !ok || key != "key" || name.HasKey {
+			if key, ok := syntax.StepName(p.Traversal, 1); p.Traversal.RootName() != "each" || !ok || key != "key" || name.HasKey {
 				return name, false
 			}
 			name.HasKey = true

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // codeOutput is an output; without a name if it is sensitive or null.
@@ -15,13 +17,13 @@ func (e *evaluation) codeOutput(d *decl) CodeOutput {
 	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
 		return CodeOutput{}
 	}
-	o := CodeOutput{Name: d.block.name()}
-	o.Description, _ = e.scope(d).text(d.block.arg("description"))
+	o := CodeOutput{Name: d.block.Name()}
+	o.Description, _ = e.scope(d).text(d.block.Arg("description"))
 	if v.IsWhollyKnown() {
 		o.Value = v
 		return o
 	}
-	a := d.block.arg("value")
+	a := d.block.Arg("value")
 	if i := e.pathOf(a); i != nil {
 		o.Ensemble, o.Path = i.ensemble.Name, i.path
 		return o
@@ -31,13 +33,13 @@ func (e *evaluation) codeOutput(d *decl) CodeOutput {
 }
 
 // pathOf is the node whose path an argument is, nil if it is anything else.
-func (e *evaluation) pathOf(a *attribute) *instance {
-	ref, ok := a.expr.(*hclsyntax.ScopeTraversalExpr)
+func (e *evaluation) pathOf(a *syntax.Attribute) *instance {
+	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(ref.Traversal) < 2 || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
 		return nil
 	}
-	node := &attribute{expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
-	addr, ok := parseAddress(&report{}, node)
+	node := &syntax.Attribute{Expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
+	addr, ok := parseAddress(&syntax.Report{}, node)
 	if !ok { // which is no error here
 		return nil
 	}
@@ -50,7 +52,7 @@ func (e *evaluation) pathOf(a *attribute) *instance {
 }
 
 // reasons says what arguments refer to that has no value here, in this module or where the module is called.
-func (e *evaluation) reasons(all ...*attribute) string {
+func (e *evaluation) reasons(all ...*syntax.Attribute) string {
 	r := reasons{map[string]bool{}, map[*result]bool{}, false}
 	for _, a := range all {
 		r.attribute(e, a)
@@ -77,11 +79,11 @@ type reasons struct {
 	nodes bool // one of those seen is a node, whose path begins with the root
 }
 
-func (r *reasons) attribute(e *evaluation, a *attribute) {
+func (r *reasons) attribute(e *evaluation, a *syntax.Attribute) {
 	if a == nil {
 		return
 	}
-	if environment.Match(e.files.text(a.expr.Range())) {
+	if environment.Match(e.files.Text(a.Expr.Range())) {
 		r.found["the environment"] = true
 	}
 	for _, d := range e.refersTo(a).deps {
@@ -106,6 +108,6 @@ func (r *reasons) declaration(e *evaluation, d *decl) {
 		r.found[d.addr] = true
 	}
 	if e.outer != nil {
-		r.attribute(e.outer, e.call.block.arg(v.block.name()))
+		r.attribute(e.outer, e.call.block.Arg(v.block.Name()))
 	}
 }

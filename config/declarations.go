@@ -7,12 +7,14 @@ import (
 
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
 // the directory, and never change then: what is found out about one of them in an instance is in an evaluation.
 type declarations struct {
-	files    *sources
+	files    *syntax.Sources
 	path     string // from the configuration's directory; "." for that itself
 	settings *decl  // the locktree block
 
@@ -26,7 +28,7 @@ type declarations struct {
 
 	variables map[string]*variable
 	index     map[nodeKey]*nodeDecl
-	refs      map[*attribute]*references // of the arguments that refer to anything
+	refs      map[*syntax.Attribute]*references // of the arguments that refer to anything
 	// incomplete: blocks of unknown types were left out, so a name that is not
 	// there may belong to an error that has been reported.
 	incomplete bool
@@ -46,7 +48,7 @@ var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "modul
 
 // reader reads the directories of one Load, each once.
 type reader struct {
-	*report
+	*syntax.Report
 	version string // of this program
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
@@ -66,17 +68,17 @@ type reading struct {
 // collect reads the modules that are called, down to the last one, so that resolve knows
 // the outputs there are. complete reports only: collect has to cope with what is missing. order needs the
 // references that resolve finds.
-func (r *reader) directory(files *sources, dir string, outer *reading) *declarations {
+func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *declarations {
 	d := &reading{reader: r, outer: outer, declarations: &declarations{
 		files: files, path: dir, named: map[string]map[string]*decl{}, names: map[string][]string{},
-		index: map[nodeKey]*nodeDecl{}, refs: map[*attribute]*references{}, variables: map[string]*variable{},
+		index: map[nodeKey]*nodeDecl{}, refs: map[*syntax.Attribute]*references{}, variables: map[string]*variable{},
 	}}
 	root := d.decodeFiles()
 	if root == nil {
 		return nil
 	}
 	d.collect(root)
-	root.complete(r.report)
+	root.Complete(r.Report)
 	d.declareVariables()
 	d.resolve()
 	d.steps = d.order()
@@ -90,22 +92,22 @@ func (r *reading) called(dir string, at hcl.Expression) *declarations {
 	// "../" and its name, which then calls itself by that name.
 	for up := r; up != nil; up = up.outer {
 		if up.path == dir {
-			r.errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
+			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
 			return nil
 		}
 		depth++
 	}
 	child, known := r.known[dir]
-	if !known && depth <= maxCallDepth {
+	if !known && depth <= syntax.MaxCallDepth {
 		fsys, err := r.open(dir)
 		if err == nil {
 			_, err = fs.Stat(fsys, ".")
 		}
 		if err != nil {
-			r.errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(plainError(err), "."))
+			r.Errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(syntax.PlainError(err), "."))
 			return nil
 		}
-		child = r.directory(r.files.in(fsys, dir), dir, r)
+		child = r.directory(r.files.In(fsys, dir), dir, r)
 		r.known[dir] = child
 	}
 	r.calls++
@@ -116,9 +118,9 @@ func (r *reading) called(dir string, at hcl.Expression) *declarations {
 	}
 	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
 	// 2,000 calls could be as many levels.
-	if depth > maxCallDepth || r.calls > maxCalls {
+	if depth > syntax.MaxCallDepth || r.calls > syntax.MaxCalls {
 		if !r.refused {
-			r.errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
+			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", syntax.MaxCallDepth, syntax.MaxCalls)
 		}
 		r.refused = true
 		return nil
@@ -139,23 +141,23 @@ func (r *reading) chain(from string) string {
 }
 
 // language is that of the files in this directory.
-func (r *reading) language() *blockType {
+func (r *reading) language() *syntax.BlockType {
 	if r.outer != nil {
-		return childLanguage
+		return syntax.ChildLanguage
 	}
-	return language
+	return syntax.Language
 }
 
 // decodeFiles reads every file into one block; nil when going on would only report consequences of the errors so far.
-func (r *reading) decodeFiles() *block {
+func (r *reading) decodeFiles() *syntax.Block {
 	// Errors of the tables are reported only when there are no syntax errors: a block that did not parse is missing, and
 	// references to it would be reported as unknown.
-	decoding := &report{dir: r.dir}
-	root := &block{typ: r.language()}
-	before, empty := r.errors(), true
+	decoding := &syntax.Report{Dir: r.Dir}
+	root := &syntax.Block{Type: r.language()}
+	before, empty := r.Errors(), true
 	var version *hcl.Diagnostic
-	for _, name := range r.files.list() {
-		body := r.files.parse(name)
+	for _, name := range r.files.List() {
+		body := r.files.Parse(name)
 		if body == nil {
 			continue
 		}
@@ -163,22 +165,22 @@ func (r *reading) decodeFiles() *block {
 		if version == nil {
 			version = r.checkVersion(body)
 		}
-		root.blocks = append(root.blocks, decodeBody(body, root.typ, decoding).blocks...)
+		root.Blocks = append(root.Blocks, syntax.Decode(body, root.Type, decoding).Blocks...)
 	}
 	if version != nil && r.outer == nil {
 		// What a newer version's language looks like to this program is beside the
 		// point, so a wrong version is the only error. For a module it is one among others: the report holds those of all
 		// modules.
-		r.diags = nil
+		r.Diags = nil
 	}
 	if version != nil {
-		r.add(version)
+		r.Add(version)
 	}
-	if empty || version != nil || r.errors() > before {
+	if empty || version != nil || r.Errors() > before {
 		return nil
 	}
-	r.add(decoding.diags...)
-	r.declarations.incomplete = decoding.incomplete
+	r.Add(decoding.Diags...)
+	r.declarations.incomplete = decoding.Incomplete
 	return root
 }
 
@@ -202,11 +204,11 @@ func (r *reading) checkVersion(body hcl.Body) *hcl.Diagnostic {
 func (r *reading) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
 	text, ok := constantText(a.Expr)
 	if !ok {
-		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
+		return syntax.ErrorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
 	}
 	want, err := version.NewConstraint(text)
 	if err != nil {
-		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
+		return syntax.ErrorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
 	}
 	have, err := version.NewVersion(r.version)
 	if err != nil {
@@ -216,6 +218,6 @@ func (r *reading) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
 	if want.Check(have.Core()) {
 		return nil
 	}
-	return errorAt(a.Expr.Range(), "Unsupported locktree version", fmt.Sprintf(
+	return syntax.ErrorAt(a.Expr.Range(), "Unsupported locktree version", fmt.Sprintf(
 		"This configuration requires locktree %s; this is %s. Install a version that fits, or change required_version.", want, have))
 }

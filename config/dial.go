@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -93,5 +94,5 @@ func (e *Ensemble) encryption() (*tls.Config, error) {
 
 // trouble is an error of the ensemble block, or of the environment in place of one.
 func (e *Ensemble) trouble(summary, format string, args ...any) *hcl.Diagnostic {
-	return errorAt(e.DeclRange, summary, fmt.Sprintf(format, args...))
+	return syntax.ErrorAt(e.DeclRange, summary, fmt.Sprintf(format, args...))
 }

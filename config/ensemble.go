@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -18,31 +19,31 @@ import (
 
 func (s scope) evaluateEnsemble() {
 	b := s.d.block
-	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
+	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
 	if s.code != nil {
 		s.codeEnsemble(e)
 		return
 	}
-	s.evaluateServers(b.arg("servers"), e)
+	s.evaluateServers(b.Arg("servers"), e)
 	s.evaluateRoot(e)
-	e.AuthName, _ = s.text(b.arg("auth_name"))
-	if id, ok := s.text(b.arg("id")); ok {
+	e.AuthName, _ = s.text(b.Arg("auth_name"))
+	if id, ok := s.text(b.Arg("id")); ok {
 		if !plan.IsEnsembleID(id) {
-			s.wrong(b.arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
+			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
 		}
 		e.id = id
 	}
-	e.SessionTimeout = s.duration(b.arg("session_timeout"), 100*time.Millisecond, time.Hour)
-	e.ConnectTimeout = s.duration(b.arg("connect_timeout"), time.Millisecond, time.Hour)
-	for _, t := range b.nested("tls") {
+	e.SessionTimeout = s.duration(b.Arg("session_timeout"), 100*time.Millisecond, time.Hour)
+	e.ConnectTimeout = s.duration(b.Arg("connect_timeout"), time.Millisecond, time.Hour)
+	for _, t := range b.Nested("tls") {
 		e.TLS = s.evaluateTLS(t)
 	}
-	for _, a := range b.nested("auth") {
+	for _, a := range b.Nested("auth") {
 		s.evaluateAuth(a, e)
 	}
 	// All or nothing: an identity of the environment beside one of the file would also get all rights on each
 	// node without an acl (ownACL), and only where that environment is set.
-	if len(b.nested("auth")) == 0 {
+	if len(b.Nested("auth")) == 0 {
 		s.authOfEnvironment(e)
 	}
 	e.access = s.evaluateAccess(b)
@@ -53,7 +54,7 @@ func (s scope) evaluateEnsemble() {
 }
 
 func (s scope) evaluateRoot(e *Ensemble) {
-	a := s.d.block.arg("root")
+	a := s.d.block.Arg("root")
 	root, ok := s.text(a)
 	if !ok {
 		return
@@ -122,7 +123,7 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 	}
 	if file != "" {
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(s.loading.dir, file)
+			file = filepath.Join(s.loading.Dir, file)
 		}
 		var err error
 		if password, err = passwordIn(file); err != nil {
@@ -136,7 +137,7 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 
 const maxServers = 100
 
-func (s scope) evaluateServers(a *attribute, e *Ensemble) {
+func (s scope) evaluateServers(a *syntax.Attribute, e *Ensemble) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
 		if !s.r.failed { // absent, or null
@@ -186,7 +187,7 @@ func checkServer(server string) error {
 }
 
 // duration reads a time span in Go's notation; zero when the argument is not set.
-func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
+func (s scope) duration(a *syntax.Attribute, lo, hi time.Duration) time.Duration {
 	text, ok := s.text(a)
 	if !ok {
 		return 0
@@ -203,22 +204,22 @@ func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
 	return 0
 }
 
-func (s scope) evaluateTLS(b *block) *TLS {
-	t := &TLS{CAFile: s.file(b.arg("ca_file")), CertFile: s.file(b.arg("cert_file")), KeyFile: s.file(b.arg("key_file"))}
-	t.ServerName, _ = s.text(b.arg("server_name"))
+func (s scope) evaluateTLS(b *syntax.Block) *TLS {
+	t := &TLS{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
+	t.ServerName, _ = s.text(b.Arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
-	set := func(name, path string) bool { a := b.arg(name); return path != "" || a != nil && s.isBad(a) }
+	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
 	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
-		s.refuse(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
+		s.refuse(b.Head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
 	}
 	return t
 }
 
-func (s scope) evaluateAuth(b *block, e *Ensemble) {
+func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
 	if !s.fits(b) {
 		return
 	}
-	if b.name() != "digest" {
+	if b.Name() != "digest" {
 		s.evaluateLogin(b, e)
 		return
 	}
@@ -234,7 +235,7 @@ func (s scope) evaluateAuth(b *block, e *Ensemble) {
 	if file != "" { // access lists are made of it, so it is read now
 		var err error
 		if password, err = passwordIn(file); err != nil {
-			s.wrong(b.arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
+			s.wrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
 			return
 		}
 		e.passwordFiles = append(e.passwordFiles, file)
@@ -248,14 +249,14 @@ func (s scope) evaluateAuth(b *block, e *Ensemble) {
 // error: no servers are set. It is for commands that name a path and need no configuration;
 // nothing is declared on it.
 func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
-	r := &report{dir: dir}
+	r := &syntax.Report{Dir: dir}
 	e := &Ensemble{Name: "environment", Root: "/"}
-	s := scope{evaluation: &evaluation{loading: &loading{report: r, opts: Options{Environ: environ}}}, r: &result{}}
+	s := scope{evaluation: &evaluation{loading: &loading{Report: r, opts: Options{Environ: environ}}}, r: &result{}}
 	s.serversOfEnvironment(e)
 	s.authOfEnvironment(e)
-	if r.diags.HasErrors() {
+	if r.Diags.HasErrors() {
 		var texts []string
-		for _, d := range r.sorted() {
+		for _, d := range r.Sorted() {
 			texts = append(texts, d.Detail)
 		}
 		return nil, errors.New(strings.Join(texts, " "))

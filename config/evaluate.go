@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -22,7 +23,7 @@ func compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value
 	if json.IsJSONExpression(expr) {
 		defer func() {
 			if recover() != nil { // hcl/json takes the text of a key without looking at its marks
-				v, diags = cty.DynamicVal, hcl.Diagnostics{errorAt(expr.Range(), "Sensitive value",
+				v, diags = cty.DynamicVal, hcl.Diagnostics{syntax.ErrorAt(expr.Range(), "Sensitive value",
 					"A key of an object in JSON syntax cannot be sensitive. If it is not secret, wrap it in nonsensitive(...).")}
 			}
 		}()
@@ -72,7 +73,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnost
 	if secret && loop {
 		c.Expression, c.EvalContext = nil, nil
 	}
-	return advise(&c)
+	return syntax.Advise(&c)
 }
 
 // secretFunctions return values that are sensitive, whatever they are given.

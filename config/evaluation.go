@@ -5,12 +5,13 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
 // loading is what all evaluations of one Load share, and what they have found.
 type loading struct {
-	*report
+	*syntax.Report
 	opts      Options
 	code      *Code       // of LoadCode; nil: values are given to variables
 	root      *evaluation // of the configuration itself
@@ -40,7 +41,7 @@ type evaluation struct {
 	home   *Ensemble // of nodes at the top that name none
 
 	results []result // by the number of the declaration
-	bad     map[*attribute]bool
+	bad     map[*syntax.Attribute]bool
 	top     siblings
 }
 
@@ -55,9 +56,9 @@ type siblings map[*nodeDecl][]*instance
 
 func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix string) *evaluation {
 	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*decl][]*evaluation{},
-		results: make([]result, len(of.all)), bad: map[*attribute]bool{}, top: siblings{}}
+		results: make([]result, len(of.all)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
 	if in.functions[of] == nil {
-		in.functions[of] = Table(Module{of.files.fsys, of.files.dir, of.path}, in.opts.Environ)
+		in.functions[of] = Table(Module{of.files.FS, of.files.Dir, of.path}, in.opts.Environ)
 		if in.code != nil {
 			in.functions[of] = WithoutValues(in.functions[of])
 		}
@@ -72,7 +73,7 @@ func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix stri
 func (e *evaluation) of(d *decl) *result { return &e.results[d.number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
-func (e *evaluation) isBad(a *attribute) bool { return e.refersTo(a).unresolved || e.bad[a] }
+func (e *evaluation) isBad(a *syntax.Attribute) bool { return e.refersTo(a).unresolved || e.bad[a] }
 
 // run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
 func (e *evaluation) run() {
@@ -93,7 +94,7 @@ func evaluatorOf(d *decl) func(scope) {
 	case d.node != nil:
 		return scope.evaluateNode
 	}
-	switch d.block.typ.name {
+	switch d.block.Type.Name {
 	case "principal":
 		return scope.evaluatePrincipals
 	case "acl":
@@ -118,9 +119,9 @@ func evaluatorOf(d *decl) func(scope) {
 
 // own notes that what f reports is about the declaration at an address. What is inside a module has an owner there.
 func (l *loading) own(addr plan.Addr, f func()) {
-	before := len(l.diags)
+	before := len(l.Diags)
 	f()
-	for _, found := range l.diags[before:] {
+	for _, found := range l.Diags[before:] {
 		if l.owners[found] == "" {
 			l.owners[found] = addr
 		}
@@ -159,7 +160,7 @@ func (e *evaluation) explained() bool {
 	silent := func(failed bool, at hcl.Range, addr any) {
 		if failed && sound {
 			sound = false
-			e.errorf(at, "No value",
+			e.Errorf(at, "No value",
 				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)
 		}
 	}

@@ -2,11 +2,14 @@ package config
 
 import (
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -15,7 +18,7 @@ import (
 // diagnostics call it.
 func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 	l := newLoading(dir, opts)
-	return l.load(within(fsys)), l.sorted()
+	return l.load(within(fsys)), l.Sorted()
 }
 
 // LoadCodeFS is [LoadCode] on any file system.
@@ -33,7 +36,7 @@ func within(fsys fs.FS) func(sub string) (fs.FS, error) {
 }
 
 // Repeats is how many errors of one kind are shown for one place.
-const Repeats = repeats
+const Repeats = syntax.Repeats
 
 // DigestID is what digest() makes.
 var DigestID = digestID
@@ -58,7 +61,7 @@ func OpenExpressions(dir string, opts Options) (*Expressions, error) {
 func (x *Expressions) Close() { x.dirs.close() }
 
 // Wrong reports whether the configuration has errors.
-func (x *Expressions) Wrong() bool { return x.diags.HasErrors() }
+func (x *Expressions) Wrong() bool { return x.Diags.HasErrors() }
 
 // Value is that of an expression; false where there is an error.
 func (x *Expressions) Value(src string) (cty.Value, bool) {
@@ -66,10 +69,10 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 	if diags.HasErrors() {
 		return cty.NilVal, false
 	}
-	a := &attribute{name: "the value", expr: expr}
-	d := &decl{addr: "expression", head: expr.Range(), attrs: []*attribute{a}}
+	a := &syntax.Attribute{Name: "the value", Expr: expr}
+	d := &decl{addr: "expression", head: expr.Range(), attrs: []*syntax.Attribute{a}}
 	for _, t := range expr.Variables() { // as resolve does for arguments; the declarations are evaluated, so nothing waits
-		if !(resolver{x.root.declarations, x.report, d, a}).traversal(t) {
+		if !(resolver{x.root.declarations, x.Report, d, a}).traversal(t) {
 			return cty.NilVal, false
 		}
 	}
@@ -81,3 +84,6 @@ func RolePerms(word string) (namespace, lock kind.Perm) {
 	p, _ := plan.Role(word).Perms()
 	return p.Namespace, p.Lock
 }
+
+// Functions are the names of the functions that an expression can call, sorted.
+func Functions() []string { return slices.Sorted(maps.Keys(Table(Module{}, nil))) }

@@ -14,6 +14,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and ours.
@@ -119,8 +121,8 @@ func guarded(f function.Function, check func(args []cty.Value) error) function.F
 
 // bounded refuses to make a text of so many bytes.
 func bounded(n int) error {
-	if n > maxFileBytes {
-		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", maxFileBytes>>20)}
+	if n > syntax.MaxFileBytes {
+		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}
 	}
 	return nil
 }
@@ -132,8 +134,8 @@ func multiplied(args []cty.Value) error {
 		if a.CanIterateElements() {
 			n *= a.LengthInt()
 		}
-		if n > maxNodes {
-			return plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", maxNodes)}
+		if n > syntax.MaxNodes {
+			return plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", syntax.MaxNodes)}
 		}
 	}
 	return nil
@@ -153,8 +155,8 @@ func joined(args []cty.Value) error {
 
 func indented(args []cty.Value) error {
 	spaces, _ := args[0].AsBigFloat().Int64()
-	if spaces > maxFileBytes {
-		return bounded(maxFileBytes + 1)
+	if spaces > syntax.MaxFileBytes {
+		return bounded(syntax.MaxFileBytes + 1)
 	}
 	return bounded(len(args[1].AsString()) + int(spaces)*strings.Count(args[1].AsString(), "\n"))
 }
@@ -176,7 +178,7 @@ func formatted(apart bool) func(args []cty.Value) error {
 		for _, digits := range widths.FindAllString(text, -1) {
 			n, err := strconv.Atoi(digits)
 			if err != nil {
-				n = maxFileBytes + 1
+				n = syntax.MaxFileBytes + 1
 			}
 			longest = max(longest, n)
 		}
@@ -208,8 +210,8 @@ func textSize(v cty.Value) (n int) {
 
 // decodable refuses JSON that decoding would change, or that is nested too deep.
 func decodable(args []cty.Value) error {
-	if at, _, detail := checkJSON([]byte(args[0].AsString()), false); at >= 0 {
-		return plain{fmt.Errorf("at byte %d: %s", at, lowerFirst(strings.TrimSuffix(detail, ".")))}
+	if at, _, detail := syntax.CheckJSON([]byte(args[0].AsString()), false); at >= 0 {
+		return plain{fmt.Errorf("at byte %d: %s", at, syntax.LowerFirst(strings.TrimSuffix(detail, ".")))}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -49,8 +50,8 @@ var znodePath = function.New(&function.Spec{
 				}
 			}
 		}
-		if len(joined) > maxPathBytes {
-			return cty.NilVal, fmt.Errorf("the path has more than %d bytes", maxPathBytes)
+		if len(joined) > syntax.MaxPathBytes {
+			return cty.NilVal, fmt.Errorf("the path has more than %d bytes", syntax.MaxPathBytes)
 		}
 		return cty.StringVal(joined), kind.ValidatePath(joined)
 	},
@@ -111,9 +112,9 @@ func (in Module) read(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src, err := readText(in.FS, inside)
+	src, err := syntax.ReadText(in.FS, inside)
 	if err != nil {
-		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
+		return "", fmt.Errorf("cannot read %s: %s", inside, syntax.PlainError(err))
 	}
 	if err := TextError(string(src)); err != nil {
 		return "", fmt.Errorf("%s %w", inside, err)

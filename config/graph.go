@@ -20,10 +20,10 @@ func (r *declarations) edges(d *decl) []edge {
 	for _, a := range d.attrs {
 		verb := "refers to"
 		if d.isModule() {
-			verb = fmt.Sprintf("refers in its argument %q to", a.name)
+			verb = fmt.Sprintf("refers in its argument %q to", a.Name)
 		}
 		for _, to := range r.refersTo(a).deps {
-			out = append(out, edge{to, verb, a.expr.Range()})
+			out = append(out, edge{to, verb, a.Expr.Range()})
 		}
 	}
 	for _, to := range d.inside {
@@ -91,9 +91,9 @@ func (o *ordering) cycle(steps []edge) {
 			fmt.Fprintf(&b, "%d more declarations, the last of which %s ", left, steps[len(steps)-cycleEnd-1].why)
 		case left > 1 && i > cycleStart && i < len(steps)-cycleEnd:
 		case i == 0:
-			fmt.Fprintf(&b, "%s (%s) %s ", s.to.addr, o.where(s.to.head), s.why)
+			fmt.Fprintf(&b, "%s (%s) %s ", s.to.addr, o.Where(s.to.head), s.why)
 		default:
-			fmt.Fprintf(&b, "%s (%s), which %s ", s.to.addr, o.where(s.to.head), s.why)
+			fmt.Fprintf(&b, "%s (%s), which %s ", s.to.addr, o.Where(s.to.head), s.why)
 		}
 	}
 	back := steps[0].to.addr
@@ -104,5 +104,5 @@ func (o *ordering) cycle(steps []edge) {
 	if module {
 		next = "A module is evaluated as a whole, when all of its arguments are known: remove one of these references, or move what it needs into a module of its own."
 	}
-	o.errorf(steps[0].at, "Dependency cycle", "%s%s. %s", b.String(), back, next)
+	o.Errorf(steps[0].at, "Dependency cycle", "%s%s. %s", b.String(), back, next)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // The order against the definition: every declaration comes after what it waits for, unless the two are on a cycle; and
@@ -17,9 +19,9 @@ import (
 func TestOrderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "declarations")
-		m := &reading{declarations: &declarations{}, reader: &reader{report: &report{}}}
+		m := &reading{declarations: &declarations{}, reader: &reader{Report: &syntax.Report{}}}
 		for i := range n {
-			m.declare(&decl{addr: fmt.Sprint("local.", i), head: fileStart(fmt.Sprint(i))})
+			m.declare(&decl{addr: fmt.Sprint("local.", i), head: syntax.FileStart(fmt.Sprint(i))})
 		}
 		reach := map[*decl]map[*decl]bool{}
 		for _, d := range m.all {
@@ -49,7 +51,7 @@ func TestOrderAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, slices.ContainsFunc(m.all, func(d *decl) bool { return reach[d][d] }), len(m.diags) > 0)
+		require.Equal(t, slices.ContainsFunc(m.all, func(d *decl) bool { return reach[d][d] }), len(m.Diags) > 0)
 	})
 }
 
@@ -62,11 +64,11 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
 		b := newLoading(".", Options{})
 		b.run(files, &Config{Dir: ".", Sources: map[string]*hcl.File{}}, nil)
-		require.False(t, b.diags.HasErrors())
+		require.False(t, b.Diags.HasErrors())
 		fail(b.root)
 		c := &Config{}
 		b.root.finish(c)
-		require.Contains(t, fmt.Sprint(b.sorted().Errs()), "no reason was given")
+		require.Contains(t, fmt.Sprint(b.Sorted().Errs()), "no reason was given")
 		require.Empty(t, c.Ensembles)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -34,9 +35,9 @@ func (e *evaluation) readInputs() {
 			e.inputs[name] = e.parseInput(e.variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
-	files, _ := e.files.ending(inputSuffix, inputSuffix+".json")
+	files, _ := e.files.Ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {
-		e.readInputFile(e.files.display(file), func() ([]byte, error) { return readText(e.files.fsys, file) })
+		e.readInputFile(e.files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.files.FS, file) })
 	}
 	for _, in := range e.opts.Inputs {
 		if in.File != "" {
@@ -49,24 +50,24 @@ func (e *evaluation) readInputs() {
 
 func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
-		src, err := readAtMost(in.Reader)
-		return plainText(src), err
+		src, err := syntax.ReadAtMost(in.Reader)
+		return syntax.PlainText(src), err
 	}
-	return readText(system{}, in.File)
+	return syntax.ReadText(syntax.System{}, in.File)
 }
 
 // readSetting takes one NAME=VALUE of the command line.
 func (e *evaluation) readSetting(setting string) {
-	at := fileStart("-var")
+	at := syntax.FileStart("-var")
 	name, text, ok := strings.Cut(setting, "=")
 	if !ok {
-		e.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. Most shells need quotes around all of it.")
+		e.Errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. Most shells need quotes around all of it.")
 		return
 	}
 	name = strings.TrimSpace(name)
 	v := e.variables[name]
 	if v == nil {
-		e.errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, hint(name, e.names["var"], "None is declared."))
+		e.Errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, syntax.Hint(name, e.names["var"], "None is declared."))
 		return
 	}
 	e.inputs[name] = e.parseInput(v, text, "the option -var")
@@ -76,25 +77,25 @@ func (e *evaluation) readSetting(setting string) {
 // taken as it is where the type is a string, a number or a bool, or where none is
 // declared; for every other type, any included, it must be an expression.
 func (e *evaluation) parseInput(v *variable, text, from string) input {
-	name := v.block.name()
+	name := v.block.Name()
 	if err := TextError(text); err != nil {
-		e.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
+		e.Errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
 		return input{failed: true}
 	}
-	if v.typ.IsPrimitiveType() || v.block.arg("type") == nil {
+	if v.typ.IsPrimitiveType() || v.block.Arg("type") == nil {
 		return input{value: cty.StringVal(text), from: from}
 	}
-	expr, diags := parseExpression(text, from, hcl.InitialPos)
-	if diags.HasErrors() && quotesNothing(diags[0]) {
-		e.errorf(v.head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, lowerFirst(diags[0].Detail))
+	expr, diags := syntax.ParseExpression(text, from, hcl.InitialPos)
+	if diags.HasErrors() && syntax.QuotesNothing(diags[0]) {
+		e.Errorf(v.head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, syntax.LowerFirst(diags[0].Detail))
 		return input{failed: true}
 	}
 	if diags.HasErrors() {
-		why := ": " + lowerFirst(diags[0].Summary)
+		why := ": " + syntax.LowerFirst(diags[0].Summary)
 		if v.sensitive {
 			why = ""
 		}
-		e.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
+		e.Errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
 		return input{failed: true}
 	}
 	return e.constant(v, expr, from, v.head)
@@ -106,7 +107,7 @@ func (e *evaluation) constant(v *variable, expr hcl.Expression, from string, at 
 	if !diags.HasErrors() {
 		return input{value: value, from: from}
 	}
-	e.errorf(at, "Invalid value for variable", "The value of var.%s at %s %s", v.block.name(), from, v.noConstant(diags))
+	e.Errorf(at, "Invalid value for variable", "The value of var.%s at %s %s", v.block.Name(), from, v.noConstant(diags))
 	return input{failed: true}
 }
 
@@ -118,7 +119,7 @@ func (v *variable) noConstant(diags hcl.Diagnostics) string {
 	case v.sensitive:
 		return "has no result. The reason is not shown because the variable is sensitive."
 	default:
-		return "has no result: " + lowerFirst(why.Detail)
+		return "has no result: " + syntax.LowerFirst(why.Detail)
 	}
 }
 
@@ -127,42 +128,42 @@ func (v *variable) noConstant(diags hcl.Diagnostics) string {
 func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
-		e.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
+		e.Errorf(syntax.FileStart(shown), "Cannot read the file", "%s", plan.Sentence(syntax.PlainError(err)))
 		e.unread = true
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
-	file, diags := parseFile(src, shown, isJSON)
+	file, diags := syntax.ParseFile(src, shown, isJSON)
 	if diags.HasErrors() {
 		e.unread = true
 		for _, d := range diags {
 			// hcl quotes the text around some syntax errors. The place is in the text, because without its source it is not shown.
-			at := subject(d)
+			at := syntax.Subject(d)
 			detail := fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)
-			if quotesNothing(d) {
-				detail = fmt.Sprintf("In line %d, column %d: %s", at.Start.Line, at.Start.Column, lowerFirst(d.Detail))
+			if syntax.QuotesNothing(d) {
+				detail = fmt.Sprintf("In line %d, column %d: %s", at.Start.Line, at.Start.Column, syntax.LowerFirst(d.Detail))
 			}
-			e.add(errorAt(at, d.Summary, detail))
+			e.Add(syntax.ErrorAt(at, d.Summary, detail))
 		}
 		return
 	}
 	attrs, diags := file.Body.JustAttributes()
-	e.add(diags...)
+	e.Add(diags...)
 	quotable := true
 	for name, a := range attrs {
 		v := e.variables[name]
 		if v == nil {
-			e.add(warningAt(a.NameRange, "Value for undeclared variable",
-				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, e.names["var"], "None is declared."))))
+			e.Add(syntax.WarningAt(a.NameRange, "Value for undeclared variable",
+				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.names["var"], "None is declared."))))
 			// It may be a misspelt sensitive one, whose value would be quoted.
 			quotable = quotable && plan.DidYouMean(name, e.names["var"]) == ""
 			continue
 		}
 		quotable = quotable && !v.sensitive
-		e.inputs[name] = e.fileInput(v, a, e.where(a.Range))
+		e.inputs[name] = e.fileInput(v, a, e.Where(a.Range))
 	}
 	if quotable {
-		e.files.files[shown] = file
+		e.files.Files[shown] = file
 	}
 }
 

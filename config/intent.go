@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -41,22 +42,22 @@ type intents struct {
 }
 
 // intend declares a block that has no name.
-func (r *reading) intend(b *block, attrs ...*attribute) *decl {
-	d := r.declare(&decl{addr: b.typ.name, block: b, head: b.head}, attrs...)
+func (r *reading) intend(b *syntax.Block, attrs ...*syntax.Attribute) *decl {
+	d := r.declare(&decl{addr: b.Type.Name, block: b, head: b.Head}, attrs...)
 	d.intent = &intention{}
 	return d
 }
 
-func (r *reading) collectMoved(b *block) {
-	from, to := b.arg("from"), b.arg("to")
+func (r *reading) collectMoved(b *syntax.Block) {
+	from, to := b.Arg("from"), b.Arg("to")
 	d := r.intend(b)
 	if from == nil || to == nil {
 		d.broken = true // complete reports it
 		return
 	}
 	var ok, okTo bool
-	d.intent.from, ok = parseAddress(r.report, from)
-	d.intent.to, okTo = parseAddress(r.report, to)
+	d.intent.from, ok = parseAddress(r.Report, from)
+	d.intent.to, okTo = parseAddress(r.Report, to)
 	d.broken = !ok || !okTo
 }
 
@@ -67,30 +68,30 @@ func (s scope) evaluateMoved() {
 	}
 	in := d.intent
 	if in.from.Type() != in.to.Type() {
-		s.errorf(d.block.arg("to").expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.Type(), in.to.Type())
+		s.Errorf(d.block.Arg("to").Expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.Type(), in.to.Type())
 		return
 	}
 	_, fromOne := in.from.Key()
 	_, toOne := in.to.Key()
-	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.from, To: plan.Addr(s.prefix) + in.to, One: fromOne || toOne, Origin: s.where(d.head)}, d: d}
+	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.from, To: plan.Addr(s.prefix) + in.to, One: fromOne || toOne, Origin: s.Where(d.head)}, d: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
 	item.place, item.lost, _ = s.lookup(in.to)
 	s.moves = append(s.moves, item)
 }
 
-func (r *reading) collectRemoved(b *block) {
+func (r *reading) collectRemoved(b *syntax.Block) {
 	d := r.intend(b)
-	for _, l := range b.nested("lifecycle") {
-		d.attrs = append(d.attrs, l.args...)
+	for _, l := range b.Nested("lifecycle") {
+		d.attrs = append(d.attrs, l.Args...)
 	}
-	from := b.arg("from")
+	from := b.Arg("from")
 	if from == nil {
 		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.from, ok = parseAddress(r.report, from); !ok {
+	if d.intent.from, ok = parseAddress(r.Report, from); !ok {
 		d.broken = true
 	}
 }
@@ -100,29 +101,29 @@ func (s scope) evaluateRemoved() {
 	if s.r.failed {
 		return
 	}
-	r := plan.Removal{From: plan.Addr(s.prefix) + d.intent.from, Destroy: true, Origin: s.where(d.head)}
-	for _, l := range d.block.nested("lifecycle") {
-		if v, ok := s.shown(l.arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
+	r := plan.Removal{From: plan.Addr(s.prefix) + d.intent.from, Destroy: true, Origin: s.Where(d.head)}
+	for _, l := range d.block.Nested("lifecycle") {
+		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}
 	s.removals = append(s.removals, &removalItem{r, d})
 }
 
-func (r *reading) collectImport(b *block) {
-	to, path := b.arg("to"), b.arg("path")
+func (r *reading) collectImport(b *syntax.Block) {
+	to, path := b.Arg("to"), b.Arg("path")
 	d := r.intend(b, path)
 	if to == nil || path == nil {
 		d.broken = true
 		return
 	}
 	var ok bool
-	if d.intent.to, ok = parseAddress(r.report, to); !ok {
+	if d.intent.to, ok = parseAddress(r.Report, to); !ok {
 		d.broken = true
 		return
 	}
 	if d.intent.to.Type() == "module" {
-		r.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
+		r.Errorf(to.Expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
 		d.broken = true
 	}
 }
@@ -132,7 +133,7 @@ func (s scope) evaluateImport() {
 	if s.r.failed {
 		return
 	}
-	a := d.block.arg("path")
+	a := d.block.Arg("path")
 	path, ok := s.text(a)
 	if !ok {
 		return
@@ -143,10 +144,10 @@ func (s scope) evaluateImport() {
 	}
 	if _, lost, found := s.lookup(d.intent.to); !found {
 		if lost != "" {
-			s.errorf(d.block.arg("to").expr.Range(), "Unknown address", "%s", lost)
+			s.Errorf(d.block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
 		}
 		s.fail()
 		return
 	}
-	s.imports = append(s.imports, &importItem{plan.Import{To: d.intent.to, Path: path, Origin: s.where(d.head)}, d, s})
+	s.imports = append(s.imports, &importItem{plan.Import{To: d.intent.to, Path: path, Origin: s.Where(d.head)}, d, s})
 }

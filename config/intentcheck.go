@@ -51,7 +51,7 @@ func (e *evaluation) checkIntents() {
 		return
 	}
 	have := e.declared()
-	have.sound = !e.diags.HasErrors()
+	have.sound = !e.Diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.
 	if e.checkMoves(have) {
 		e.checkRemovals(have)
@@ -67,11 +67,11 @@ type once struct {
 
 func (o once) claim(from, to string, d *decl) bool {
 	if first := o.from[from]; first != nil {
-		o.errorf(d.head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.where(first.head), from)
+		o.Errorf(d.head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.Where(first.head), from)
 		return false
 	}
 	if first := o.to[to]; first != nil {
-		o.errorf(d.head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.where(first.head), to)
+		o.Errorf(d.head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.Where(first.head), to)
 		return false
 	}
 	o.from[from], o.to[to] = d, d
@@ -99,7 +99,7 @@ func (e *evaluation) checkMoves(have *declared) bool {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
-			e.errorf(v.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
+			e.Errorf(v.d.block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
 		}
 		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
@@ -121,7 +121,7 @@ func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
 		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {
-		e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
+		e.Errorf(v.d.block.Arg("to").Expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
 	}
 }
 
@@ -129,24 +129,24 @@ func (e *evaluation) declaredAt(i *instance) string {
 	if i == nil {
 		return ""
 	}
-	return " at " + e.where(i.decl.head)
+	return " at " + e.Where(i.decl.head)
 }
 
 // checkTarget reports a move to what is not there. A misspelt one would delete a
 // lock and create another.
 func (e *evaluation) checkTarget(v *moveItem, have *declared) {
-	at := v.d.block.arg("to").expr.Range()
+	at := v.d.block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()
 	switch {
 	case v.lost != "":
-		e.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
+		e.Errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
 	case v.place.decl() == nil || !have.sound:
 	case v.One && !keyed && v.place.repeated():
-		e.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
+		e.Errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
 	case v.place.repeated() && !keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
-			e.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
+			e.Errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
 		}
 	}
 }
@@ -158,9 +158,9 @@ func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) 
 		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.where(v.d.head))
+			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.Where(v.d.head))
 			if v.To == first.From || strings.HasPrefix(string(v.To), string(v.From)+".") {
-				e.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
+				e.Errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
 			text += ", which"
@@ -173,17 +173,17 @@ func (e *evaluation) checkRemovals(have *declared) {
 	first := map[plan.Addr]*removalItem{}
 	for _, r := range e.removals {
 		if other := first[r.From]; other != nil {
-			e.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.where(other.d.head))
+			e.Errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.Where(other.d.head))
 			continue
 		}
 		first[r.From] = r
 		if i, still := have.addrs[r.From]; still {
-			e.errorf(r.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
+			e.Errorf(r.d.block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
 		}
 	}
 	for _, v := range e.moves {
 		if r := first[v.From]; r != nil {
-			e.errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.where(v.d.head))
+			e.Errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.Where(v.d.head))
 		}
 	}
 }
@@ -191,22 +191,22 @@ func (e *evaluation) checkRemovals(have *declared) {
 func (e *evaluation) checkImports(have *declared) {
 	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
 	for _, v := range e.imports {
-		path := v.d.block.arg("path")
+		path := v.d.block.Arg("path")
 		i := have.nodes[v.To]
 		if !have.sound && (i == nil || i.ensemble == nil) {
 			continue
 		}
 		if i == nil {
-			e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
+			e.Errorf(v.d.block.Arg("to").Expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			e.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.where(first.d.head), v.Path)
+			e.Errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.Where(first.d.head), v.Path)
 			continue
 		}
 		w := spot{i.ensemble, v.Path}
 		if first := paths[w]; first != nil {
-			e.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.where(first.d.head))
+			e.Errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.Where(first.d.head))
 			continue
 		}
 		addrs[v.To], paths[w] = v, v

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -20,7 +21,7 @@ import (
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 	d, l := directories{dir: dir}, newLoading(dir, opts)
 	defer d.close()
-	return l.load(d.open), l.sorted()
+	return l.load(d.open), l.Sorted()
 }
 
 // directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
@@ -46,15 +47,15 @@ func (d *directories) close() {
 }
 
 func newLoading(dir string, opts Options) *loading {
-	return &loading{report: &report{dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*declarations]map[string]function.Function{}}
+	return &loading{Report: &syntax.Report{Dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*declarations]map[string]function.Function{}}
 }
 
 func (l *loading) load(open func(string) (fs.FS, error)) *Config {
-	c := &Config{Dir: l.dir, Sources: map[string]*hcl.File{}}
+	c := &Config{Dir: l.Dir, Sources: map[string]*hcl.File{}}
 	if fsys, err := open("."); err != nil {
-		l.noDirectory(l.dir, err)
-	} else if l.run(fsys, c, open); l.diags.HasErrors() {
-		*c = Config{Dir: l.dir, Sources: c.Sources}
+		l.NoDirectory(l.Dir, err)
+	} else if l.run(fsys, c, open); l.Diags.HasErrors() {
+		*c = Config{Dir: l.Dir, Sources: c.Sources}
 	}
 	return c
 }
@@ -62,8 +63,8 @@ func (l *loading) load(open func(string) (fs.FS, error)) *Config {
 // run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
 // within a phase everything is checked, whatever is wrong with the rest.
 func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
-	reader := &reader{report: l.report, version: l.opts.Version, open: open, known: map[string]*declarations{}}
-	files := &sources{fsys: fsys, dir: c.Dir, files: c.Sources, report: l.report}
+	reader := &reader{Report: l.Report, version: l.opts.Version, open: open, known: map[string]*declarations{}}
+	files := &syntax.Sources{FS: fsys, Dir: c.Dir, Files: c.Sources, Report: l.Report}
 	// What is refused for the number of its modules is not evaluated: those below the refused calls may be called any number of times.
 	if all := reader.directory(files, ".", nil); all != nil && !reader.refused {
 		l.root = newEvaluation(all, l, nil, "")
@@ -87,14 +88,14 @@ func (e *evaluation) finish(c *Config) {
 	}
 	e.checkNodes()
 	e.checkIntents()
-	if e.diags.HasErrors() || !e.explained() {
+	if e.Diags.HasErrors() || !e.explained() {
 		return
 	}
 	c.Ensembles = e.trees(c.Stack)
 	c.Outputs = e.encodeOutputs()
 	slices.SortFunc(e.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
 	c.Checks = e.checks
-	if e.diags.HasErrors() {
+	if e.Diags.HasErrors() {
 		return
 	}
 	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one record keeps them
@@ -107,10 +108,10 @@ const maxStack = 128
 // stack returns the ownership id. It is the name of a znode.
 func (e *evaluation) stack() string {
 	if e.settings == nil {
-		e.errorf(fileStart(slices.Min(slices.Collect(maps.Keys(e.files.files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
+		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
 		return ""
 	}
-	a := e.settings.block.arg("stack")
+	a := e.settings.block.Arg("stack")
 	s := e.scope(e.settings)
 	stack, ok := s.text(a)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
@@ -56,7 +57,7 @@ func (e *Ensemble) sasl(with recipes.Config) (recipes.SASL, error) {
 		how.Logger = with.Logger
 		login, err := kerberos.New(how)
 		if err != nil {
-			return nil, e.trouble("Cannot log in with Kerberos", "%s. It is the auth block \"kerberos\" of the ensemble.", upperFirst(strings.TrimPrefix(err.Error(), "kerberos: "+recipes.ErrAuth.Error()+": ")))
+			return nil, e.trouble("Cannot log in with Kerberos", "%s. It is the auth block \"kerberos\" of the ensemble.", syntax.UpperFirst(strings.TrimPrefix(err.Error(), "kerberos: "+recipes.ErrAuth.Error()+": ")))
 		}
 		return login, nil
 	default:
@@ -76,7 +77,7 @@ func (l *Login) password() (recipes.Secret, error) {
 
 // passwordIn is the password in a file, which usually ends in a newline that is no part of it.
 func passwordIn(file string) (recipes.Secret, error) {
-	text, err := readText(system{}, file)
+	text, err := syntax.ReadText(syntax.System{}, file)
 	if err != nil {
 		return "", err
 	}
@@ -98,16 +99,16 @@ var schemeArguments = map[string][]string{
 }
 
 // fits reports whether an auth block has only arguments of its scheme.
-func (s scope) fits(b *block) bool {
-	takes, ok := schemeArguments[b.name()]
+func (s scope) fits(b *syntax.Block) bool {
+	takes, ok := schemeArguments[b.Name()]
 	if !ok {
-		s.refuse(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q: only with digest, sasl (DIGEST-MD5) and kerberos. Set a client certificate in the tls block.", b.name())
+		s.refuse(b.LabelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q: only with digest, sasl (DIGEST-MD5) and kerberos. Set a client certificate in the tls block.", b.Name())
 		return false
 	}
-	for _, a := range b.args {
-		if !slices.Contains(takes, a.name) {
+	for _, a := range b.Args {
+		if !slices.Contains(takes, a.Name) {
 			s.spoil(a)
-			s.errorf(a.nameRange, "Argument of another scheme", "An auth block %q takes no %s. It takes %s.", b.name(), a.name, strings.Join(takes, ", "))
+			s.Errorf(a.NameRange, "Argument of another scheme", "An auth block %q takes no %s. It takes %s.", b.Name(), a.Name, strings.Join(takes, ", "))
 			ok = false
 		}
 	}
@@ -115,24 +116,24 @@ func (s scope) fits(b *block) bool {
 }
 
 // needs reports an argument that is missing, or null.
-func (s scope) needs(b *block, name string) (*attribute, bool) {
-	a := b.arg(name)
+func (s scope) needs(b *syntax.Block, name string) (*syntax.Attribute, bool) {
+	a := b.Arg(name)
 	if a == nil {
-		s.refuse(b.head, "Missing required argument", "An auth block %q needs the argument %q.", b.name(), name)
+		s.refuse(b.Head, "Missing required argument", "An auth block %q needs the argument %q.", b.Name(), name)
 		return nil, false
 	}
-	a.required = true // null is no value for it
+	a.Required = true // null is no value for it
 	return a, true
 }
 
 // evaluateLogin reads an auth block "sasl" or "kerberos".
-func (s scope) evaluateLogin(b *block, e *Ensemble) {
+func (s scope) evaluateLogin(b *syntax.Block, e *Ensemble) {
 	if e.Login != nil {
-		s.refuse(b.head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
+		s.refuse(b.Head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
 		return
 	}
 	e.Login = &Login{}
-	if b.name() == "kerberos" {
+	if b.Name() == "kerberos" {
 		e.Login.Kerberos = s.evaluateKerberos(b)
 		return
 	}
@@ -148,32 +149,32 @@ func (s scope) evaluateLogin(b *block, e *Ensemble) {
 	e.Login.Password, e.Login.PasswordFile = s.password(b)
 }
 
-func (s scope) evaluateKerberos(b *block) *kerberos.Config {
-	k := &kerberos.Config{Keytab: s.file(b.arg("keytab")), Krb5Conf: s.file(b.arg("krb5_conf"))}
+func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
+	k := &kerberos.Config{Keytab: s.file(b.Arg("keytab")), Krb5Conf: s.file(b.Arg("krb5_conf"))}
 	for name, to := range map[string]*string{"principal": &k.Principal, "ccache": &k.CCache, "server_principal": &k.ServerPrincipal, "service": &k.Service, "realm": &k.ServerRealm} {
-		*to, _ = s.text(b.arg(name))
+		*to, _ = s.text(b.Arg(name))
 	}
-	k.RemoveHost, k.RemoveRealm = s.yes(b.arg("remove_host")), s.yes(b.arg("remove_realm"))
-	if v, ok := s.shown(b.arg("canonicalize"), cty.Bool); ok {
+	k.RemoveHost, k.RemoveRealm = s.yes(b.Arg("remove_host")), s.yes(b.Arg("remove_realm"))
+	if v, ok := s.shown(b.Arg("canonicalize"), cty.Bool); ok {
 		k.AsConfigured = v.False()
 	}
 	for _, name := range []string{"principal", "server_principal"} {
-		if text, ok := s.text(b.arg(name)); ok && !kerberos.IsPrincipal(text) {
-			s.wrong(b.arg(name), "Invalid principal", fmt.Sprintf("%q is not a principal: write user@REALM, or service/host@REALM.", text))
+		if text, ok := s.text(b.Arg(name)); ok && !kerberos.IsPrincipal(text) {
+			s.wrong(b.Arg(name), "Invalid principal", fmt.Sprintf("%q is not a principal: write user@REALM, or service/host@REALM.", text))
 		}
 	}
 	switch {
-	case s.isSet(b.arg("keytab")) && s.isSet(b.arg("ccache")):
-		s.refuse(b.head, "Two sources of tickets", "Set keytab, or ccache, or neither: then KRB5CCNAME says where kinit has put the tickets.")
-	case s.isSet(b.arg("keytab")) && !s.isSet(b.arg("principal")):
-		s.refuse(b.head, "Missing required argument", "A keytab holds keys of several principals: set principal to the one that logs in.")
-	case s.isSet(b.arg("server_principal")) && s.isSet(b.arg("service")):
-		s.refuse(b.head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
+	case s.isSet(b.Arg("keytab")) && s.isSet(b.Arg("ccache")):
+		s.refuse(b.Head, "Two sources of tickets", "Set keytab, or ccache, or neither: then KRB5CCNAME says where kinit has put the tickets.")
+	case s.isSet(b.Arg("keytab")) && !s.isSet(b.Arg("principal")):
+		s.refuse(b.Head, "Missing required argument", "A keytab holds keys of several principals: set principal to the one that logs in.")
+	case s.isSet(b.Arg("server_principal")) && s.isSet(b.Arg("service")):
+		s.refuse(b.Head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
 	}
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
-		s.wrong(b.arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
+		s.wrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
 	} else if path := strings.TrimPrefix(k.CCache, "FILE:"); path != "" && !filepath.IsAbs(path) {
-		k.CCache = filepath.Join(s.files.dir, path)
+		k.CCache = filepath.Join(s.files.Dir, path)
 	}
 	k.Krb5Conf = cmp.Or(k.Krb5Conf, s.getenv("KRB5_CONFIG"))
 	if k.Keytab == "" {
@@ -183,21 +184,21 @@ func (s scope) evaluateKerberos(b *block) *kerberos.Config {
 }
 
 // file is an argument that names one, relative to the configuration; "" when it is not set.
-func (s scope) file(a *attribute) string {
+func (s scope) file(a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {
-		return filepath.Join(s.files.dir, path)
+		return filepath.Join(s.files.Dir, path)
 	}
 	return path
 }
 
 // password is that of an auth block, or the file it is in. A warning says if anybody can read it.
-func (s scope) password(b *block) (text recipes.Secret, inFile string) {
-	a, file := b.arg("password"), b.arg("password_file")
+func (s scope) password(b *syntax.Block) (text recipes.Secret, inFile string) {
+	a, file := b.Arg("password"), b.Arg("password_file")
 	inFile = s.file(file)
 	switch set, inFileSet := s.isSet(a), s.isSet(file); {
 	case set && inFileSet:
-		s.refuse(b.head, "Two passwords", "Set password or password_file, not both.")
+		s.refuse(b.Head, "Two passwords", "Set password or password_file, not both.")
 		return "", ""
 	case inFileSet:
 		if text, ok := s.text(file); ok && text == "" {
@@ -205,17 +206,17 @@ func (s scope) password(b *block) (text recipes.Secret, inFile string) {
 		}
 		return "", inFile
 	case a == nil:
-		s.refuse(b.head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.name())
+		s.refuse(b.Head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.Name())
 		return "", ""
 	}
-	a.required = true // null is no value for it
+	a.Required = true // null is no value for it
 	password, ok := s.secret(a)
 	if ok && password == "" {
 		s.wrong(a, "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
 	// Not by its type: "a${"b"}" needs no reference and no function, too.
-	if _, diags := a.expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {
-		s.add(warningAt(b.head, "Password in the configuration",
+	if _, diags := a.Expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {
+		s.Add(syntax.WarningAt(b.Head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, env(\"NAME\"), or password_file."))
 	}
 	return recipes.Secret(password), ""

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -61,7 +62,7 @@ func (s scope) ensembleOf(n *nodeDecl) *Ensemble {
 		s.fail()
 	}
 	if s.home == nil && s.outer != nil && len(s.root.names["ensemble"]) > 1 {
-		s.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
+		s.Errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
 	}
 	return s.home
 }
@@ -115,7 +116,7 @@ type element struct {
 }
 
 // forEach evaluates an argument for_each, in the order of its keys.
-func (s scope) forEach(a *attribute) ([]element, bool) {
+func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
@@ -158,10 +159,10 @@ func (s scope) forEach(a *attribute) ([]element, bool) {
 
 // count counts what a block expands to, and returns false when that is too much.
 func (s scope) count(n int) bool {
-	if s.expanded += n; s.expanded > maxNodes {
-		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", maxNodes)
+	if s.expanded += n; s.expanded > syntax.MaxNodes {
+		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", syntax.MaxNodes)
 	}
-	return s.expanded <= maxNodes
+	return s.expanded <= syntax.MaxNodes
 }
 
 // instantiate evaluates one instance. It returns false when there are too many.
@@ -210,7 +211,7 @@ func (i *instance) inherit() {
 
 func (s scope) evaluateInstance(i *instance) {
 	b := i.decl.block
-	if a := b.arg("name"); a != nil {
+	if a := b.Arg("name"); a != nil {
 		name, ok := s.text(a)
 		if ok {
 			i.name = name
@@ -219,7 +220,7 @@ func (s scope) evaluateInstance(i *instance) {
 	} else {
 		i.nameless = i.each != nil && i.each.any && i.decl.attr("for_each") != nil
 	}
-	if a := b.arg("acl"); a != nil && s.code == nil {
+	if a := b.Arg("acl"); a != nil && s.code == nil {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.policy = policyValue(v); i.policy == nil {
 				next := "."
@@ -232,11 +233,11 @@ func (s scope) evaluateInstance(i *instance) {
 			}
 		}
 	}
-	for _, l := range b.nested("lifecycle") {
-		i.protect = s.yes(l.arg("prevent_destroy"))
+	for _, l := range b.Nested("lifecycle") {
+		i.protect = s.yes(l.Arg("prevent_destroy"))
 	}
 	for _, f := range i.params.Fields() {
-		a := b.arg(f.Name)
+		a := b.Arg(f.Name)
 		if s.setField(a, f); s.unknown(a) {
 			i.unknown = append(i.unknown, f.Name)
 		}
@@ -260,7 +261,7 @@ func (s scope) checkTogether(i *instance) {
 }
 
 // setField stores an argument as the parameter of that name.
-func (s scope) setField(a *attribute, f kind.Field) {
+func (s scope) setField(a *syntax.Attribute, f kind.Field) {
 	if f.Inherit {
 		if v, ok := s.value(a); ok && isNull(v) {
 			_ = f.Set(f.Default) // nothing, whatever the namespace says; a default keeps to its rule
@@ -269,7 +270,7 @@ func (s scope) setField(a *attribute, f kind.Field) {
 			return
 		}
 	}
-	v, ok := s.shown(a, fieldType(f))
+	v, ok := s.shown(a, syntax.FieldType(f))
 	if !ok {
 		return
 	}
@@ -287,11 +288,11 @@ func (s scope) setField(a *attribute, f kind.Field) {
 	if errors.As(err, &wrong) {
 		err = wrong.Err
 	}
-	detail := a.name + ": " + strings.TrimSuffix(err.Error(), ".") + "."
+	detail := a.Name + ": " + strings.TrimSuffix(err.Error(), ".") + "."
 	if !f.Number {
 		detail += plan.DidYouMean(v.AsString(), f.OneOf)
 	}
-	s.wrong(a, "Invalid value for "+a.name, detail)
+	s.wrong(a, "Invalid value for "+a.Name, detail)
 }
 
 // setText sets a parameter that is a text, which may have another form in a configuration than in a node.
@@ -333,8 +334,8 @@ func (s scope) place(i *instance) {
 		case err != nil:
 		case i.parent == nil && i.name == reserved:
 			summary, err = "Reserved name", fmt.Errorf("%s is where locktree keeps its own records", i.path)
-		case len(i.path) > maxPathBytes:
-			summary, err = "Path too long", fmt.Errorf("the path has %d bytes; at most %d are allowed", len(i.path), maxPathBytes)
+		case len(i.path) > syntax.MaxPathBytes:
+			summary, err = "Path too long", fmt.Errorf("the path has %d bytes; at most %d are allowed", len(i.path), syntax.MaxPathBytes)
 		}
 	}
 	if err != nil {
@@ -342,7 +343,7 @@ func (s scope) place(i *instance) {
 		if i.decl.attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
+		s.Errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
 	}
 	if err != nil || parent == "" {
 		i.path = ""
@@ -354,11 +355,11 @@ func (s scope) place(i *instance) {
 func (n *nodeDecl) nameAt() hcl.Range {
 	switch {
 	case n.attr("name") != nil:
-		return n.attr("name").expr.Range()
+		return n.attr("name").Expr.Range()
 	case n.attr("for_each") != nil:
-		return n.attr("for_each").expr.Range()
+		return n.attr("for_each").Expr.Range()
 	}
-	return n.block.labelAt()
+	return n.block.LabelAt()
 }
 
 // planNode is what the declaration of the instance says besides its parameters. own is the access list of what

@@ -16,9 +16,9 @@ func (r *reading) orderOf(n *nodeDecl) (all []*nodeDecl) {
 	if a == nil {
 		return nil
 	}
-	exprs, diags := hcl.ExprList(a.expr)
+	exprs, diags := hcl.ExprList(a.Expr)
 	if diags.HasErrors() {
-		r.errorf(a.expr.Range(), "Invalid order", "order must be a list of addresses of locks inside, such as [mutex.a, mutex.b].")
+		r.Errorf(a.Expr.Range(), "Invalid order", "order must be a list of addresses of locks inside, such as [mutex.a, mutex.b].")
 		return nil
 	}
 	for _, expr := range exprs {
@@ -35,15 +35,15 @@ func (r *reading) orderOf(n *nodeDecl) (all []*nodeDecl) {
 		}
 		switch {
 		case lock == nil:
-			r.errorf(expr.Range(), "Invalid order", "There is no %s in %s. The addresses in an order begin there.", at, n.addr)
+			r.Errorf(expr.Range(), "Invalid order", "There is no %s in %s. The addresses in an order begin there.", at, n.addr)
 		case at == "" || len(steps) > 0:
-			r.errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.addr)
+			r.Errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.addr)
 		case lock.kind.Container:
-			r.errorf(expr.Range(), "Invalid order", "%s is a namespace, which nobody takes. Name the locks in it.", at)
+			r.Errorf(expr.Range(), "Invalid order", "%s is a namespace, which nobody takes. Name the locks in it.", at)
 		case slices.Contains(all, lock):
-			r.errorf(expr.Range(), "Invalid order", "%s is in the order twice. Name it once.", at)
+			r.Errorf(expr.Range(), "Invalid order", "%s is in the order twice. Name it once.", at)
 		case lock.orderedIn(n) != nil:
-			r.errorf(expr.Range(), "Invalid order", "%s is in the order of %s already, and a lock has one place. Name it in one of the two.", at, lock.orderedIn(n).addr)
+			r.Errorf(expr.Range(), "Invalid order", "%s is in the order of %s already, and a lock has one place. Name it in one of the two.", at, lock.orderedIn(n).addr)
 		default:
 			all = append(all, lock)
 		}

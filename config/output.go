@@ -22,9 +22,9 @@ func (s scope) evaluateLocal() {
 // into what a plan stores.
 func (s scope) evaluateOutput() {
 	d := s.d
-	hidden := s.yes(d.block.arg("sensitive")) || s.unknown(d.block.arg("sensitive"))
-	s.text(d.block.arg("description"))
-	a := d.block.arg("value")
+	hidden := s.yes(d.block.Arg("sensitive")) || s.unknown(d.block.Arg("sensitive"))
+	s.text(d.block.Arg("description"))
+	a := d.block.Arg("value")
 	v, ok := s.value(a)
 	if !ok {
 		s.fail()
@@ -32,7 +32,7 @@ func (s scope) evaluateOutput() {
 	}
 	if v.ContainsMarked() && !hidden {
 		s.wrong(a, "Sensitive value", fmt.Sprintf(
-			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.block.name()))
+			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.block.Name()))
 		return
 	}
 	if s.outer == nil && containsCapsule(v.Type()) {
@@ -67,14 +67,14 @@ func (e *evaluation) encodeOutputs() []plan.Output {
 	out := make([]plan.Output, 0, len(e.outputs))
 	for _, d := range e.outputs {
 		v := e.of(d).value
-		o := plan.Output{Name: d.block.name(), Sensitive: v.IsMarked(), From: nodesOf(e.declarations, d)}
+		o := plan.Output{Name: d.block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.declarations, d)}
 		if !o.Sensitive {
 			var err error
 			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {
 				o.Value, err = ctyjson.Marshal(v, v.Type())
 			}
 			if err != nil {
-				e.errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.name(), err)
+				e.Errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.Name(), err)
 				continue
 			}
 		}

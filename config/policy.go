@@ -14,6 +14,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -46,7 +47,7 @@ func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 }
 
 // ensemble evaluates an argument that names an ensemble; nil when it does not, which is reported.
-func (s scope) ensemble(a *attribute) *Ensemble {
+func (s scope) ensemble(a *syntax.Attribute) *Ensemble {
 	v, ok := s.value(a)
 	if !ok {
 		return nil
@@ -95,7 +96,7 @@ func (s scope) forElements(evaluate func(scope)) {
 
 func (s scope) evaluatePrincipal() {
 	d := s.d
-	schemeAttr, idAttr := d.block.arg("scheme"), d.block.arg("id")
+	schemeAttr, idAttr := d.block.Arg("scheme"), d.block.Arg("id")
 	scheme, ok := s.text(schemeAttr)
 	if !ok {
 		s.fail()
@@ -133,11 +134,11 @@ func (s scope) evaluatePrincipal() {
 		id = plain.Mark(secretID)
 	}
 	if scheme == "x509" && fromTheTop.MatchString(plain.AsString()) {
-		s.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+		s.Add(syntax.WarningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
 	s.r.value = cty.ObjectVal(map[string]cty.Value{
-		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": id,
+		"name": cty.StringVal(d.block.Name()), "scheme": cty.StringVal(scheme), "id": id,
 	})
 }
 
@@ -156,7 +157,7 @@ func checkPrincipal(scheme, id string) error {
 			"Name the identity itself, for example with the scheme digest and digest(user, password)")
 	}
 	if !slices.Contains(schemes, scheme) {
-		return fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(hint(scheme, schemes, ""), "."))
+		return fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(syntax.Hint(scheme, schemes, ""), "."))
 	}
 	if id == "" {
 		return fmt.Errorf("a principal of the scheme %s needs an id: %s", scheme, idForms[scheme])
@@ -235,11 +236,11 @@ const maxEntries = 1000
 func (s scope) evaluateACL() {
 	d := s.d
 	p := &policy{
-		name:       d.block.name(),
-		allowWorld: s.yes(d.block.arg("allow_world")), allowLockout: s.yes(d.block.arg("allow_lockout")),
+		name:       d.block.Name(),
+		allowWorld: s.yes(d.block.Arg("allow_world")), allowLockout: s.yes(d.block.Arg("allow_lockout")),
 		namespace: kind.List{}, lock: kind.List{}, contender: kind.List{},
 	}
-	grants := d.block.nested("grant")
+	grants := d.block.Nested("grant")
 	if len(grants) == 0 && !s.r.failed {
 		s.refuse(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
@@ -258,8 +259,8 @@ func (s scope) evaluateACL() {
 	s.r.value = cty.CapsuleVal(policyType, p)
 }
 
-func (s scope) evaluateGrant(g *block, p *policy) {
-	to, allow := g.arg("to"), g.arg("allow")
+func (s scope) evaluateGrant(g *syntax.Block, p *policy) {
+	to, allow := g.Arg("to"), g.Arg("allow")
 	word, okAllow := s.text(allow)
 	var perms plan.RolePerms
 	if okAllow {
@@ -311,7 +312,7 @@ func grantPerms(word string) (plan.RolePerms, error) {
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(plan.Roles), err, plan.DidYouMean(word, plan.Roles))
+		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(plan.Roles), err, plan.DidYouMean(word, plan.Roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {
@@ -322,7 +323,7 @@ func grantPerms(word string) (plan.RolePerms, error) {
 
 // principals reads a list of principals. The marks of their ids come off here: an
 // access list is what the id is for, and it is never printed with the hash.
-func (s scope) principals(a *attribute, v cty.Value) (kind.List, bool) {
+func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
 	v, chosen := v.UnmarkDeepWithPaths()
 	for _, at := range chosen {
@@ -337,14 +338,14 @@ func (s scope) principals(a *attribute, v cty.Value) (kind.List, bool) {
 	}
 	ty := v.Type()
 	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
-		s.wrong(a, "Wrong type", a.name+" must be a list of principals: [principal.NAME].")
+		s.wrong(a, "Wrong type", a.Name+" must be a list of principals: [principal.NAME].")
 		return nil, false
 	}
 	out := kind.List{}
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if !e.Type().Equals(principalType) || e.IsNull() {
-			s.wrong(a, "Wrong type", a.name+" must be a list of principals, such as [principal.NAME]. Declare each in a block principal \"NAME\" { scheme = ..., id = ... }.")
+			s.wrong(a, "Wrong type", a.Name+" must be a list of principals, such as [principal.NAME]. Declare each in a block principal \"NAME\" { scheme = ..., id = ... }.")
 			return nil, false
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
@@ -376,23 +377,23 @@ func (e *Ensemble) ownACL() kind.List {
 
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
-func (s scope) evaluateAccess(b *block) *plan.Access {
-	admins := s.declaredTo(b.arg("admins"), plan.RoleAdmin)
-	readers := s.declaredTo(b.arg("readers"), plan.RoleObserve)
+func (s scope) evaluateAccess(b *syntax.Block) *plan.Access {
+	admins := s.declaredTo(b.Arg("admins"), plan.RoleAdmin)
+	readers := s.declaredTo(b.Arg("readers"), plan.RoleObserve)
 	if s.r.failed || admins == nil && readers == nil {
 		return nil
 	}
 	if len(admins) == 0 {
-		at := b.arg("admins")
+		at := b.Arg("admins")
 		if at == nil || admins == nil {
-			at = b.arg("readers")
+			at = b.Arg("readers")
 		}
 		s.wrong(at, "No administrators", "Nobody could apply this stack any more. List its administrators: admins = [principal.NAME].")
 		return nil
 	}
 	for _, a := range admins {
 		if plan.Everybody(a) {
-			s.wrong(b.arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
+			s.wrong(b.Arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
 				"%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", plan.Identity{Scheme: a.Scheme, ID: a.ID}))
 			return nil
 		}
@@ -402,14 +403,14 @@ func (s scope) evaluateAccess(b *block) *plan.Access {
 		return slices.ContainsFunc(admins, func(a kind.ACL) bool { return a.Scheme == r.Scheme && a.ID == r.ID })
 	})
 	if n := max(len(admins), len(readers)); n > maxEntries/2 {
-		s.refuse(b.head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
+		s.refuse(b.Head, "Access list too long", "admins or readers names %d principals; at most %d are allowed. Let people share an identity.", n, maxEntries/2)
 		return nil
 	}
 	return &plan.Access{Admins: admins, Readers: readers}
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func (s scope) declaredTo(a *attribute, as plan.Role) kind.List {
+func (s scope) declaredTo(a *syntax.Attribute, as plan.Role) kind.List {
 	if a == nil {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -17,8 +17,8 @@ import (
 func (r *reading) resolve() {
 	for _, d := range r.all {
 		for _, a := range d.attrs {
-			in := resolver{r.declarations, r.report, d, a}
-			for _, t := range a.expr.Variables() {
+			in := resolver{r.declarations, r.Report, d, a}
+			for _, t := range a.Expr.Variables() {
 				if !in.traversal(t) {
 					in.refs().unresolved, d.broken = true, true
 				}
@@ -41,7 +41,7 @@ type references struct {
 }
 
 // refersTo is what the static pass found in an argument.
-func (d *declarations) refersTo(a *attribute) references {
+func (d *declarations) refersTo(a *syntax.Attribute) references {
 	if refs := d.refs[a]; refs != nil {
 		return *refs
 	}
@@ -51,9 +51,9 @@ func (d *declarations) refersTo(a *attribute) references {
 // resolver resolves the references of one argument.
 type resolver struct {
 	*declarations
-	*report
+	*syntax.Report
 	d *decl
-	a *attribute
+	a *syntax.Attribute
 }
 
 // refs is what is found in the argument.
@@ -70,7 +70,7 @@ func (r resolver) refs() *references {
 // those that could not be read.
 func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
 	if !r.declarations.incomplete {
-		r.errorf(t.SourceRange(), "Unknown reference", format, args...)
+		r.Errorf(t.SourceRange(), "Unknown reference", format, args...)
 	}
 	return false
 }
@@ -92,7 +92,7 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 	case kind.Lookup(root) != nil:
 		return r.nodeReference(t)
 	}
-	r.errorf(t.SourceRange(), "Unknown reference", "There is nothing called %q.%s", root, r.rootHint(root))
+	r.Errorf(t.SourceRange(), "Unknown reference", "There is nothing called %q.%s", root, r.rootHint(root))
 	return false
 }
 
@@ -115,12 +115,12 @@ func (r resolver) rootHint(given string) string {
 }
 
 func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
-	name, ok := word(t, 1)
+	name, ok := syntax.StepName(t, 1)
 	switch {
 	case !ok:
-		r.errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, orList(names))
+		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, syntax.OrList(names))
 	case !slices.Contains(names, name):
-		r.errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, hint(name, names, ""))
+		r.Errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, syntax.Hint(name, names, ""))
 	default:
 		return true
 	}
@@ -135,14 +135,14 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 		allowed = n.parent != nil && n.parent.repeated()
 	}
 	switch {
-	case r.d.block.strayForEach():
+	case r.d.block.StrayForEach():
 		return false // which each was meant: that one has been reported
 	case !allowed:
 		next := "This block has none: name a value directly."
-		if r.d.block != nil && slices.Contains(r.d.block.typ.argNames(), "for_each") {
+		if r.d.block != nil && slices.Contains(r.d.block.Type.ArgNames(), "for_each") {
 			next = "Set for_each here, or name a value directly."
 		}
-		r.errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
+		r.Errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
 		return false
 	}
 	r.refs().each = true
@@ -151,14 +151,14 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 
 func (r resolver) namedReference(t hcl.Traversal) bool {
 	root := t.RootName()
-	name, ok := word(t, 1)
+	name, ok := syntax.StepName(t, 1)
 	if !ok {
-		r.errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
+		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
 		return false
 	}
 	d := r.named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, hint(name, r.names[root], "None is declared."))
+		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.Hint(name, r.names[root], "None is declared."))
 	}
 	r.depend(d)
 	if d.forEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
@@ -171,7 +171,7 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 func (r resolver) hasKey(t hcl.Traversal, i int, d *decl) bool {
 	_, ok := t[i].(hcl.TraverseIndex)
 	if !ok {
-		r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
+		r.Errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
 	}
 	return ok
 }
@@ -192,7 +192,7 @@ func (r resolver) depend(d *decl) {
 func (r resolver) nodeReference(t hcl.Traversal) bool {
 	var at *nodeDecl
 	for i := 0; ; {
-		k, ok := word(t, i)
+		k, ok := syntax.StepName(t, i)
 		if i == 0 {
 			k, ok = t.RootName(), true
 		}
@@ -200,7 +200,7 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 			r.dependAll(at)
 			return true
 		}
-		label, ok := word(t, i+1)
+		label, ok := syntax.StepName(t, i+1)
 		if !ok {
 			r.dependKind(at, k)
 			return true
@@ -220,7 +220,7 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 			r.dependAll(at)
 			return true
 		}
-		if next, ok := word(t, i); ok && !(at.kind.Container && kind.Lookup(next) != nil) {
+		if next, ok := syntax.StepName(t, i); ok && !(at.kind.Container && kind.Lookup(next) != nil) {
 			return r.nodeAttribute(t, at, next)
 		}
 	}
@@ -228,14 +228,14 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 
 func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool {
 	r.depend(n.decl)
-	names := slices.Sorted(maps.Keys(objectType(n.kind)))
+	names := slices.Sorted(maps.Keys(syntax.ObjectType(n.kind)))
 	if slices.Contains(names, name) {
 		return true
 	}
 	if n.kind.Container {
 		names = append(names, kindNames()...)
 	}
-	r.errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.addr, name, hint(name, names, ""))
+	r.Errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.addr, name, syntax.Hint(name, names, ""))
 	return false
 }
 
@@ -245,7 +245,7 @@ func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) boo
 		outer = in.addr
 	}
 	if why := (place{node: in, in: r.declarations}).noNode(k, label, outer); why != "" {
-		r.errorf(t.SourceRange(), "Unknown reference", "%s", why)
+		r.Errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
 	return false
 }
@@ -266,15 +266,4 @@ func (r resolver) dependKind(in *nodeDecl, k string) {
 			r.dependAll(n)
 		}
 	}
-}
-
-// objectType is the attributes that a reference to a node of this kind offers.
-func objectType(k *kind.Kind) map[string]cty.Type {
-	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
-	for _, f := range k.New().Fields() {
-		if !f.Derived {
-			types[f.Name] = fieldType(f)
-		}
-	}
-	return types
 }

@@ -9,15 +9,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/gocty"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // secretID marks the id of a principal in place of sensitive: access lists are what it is for, and name it without its secret.
 const secretID mark = "id of a principal"
 
 // visibleChoice refuses a reference that a sensitive value has chosen: access lists and paths would tell the choice.
-func (s scope) visibleChoice(a *attribute, hidden bool) bool {
+func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {
 	if hidden {
-		s.wrong(a, "Sensitive value", a.name+" appears in plans and znodes, so nothing sensitive can choose it. If the choice is not secret, wrap the condition in nonsensitive(...).")
+		s.wrong(a, "Sensitive value", a.Name+" appears in plans and znodes, so nothing sensitive can choose it. If the choice is not secret, wrap the condition in nonsensitive(...).")
 	}
 	return !hidden
 }
@@ -47,13 +49,13 @@ func (s scope) fail() { s.r.failed = true }
 
 // refuse reports an error of the declaration, which has no value then.
 func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
-	s.errorf(at, summary, format, args...)
+	s.Errorf(at, summary, format, args...)
 	s.fail()
 }
 
 // contextOf holds what the expressions refer to. path.module, as path.root, is relative to the directory of the configuration
 // and not to the working directory, so that a plan does not depend on where it is made.
-func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {
+func (e *evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	values := map[string]map[string]cty.Value{}
 	seen := map[*decl]bool{}
 	var nodes []*nodeDecl
@@ -86,7 +88,7 @@ func (e *evaluation) contextOf(attrs []*attribute) *hcl.EvalContext {
 // value evaluates an argument. It returns false when there is none, or when it
 // or something it refers to is wrong; then the declaration is marked failed, and
 // the reason has been reported once.
-func (s scope) value(a *attribute) (cty.Value, bool) {
+func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
 	}
@@ -98,7 +100,7 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
-	s.add(diags...)
+	s.Add(diags...)
 	if diags.HasErrors() {
 		s.spoil(a)
 		return cty.NilVal, false
@@ -106,12 +108,12 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 	return v, true
 }
 
-func (s scope) result(a *attribute) (cty.Value, hcl.Diagnostics) {
-	return compute(a.expr, s.ctx, s.files.text(a.expr.Range()))
+func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
+	return compute(a.Expr, s.ctx, s.files.Text(a.Expr.Range()))
 }
 
 // spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
-func (s scope) spoil(a *attribute) {
+func (s scope) spoil(a *syntax.Attribute) {
 	s.fail()
 	if !s.refersTo(a).each {
 		s.bad[a] = true
@@ -120,13 +122,13 @@ func (s scope) spoil(a *attribute) {
 
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
-func (s scope) waits(a *attribute) bool {
+func (s scope) waits(a *syntax.Attribute) bool {
 	refs := s.refersTo(a)
 	return refs.unresolved || s.bad[a] || refs.each && s.broken || slices.ContainsFunc(refs.deps, func(d *decl) bool { return s.of(d).failed })
 }
 
 // about says which instance an error was found in, where there are several.
-func (s scope) about(a *attribute) string {
+func (s scope) about(a *syntax.Attribute) string {
 	switch {
 	case s.which != "" && s.refersTo(a).each:
 		return " This is about " + s.which + "."
@@ -138,13 +140,13 @@ func (s scope) about(a *attribute) string {
 
 // wrong reports an error in an argument's value. The context makes the view
 // show the values that went into it, marked ones left out.
-func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
+func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bool) {
 	s.spoil(a)
-	r := a.expr.Range()
+	r := a.Expr.Range()
 	detail += s.about(a)
-	s.add(&hcl.Diagnostic{
+	s.Add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
-		Expression: a.expr, EvalContext: s.ctx,
+		Expression: a.Expr, EvalContext: s.ctx,
 	})
 	return cty.NilVal, false
 }
@@ -154,14 +156,14 @@ func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 // complete saw only that something is written there: unless null is reported here, the declaration
 // fails in silence, and so does all that refers to it, up to a lock whose access list is left out
 // (TestNullIsNoValueForARequiredArgument).
-func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
+func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return cty.NilVal, false
 	}
 	if isNull(v) {
-		if a.required {
-			s.wrong(a, "Missing required argument", a.name+" is null, which means not set, and it has no default. Give it a value.")
+		if a.Required {
+			s.wrong(a, "Missing required argument", a.Name+" is null, which means not set, and it has no default. Give it a value.")
 		}
 		return cty.NilVal, false
 	}
@@ -172,14 +174,14 @@ func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 	case err == nil:
 		return c, true
 	case want.IsPrimitiveType():
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.name, typeName(want), article(v.Type().FriendlyName())))
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.Name, typeName(want), syntax.Article(v.Type().FriendlyName())))
 	default:
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err, v.ContainsMarked())))
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.Name, typeName(want), conversionError(err, v.ContainsMarked())))
 	}
 }
 
 // isSet reports whether an argument is meant to have a value: null is none, what is wrong is.
-func (s scope) isSet(a *attribute) bool {
+func (s scope) isSet(a *syntax.Attribute) bool {
 	v, ok := s.value(a)
 	return a != nil && (!ok || !isNull(v))
 }
@@ -204,16 +206,16 @@ func typeName(ty cty.Type) string {
 
 // shown evaluates an argument that ends up where people read it: in a plan, in
 // a znode, in a message. A sensitive value is refused there.
-func (s scope) shown(a *attribute, want cty.Type) (cty.Value, bool) {
+func (s scope) shown(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.as(a, want)
 	if ok && v.ContainsMarked() {
-		return s.wrong(a, "Sensitive value", a.name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
+		return s.wrong(a, "Sensitive value", a.Name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
 			"If the value is not secret, wrap it in nonsensitive(...).")
 	}
 	return v, ok
 }
 
-func (s scope) text(a *attribute) (string, bool) {
+func (s scope) text(a *syntax.Attribute) (string, bool) {
 	v, ok := s.shown(a, cty.String)
 	if !ok {
 		return "", false
@@ -221,13 +223,13 @@ func (s scope) text(a *attribute) (string, bool) {
 	return v.AsString(), true
 }
 
-func (s scope) yes(a *attribute) bool {
+func (s scope) yes(a *syntax.Attribute) bool {
 	v, ok := s.shown(a, cty.Bool)
 	return ok && v.True()
 }
 
 // secret is text that may be sensitive: one of the few places where marks come off.
-func (s scope) secret(a *attribute) (string, bool) {
+func (s scope) secret(a *syntax.Attribute) (string, bool) {
 	v, ok := s.as(a, cty.String)
 	if !ok {
 		return "", false
@@ -278,7 +280,7 @@ func (e *evaluation) nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, 
 		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
 		for _, f := range i.params.Fields() {
 			if !f.Derived {
-				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
+				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), syntax.FieldType(f)) // an int, a bool or a string
 			}
 		}
 		if e.code != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -70,7 +71,7 @@ func (e *evaluation) evaluateVariables() {
 
 // valueOf is the input of the highest precedence, or the default; nil when there is none, which has been reported.
 func (e *evaluation) valueOf(v *variable) *given {
-	in, set := e.inputs[v.block.name()]
+	in, set := e.inputs[v.block.Name()]
 	switch {
 	case in.failed:
 		return nil
@@ -79,20 +80,20 @@ func (e *evaluation) valueOf(v *variable) *given {
 		if !v.sensitive && in.rng != nil {
 			at = *in.rng
 		}
-		return v.fitting(in.value, at, in.from, e.report)
+		return v.fitting(in.value, at, in.from, e.Report)
 	case v.fallback == nil && e.code != nil && e.outer == nil:
 		return v.unknown()
 	case v.fallback == nil && !e.unread: // the value may be where nothing could be read
-		v.noValue(e.report)
+		v.noValue(e.Report)
 	}
 	return v.fallback
 }
 
 // fitting is a value of the variable's type. at is where to point when it is wrong.
-func (v *variable) fitting(raw cty.Value, at hcl.Range, from string, r *report) *given {
+func (v *variable) fitting(raw cty.Value, at hcl.Range, from string, r *syntax.Report) *given {
 	value, err := v.convert(raw)
 	if err != nil {
-		r.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s. Change the value, or the type.", v.block.name(), from, conversionError(err, v.sensitive || raw.ContainsMarked()))
+		r.Errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s. Change the value, or the type.", v.block.Name(), from, conversionError(err, v.sensitive || raw.ContainsMarked()))
 		return nil
 	}
 	if v.sensitive {
@@ -103,13 +104,13 @@ func (v *variable) fitting(raw cty.Value, at hcl.Range, from string, r *report) 
 
 // noValue says where to give a value. Everybody on the machine can read the command line of a running program: nothing
 // sensitive belongs on it.
-func (v *variable) noValue(r *report) {
-	name := v.block.name()
+func (v *variable) noValue(r *syntax.Report) {
+	name := v.block.Name()
 	use := fmt.Sprintf("Use -var '%s=...', a *%s file, or the environment variable %s%s.", name, inputSuffix, envPrefix, name)
 	if v.sensitive {
 		use = fmt.Sprintf("It is sensitive: use the environment variable %s%s, or -var-file=- and write %s = ... to standard input.", envPrefix, name, name)
 	}
-	r.errorf(v.head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
+	r.Errorf(v.head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
 }
 
 // convert applies the type's optional() defaults first: they may supply what the
@@ -132,17 +133,17 @@ func (r *reading) declareVariables() {
 	for _, name := range r.names["var"] {
 		d := r.named["var"][name]
 		v := &variable{decl: d, typ: cty.DynamicPseudoType, nullable: true}
-		if a := d.block.arg("type"); a != nil && !r.readType(v, a.expr) {
+		if a := d.block.Arg("type"); a != nil && !r.readType(v, a.Expr) {
 			d.broken = true
 		}
-		v.sensitive = r.constantBool(d.block.arg("sensitive"), false)
-		v.nullable = r.constantBool(d.block.arg("nullable"), true)
-		if a := d.block.arg("default"); a != nil && !d.broken {
-			v.fallback = r.fallback(v, a.expr)
+		v.sensitive = r.constantBool(d.block.Arg("sensitive"), false)
+		v.nullable = r.constantBool(d.block.Arg("nullable"), true)
+		if a := d.block.Arg("default"); a != nil && !d.broken {
+			v.fallback = r.fallback(v, a.Expr)
 			d.broken = v.fallback == nil
 		}
-		for _, b := range d.block.blocks {
-			v.rules = append(v.rules, &decl{addr: d.addr, head: b.head, block: b, attrs: b.all()})
+		for _, b := range d.block.Blocks {
+			v.rules = append(v.rules, &decl{addr: d.addr, head: b.Head, block: b, attrs: b.All()})
 		}
 		r.variables[name] = v
 	}
@@ -156,20 +157,20 @@ func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
 		if strings.HasPrefix(why, "must") {
 			why += " Compute it in a local instead."
 		}
-		r.errorf(expr.Range(), "Not a constant", "default %s", why)
+		r.Errorf(expr.Range(), "Not a constant", "default %s", why)
 		return nil
 	}
 	at := v.head
 	if !v.sensitive {
 		at = expr.Range()
 	}
-	return v.fitting(value, at, "the default", r.report)
+	return v.fitting(value, at, "the default", r.Report)
 }
 
 func (r *reading) readType(v *variable, expr hcl.Expression) bool {
 	if text, ok := constantText(expr); ok && json.IsJSONExpression(expr) {
-		if _, diags := parseExpression(text, expr.Range().Filename, expr.Range().Start); len(diags) > 0 && quotesNothing(diags[0]) {
-			r.add(diags...)
+		if _, diags := syntax.ParseExpression(text, expr.Range().Filename, expr.Range().Start); len(diags) > 0 && syntax.QuotesNothing(diags[0]) {
+			r.Add(diags...)
 			return false
 		}
 	}
@@ -182,36 +183,36 @@ func (r *reading) readType(v *variable, expr hcl.Expression) bool {
 		return true
 	}
 	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	r.add(advised(diags)...)
+	r.Add(syntax.Advised(diags)...)
 	if !diags.HasErrors() {
 		v.typ, v.defaults = ty, defaults
 	}
 	return !diags.HasErrors()
 }
 
-func (r *reading) constantBool(a *attribute, def bool) bool {
+func (r *reading) constantBool(a *syntax.Attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
-	v, diags := a.expr.Value(nil)
+	v, diags := a.Expr.Value(nil)
 	if !diags.HasErrors() {
 		if c, err := convert.Convert(v, cty.Bool); err == nil && !c.IsNull() {
 			return c.True()
 		}
 	}
-	r.errorf(a.expr.Range(), "Wrong type", "%s must be written as true or false: it cannot depend on other values.", a.name)
+	r.Errorf(a.Expr.Range(), "Wrong type", "%s must be written as true or false: it cannot depend on other values.", a.Name)
 	return def
 }
 
 // resolveRule resolves the references of a validation block.
 func (r *reading) resolveRule(rule *decl, name string) bool {
 	for _, a := range rule.attrs {
-		for _, t := range a.expr.Variables() {
+		for _, t := range a.Expr.Variables() {
 			if root := t.RootName(); root != "var" {
-				r.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
+				r.Errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
 				return false
 			}
-			if !(resolver{r.declarations, r.report, rule, a}).traversal(t) {
+			if !(resolver{r.declarations, r.Report, rule, a}).traversal(t) {
 				return false
 			}
 		}
@@ -224,8 +225,8 @@ func (e *evaluation) keeps(v *variable, rule *decl, at hcl.Range) bool {
 	return !rule.broken && e.apart(rule).keepsRule(v, rule.block, at)
 }
 
-func (s scope) keepsRule(v *variable, rule *block, at hcl.Range) bool {
-	condition := rule.arg("condition")
+func (s scope) keepsRule(v *variable, rule *syntax.Block, at hcl.Range) bool {
+	condition := rule.Arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
 		return !s.r.failed // not known yet
@@ -234,13 +235,13 @@ func (s scope) keepsRule(v *variable, rule *block, at hcl.Range) bool {
 		return true
 	}
 	text := "The value breaks a rule of its declaration."
-	if message, ok := s.as(rule.arg("error_message"), cty.String); ok && !message.IsMarked() {
+	if message, ok := s.as(rule.Arg("error_message"), cty.String); ok && !message.IsMarked() {
 		text = message.AsString()
 	}
-	s.add(&hcl.Diagnostic{
+	s.Add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &at,
-		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), s.where(rule.head)),
-		Expression: condition.expr, EvalContext: s.ctx,
+		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.Name(), s.Where(rule.Head)),
+		Expression: condition.Expr, EvalContext: s.ctx,
 	})
 	return false
 }

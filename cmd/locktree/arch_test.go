@@ -26,7 +26,8 @@ var (
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
 	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
-	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
+	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
+	front    = with(logins, slices.Concat(files, []string{"config", "github.com/google/go-cmp", "github.com/robfig/cron"})...)
 	engine   = with(library, with(planner, "apply")...)
 	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
 )
@@ -98,6 +99,8 @@ var importRules = []struct {
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
 	{"plan/saved", with(planner, "plan/saved"),
 		"a file holds a question, and what answers it is the planner alone"},
+	{"config/internal/syntax", files,
+		"files become blocks by tables: what a block declares, and what a value is, is decided by those who read blocks"},
 	{"config", front,
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
 	{"config/generate", with(front, "config/generate"),

@@ -1,4 +1,4 @@
-package config
+package syntax
 
 import (
 	"bytes"
@@ -36,9 +36,9 @@ func TextError(text string) error {
 	return nil
 }
 
-// plainText is the text of a file without a byte order mark, and with the line ends of Unix: they depend on the program that
+// PlainText is the text of a file without a byte order mark, and with the line ends of Unix: they depend on the program that
 // checked the file out, and must not change what a description says.
-func plainText(src []byte) []byte {
+func PlainText(src []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n"))
 }
 
@@ -52,8 +52,8 @@ const (
 	givenTwice    = "Key given twice"
 )
 
-// quotesNothing reports whether an error is one of ours and not of HCL, which quotes the text around some.
-func quotesNothing(d *hcl.Diagnostic) bool {
+// QuotesNothing reports whether an error is one of ours and not of HCL, which quotes the text around some.
+func QuotesNothing(d *hcl.Diagnostic) bool {
 	return d.Summary == wouldChange || d.Summary == nestedTooDeep || d.Summary == givenTwice
 }
 
@@ -119,7 +119,7 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 			next = tokens[i+1].Bytes
 		}
 		if !d.enter(t.Type, next) {
-			return append(diags, errorAt(t.Range, nestedTooDeep, fmt.Sprintf(tooDeep, maxNesting)))
+			return append(diags, ErrorAt(t.Range, nestedTooDeep, fmt.Sprintf(tooDeep, maxNesting)))
 		}
 		text := string(t.Bytes)
 		switch t.Type {
@@ -134,7 +134,7 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 		// HCL splits a literal behind a line end and behind $${ and %%{, with which no character merges.
 		rest := i > 0 && (tokens[i-1].Type == hclsyntax.TokenQuotedLit || tokens[i-1].Type == hclsyntax.TokenStringLit)
 		if err := TextError(text); err != nil && !(rest && err == errJoins) {
-			if diags = append(diags, wrongText(t.Range, err)); len(diags) == repeats {
+			if diags = append(diags, wrongText(t.Range, err)); len(diags) == Repeats {
 				return diags
 			}
 		}
@@ -143,7 +143,7 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 }
 
 func wrongText(at hcl.Range, err error) *hcl.Diagnostic {
-	return errorAt(at, wouldChange, fmt.Sprintf(changes, err))
+	return ErrorAt(at, wouldChange, fmt.Sprintf(changes, err))
 }
 
 // changes says what to do.
@@ -154,8 +154,8 @@ func replacements(literal string) int {
 	return strings.Count(literal, "\ufffd") + strings.Count(strings.ToLower(literal), "fffd")
 }
 
-// checkJSON is checkTokens for JSON. In a configuration, strings are templates.
-func checkJSON(src []byte, templates bool) (at int, summary, detail string) {
+// CheckJSON is checkTokens for JSON. In a configuration, strings are templates.
+func CheckJSON(src []byte, templates bool) (at int, summary, detail string) {
 	deep := 0
 	for i := 0; i < len(src); i++ {
 		switch src[i] {
@@ -223,7 +223,7 @@ func repeatedKeys(in hclsyntax.Node) (diags hcl.Diagnostics) {
 			}
 			key, at := v.AsString(), item.KeyExpr.Range()
 			if before, twice := first[key]; twice {
-				diags = append(diags, errorAt(at, givenTwice, fmt.Sprintf("This object has that key already, in line %d. Remove one of the two.", before.Start.Line)))
+				diags = append(diags, ErrorAt(at, givenTwice, fmt.Sprintf("This object has that key already, in line %d. Remove one of the two.", before.Start.Line)))
 				continue
 			}
 			first[key] = at

@@ -1,4 +1,4 @@
-package config
+package syntax
 
 import (
 	"slices"
@@ -6,20 +6,20 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// language is the body of a file of the configuration, childLanguage that of a
+// Language is the body of a file of the configuration, ChildLanguage that of a
 // file of a module it calls: what belongs to the whole configuration is missing
 // there.
 var (
-	language = &blockType{top: true, blocks: slices.Concat([]*blockType{
+	Language = &BlockType{top: true, blocks: slices.Concat([]*BlockType{
 		{
-			name: "locktree", doc: "Settings of the whole configuration.", single: true,
+			Name: "locktree", doc: "Settings of the whole configuration.", single: true,
 			args: []argument{
 				requiredVersion,
 				arg("stack", "string", "Ownership id, written into every node; nodes of other stacks are never touched.").must(),
 			},
 		},
 		{
-			name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
+			Name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
 			args: []argument{
 				arg("servers", "list(string)", `Servers as "host:port", or "dns-srv://" and the name of SRV records; those of the environment variable ZOOKEEPER_SERVERS by default.`),
 				arg("root", "string", "Absolute path put before every declared path; / by default."),
@@ -30,9 +30,9 @@ var (
 				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
 				arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
 			},
-			blocks: []*blockType{
+			blocks: []*BlockType{
 				{
-					name: "tls", doc: "Encrypt the connection. The files are read again for each new connection, so that they can be replaced.", single: true,
+					Name: "tls", doc: "Encrypt the connection. The files are read again for each new connection, so that they can be replaced.", single: true,
 					args: []argument{
 						arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
 						arg("cert_file", "string", "Our certificate."),
@@ -41,7 +41,7 @@ var (
 					},
 				},
 				{
-					name: "auth", doc: "An identity of this program: digest, sasl (DIGEST-MD5) or kerberos. At most one of the last two.", labels: []string{"scheme"},
+					Name: "auth", doc: "An identity of this program: digest, sasl (DIGEST-MD5) or kerberos. At most one of the last two.", labels: []string{"scheme"},
 					args: []argument{
 						arg("username", "string", "digest, sasl: user name. Required there."),
 						arg("password", "string", "digest, sasl: password; a sensitive variable or env(NAME), never a literal."),
@@ -61,25 +61,25 @@ var (
 			},
 		},
 		{
-			name: "import", doc: "Takes over a znode that exists already.",
+			Name: "import", doc: "Takes over a znode that exists already.",
 			args: []argument{
 				arg("to", "address", "The address of the node it becomes.").must(),
 				arg("path", "string", "Its current absolute path.").must(),
 			},
 		},
 	}, declarationTypes(), nodeTypes())}
-	childLanguage = &blockType{top: true, child: true, blocks: slices.Concat([]*blockType{
-		{name: "locktree", doc: "Settings of the module.", single: true, args: []argument{requiredVersion}},
+	ChildLanguage = &BlockType{top: true, child: true, blocks: slices.Concat([]*BlockType{
+		{Name: "locktree", doc: "Settings of the module.", single: true, args: []argument{requiredVersion}},
 	}, declarationTypes(), nodeTypes())}
 )
 
 var requiredVersion = arg("required_version", "string", "The versions of locktree that may read this configuration.")
 
 // declarationTypes are the blocks that are in every module and declare no node.
-func declarationTypes() []*blockType {
-	return []*blockType{
+func declarationTypes() []*BlockType {
+	return []*BlockType{
 		{
-			name: "variable", doc: "An input.", labels: []string{"name"},
+			Name: "variable", doc: "An input.", labels: []string{"name"},
 			args: []argument{
 				arg("type", "type", "Type constraint; any by default."),
 				arg("default", "any", "Value when none is given."),
@@ -87,17 +87,17 @@ func declarationTypes() []*blockType {
 				arg("sensitive", "bool", "Never show the value; false by default."),
 				arg("nullable", "bool", "Whether null is a value; true by default."),
 			},
-			blocks: []*blockType{{
-				name: "validation", doc: "A rule the value must keep.",
+			blocks: []*BlockType{{
+				Name: "validation", doc: "A rule the value must keep.",
 				args: []argument{
 					arg("condition", "bool", "True when the value is good.").must(),
 					arg("error_message", "string", "The message when it is not.").must(),
 				},
 			}},
 		},
-		{name: "locals", doc: "Named values.", anyArgs: true},
+		{Name: "locals", doc: "Named values.", anyArgs: true},
 		{
-			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
+			Name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
 			args: []argument{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one principal for each element."),
 				arg("scheme", "string", "world, digest, x509, ip or sasl.").must(),
@@ -105,14 +105,14 @@ func declarationTypes() []*blockType {
 			},
 		},
 		{
-			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
+			Name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
 			args: []argument{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one access list for each element."),
 				arg("allow_world", "bool", "Let everybody do more than read; false by default."),
 				arg("allow_lockout", "bool", "Let an apply remove its own admin right; false by default."),
 			},
-			blocks: []*blockType{{
-				name: "grant", doc: "Rights for some principals.",
+			blocks: []*BlockType{{
+				Name: "grant", doc: "Rights for some principals.",
 				args: []argument{
 					arg("to", "list(principal)", "List of principals.").must(),
 					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
@@ -120,7 +120,7 @@ func declarationTypes() []*blockType {
 			}},
 		},
 		{
-			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
+			Name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
 			args: []argument{
 				arg("value", "any", "The value.").must(),
 				arg("description", "string", "For people."),
@@ -128,7 +128,7 @@ func declarationTypes() []*blockType {
 			},
 		},
 		{
-			name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
+			Name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
 			args: []argument{
 				arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
@@ -136,30 +136,30 @@ func declarationTypes() []*blockType {
 			},
 		},
 		{
-			name: "moved", doc: "Records that something has a new address.",
+			Name: "moved", doc: "Records that something has a new address.",
 			args: []argument{
 				arg("from", "address", "The former address.").must(),
 				arg("to", "address", "The current address.").must(),
 			},
 		},
 		{
-			name: "removed", doc: "Records that a declaration was removed on purpose, and what happens to its znodes.",
+			Name: "removed", doc: "Records that a declaration was removed on purpose, and what happens to its znodes.",
 			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
-			blocks: []*blockType{{
-				name: "lifecycle", doc: "Rules for the removal.", single: true,
+			blocks: []*BlockType{{
+				Name: "lifecycle", doc: "Rules for the removal.", single: true,
 				args: []argument{arg("destroy", "bool", "Delete the znodes, which is the default; false leaves them as they are, without the mark of this stack.")},
 			}},
 		},
 		{
-			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
-			blocks: []*blockType{assertion("A condition that should hold.")},
+			Name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
+			blocks: []*BlockType{assertion("A condition that should hold.")},
 		},
 	}
 }
 
 // assertion is the assert block of a check or a test.
-func assertion(doc string) *blockType {
-	return &blockType{name: "assert", doc: doc, args: []argument{
+func assertion(doc string) *BlockType {
+	return &BlockType{Name: "assert", doc: doc, args: []argument{
 		arg("condition", "bool", "True when all is well.").must(),
 		arg("error_message", "string", "The message when it is false.").must(),
 	}}
@@ -167,20 +167,20 @@ func assertion(doc string) *blockType {
 
 // nodeTypes turns the tables of package kind into block types: a new recipe
 // type needs no change here.
-func nodeTypes() []*blockType {
+func nodeTypes() []*BlockType {
 	kinds := kind.All()
-	types := make([]*blockType, len(kinds))
+	types := make([]*BlockType, len(kinds))
 	for i, k := range kinds {
-		t := &blockType{
-			name: k.Name, doc: k.Doc, kind: k, labels: []string{"name"},
+		t := &BlockType{
+			Name: k.Name, doc: k.Doc, Kind: k, labels: []string{"name"},
 			args: []argument{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one node for each element."),
 				arg("name", "string", "Name of the znode; the label, or label-key, by default."),
 				arg("acl", "acl", "Access list; nodes inside inherit it."),
 				arg("ensemble", "ensemble", "The ensemble, on top-level blocks when there are several."),
 			},
-			blocks: []*blockType{{
-				name: "lifecycle", doc: "Rules for changes.", single: true,
+			blocks: []*BlockType{{
+				Name: "lifecycle", doc: "Rules for changes.", single: true,
 				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone; false by default.")},
 			}},
 		}
@@ -191,12 +191,12 @@ func nodeTypes() []*blockType {
 			if f.Derived {
 				continue
 			}
-			t.args = append(t.args, argument{f.Name, fieldType(f).FriendlyName(), f.Doc, f.Required})
+			t.args = append(t.args, argument{f.Name, FieldType(f).FriendlyName(), f.Doc, f.Required})
 		}
 		types[i] = t
 	}
 	for _, t := range types {
-		if t.kind.Container {
+		if t.Kind.Container {
 			t.blocks = append(t.blocks, types...)
 		}
 	}

@@ -1,4 +1,4 @@
-package config
+package syntax
 
 import (
 	"encoding/json"
@@ -15,17 +15,19 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The part of docs/language.md that is written from the tables which decode the files: "go test ./config -update".
+var update = flag.Bool("update", false, "write the part of docs/language.md that comes from the tables")
+
+// The part of docs/language.md that is written from the tables which decode the files: "go test ./config/internal/syntax -update".
 func TestTheReferenceIsTheLanguage(t *testing.T) {
-	const page, begin = "../docs/language.md", "<!-- go test ./config -run TestTheReference -update -->\n```\n"
+	const page, begin = "../../../docs/language.md", "<!-- go test -p 1 ./config/internal/syntax ./config/internal/functions -run TestTheReference -update -->\n```\n"
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
 	require.True(t, found)
-	_, after, found := strings.Cut(rest, "\n```")
+	_, after, found := strings.Cut(rest, "\nFunctions: ")
 	require.True(t, found)
-	got := before + begin + strings.TrimRight(reference(), "\n") + "\n```" + after
-	if flag.Lookup("update").Value.String() == "true" {
+	got := before + begin + reference() + "Functions: " + after
+	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 		return
 	}
@@ -35,19 +37,15 @@ func TestTheReferenceIsTheLanguage(t *testing.T) {
 // reference is the language as people read it.
 func reference() string {
 	var b strings.Builder
-	for _, t := range language.blocks {
+	for _, t := range Language.blocks {
 		t.write(&b, "")
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Functions: %s.\n", strings.Join(Functions(), ", "))
 	return b.String()
 }
 
-// Functions are the names of the functions that an expression can call, sorted.
-func Functions() []string { return slices.Sorted(maps.Keys(Table(Module{}, nil))) }
-
 // write writes a block as it is written in a file, each argument with its type and meaning.
-func (t *blockType) write(b *strings.Builder, indent string) {
+func (t *BlockType) write(b *strings.Builder, indent string) {
 	doc := t.doc
 	if t.single {
 		doc += " At most one."
@@ -57,8 +55,8 @@ func (t *blockType) write(b *strings.Builder, indent string) {
 	for _, a := range t.args {
 		width = max(width, len(a.name))
 	}
-	if t.kind != nil {
-		for _, f := range t.kind.New().Fields() {
+	if t.Kind != nil {
+		for _, f := range t.Kind.New().Fields() {
 			notes[f.Name] = fieldNotes(f)
 		}
 	}
@@ -74,8 +72,8 @@ func (t *blockType) write(b *strings.Builder, indent string) {
 	}
 	var inside []string
 	for _, n := range t.blocks {
-		if n.kind != nil {
-			inside = append(inside, n.name)
+		if n.Kind != nil {
+			inside = append(inside, n.Name)
 		} else {
 			n.write(b, indent+"  ")
 		}
@@ -84,8 +82,8 @@ func (t *blockType) write(b *strings.Builder, indent string) {
 		fmt.Fprintf(b, "%s  # Inside: %s.\n", indent, strings.Join(inside, ", "))
 	}
 	fmt.Fprintf(b, "%s}\n", indent)
-	if t.kind != nil {
-		fmt.Fprintf(b, "%s# Attributes of a reference: .%s.\n", indent, strings.Join(slices.Sorted(maps.Keys(objectType(t.kind))), ", ."))
+	if t.Kind != nil {
+		fmt.Fprintf(b, "%s# Attributes of a reference: .%s.\n", indent, strings.Join(slices.Sorted(maps.Keys(ObjectType(t.Kind))), ", ."))
 	}
 }
 
@@ -113,10 +111,10 @@ func fieldNotes(f kind.Field) string {
 	return " (" + strings.Join(notes, "; ") + ")"
 }
 
-func eachType(types []*blockType, f func(*blockType)) {
+func eachType(types []*BlockType, f func(*BlockType)) {
 	for _, t := range types {
 		f(t)
-		if t.kind == nil {
+		if t.Kind == nil {
 			eachType(t.blocks, f)
 		}
 	}
@@ -124,11 +122,11 @@ func eachType(types []*blockType, f func(*blockType)) {
 
 // Nobody can look up what has no name, type or sentence.
 func TestEveryArgumentIsDescribed(t *testing.T) {
-	eachType(language.blocks, func(b *blockType) {
-		require.True(t, strings.HasSuffix(b.doc, "."), b.name)
+	eachType(Language.blocks, func(b *BlockType) {
+		require.True(t, strings.HasSuffix(b.doc, "."), b.Name)
 		for _, a := range b.args {
-			require.NotEmpty(t, a.typ, "%s.%s", b.name, a.name)
-			require.True(t, strings.HasSuffix(a.doc, "."), "%s.%s: %s", b.name, a.name, a.doc)
+			require.NotEmpty(t, a.typ, "%s.%s", b.Name, a.name)
+			require.True(t, strings.HasSuffix(a.doc, "."), "%s.%s: %s", b.Name, a.name, a.doc)
 		}
 	})
 }
@@ -137,9 +135,9 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 // containers, with exactly its parameters.
 func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
 	for _, k := range kind.All() {
-		b := language.nested(k.Name)
+		b := Language.nested(k.Name)
 		require.NotNil(t, b, k.Name)
-		require.NotNil(t, childLanguage.nested(k.Name), k.Name)
+		require.NotNil(t, ChildLanguage.nested(k.Name), k.Name)
 		for _, f := range k.New().Fields() {
 			i := slices.IndexFunc(b.args, func(a argument) bool { return a.name == f.Name })
 			if f.Derived {
@@ -160,7 +158,7 @@ func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"ensemble", "import"} {
-		require.NotNil(t, language.nested(name))
-		require.Nil(t, childLanguage.nested(name))
+		require.NotNil(t, Language.nested(name))
+		require.Nil(t, ChildLanguage.nested(name))
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package syntax
 
 import (
 	"fmt"
@@ -43,16 +43,16 @@ var advices = []advice{
 	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
 }
 
-// advised are diagnostics of hcl with advice.
-func advised(diags hcl.Diagnostics) hcl.Diagnostics {
+// Advised are diagnostics of hcl with advice.
+func Advised(diags hcl.Diagnostics) hcl.Diagnostics {
 	for i, d := range diags {
-		diags[i] = advise(d)
+		diags[i] = Advise(d)
 	}
 	return diags
 }
 
-// advise adds to a diagnostic of hcl what to type next.
-func advise(d *hcl.Diagnostic) *hcl.Diagnostic {
+// Advise adds to a diagnostic of hcl what to type next.
+func Advise(d *hcl.Diagnostic) *hcl.Diagnostic {
 	i := slices.IndexFunc(advices, func(a advice) bool { return a.of == d.Summary && strings.Contains(d.Detail, a.part) })
 	out := *d
 	switch {
@@ -68,7 +68,7 @@ func advise(d *hcl.Diagnostic) *hcl.Diagnostic {
 
 // What Terraform has and this language does without.
 var (
-	terraformArguments = map[string]string{
+	TerraformArguments = map[string]string{
 		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each instance, and use each.key.`,
 		"depends_on": " Remove it: references and the surrounding blocks determine the order.",
 		"provider":   " Write ensemble = ensemble.NAME on a block at the top of the file.",
@@ -96,7 +96,7 @@ func elementAdvice(d *hcl.Diagnostic) string {
 	}
 	switch ty := in.Type(); {
 	case ty.IsObjectType() || ty.IsMapType():
-		return hint(given, slices.Collect(maps.Keys(in.AsValueMap())), "It has none.")
+		return Hint(given, slices.Collect(maps.Keys(in.AsValueMap())), "It has none.")
 	case (ty.IsTupleType() || ty.IsListType()) && d.Summary == "Unsupported attribute":
 		return " It is a list: write [0] before the dot for the first element, or [*] for all."
 	case (ty.IsTupleType() || ty.IsListType()) && in.LengthInt() > 0:
@@ -115,7 +115,7 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 	}
 	for i, s := range e.Traversal {
 		if d.Subject != nil && s.SourceRange() == *d.Subject && i > 0 {
-			name, _ := word(e.Traversal, i)
+			name, _ := StepName(e.Traversal, i)
 			v, _ := e.Traversal[:i].TraverseAbs(d.EvalContext)
 			return v, name
 		}
@@ -123,16 +123,16 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 	return cty.NilVal, ""
 }
 
-// causes leaves out syntax errors that follow from another one: behind the first of a line the parser has lost its way, and after
+// Causes leaves out syntax errors that follow from another one: behind the first of a line the parser has lost its way, and after
 // a missing quote all strings are inside out, to the end of the file.
-func causes(diags hcl.Diagnostics) hcl.Diagnostics {
+func Causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	said, open := map[int]bool{}, 0 // the line from which on quotes mean nothing
 	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == "Unclosed template interpolation sequence" }); i >= 0 {
-		open = subject(diags[i]).Start.Line
+		open = Subject(diags[i]).Start.Line
 	}
 	for _, d := range diags {
-		line := subject(d).Start.Line
+		line := Subject(d).Start.Line
 		quote := d.Summary == "Invalid multi-line string" || d.Summary == "Unterminated template string" || d.Summary == "Invalid string literal"
 		if said[line] || quote && open > 0 && line >= open {
 			continue
@@ -141,13 +141,13 @@ func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 			open = line
 		}
 		said[line] = true
-		out = append(out, advise(d))
+		out = append(out, Advise(d))
 	}
 	return out
 }
 
-// word returns the name that step i of a traversal selects: .name or ["name"].
-func word(t hcl.Traversal, i int) (string, bool) {
+// StepName returns the name that step i of a traversal selects: .name or ["name"].
+func StepName(t hcl.Traversal, i int) (string, bool) {
 	if i >= len(t) {
 		return "", false
 	}
