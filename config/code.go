@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -86,7 +87,7 @@ func hasUnknownKeys(v cty.Value) bool {
 func (v *variable) unknown() *given {
 	value := cty.UnknownVal(v.typ.WithoutOptionalAttributesDeep())
 	if v.sensitive {
-		value = value.Mark(sensitive)
+		value = value.Mark(functions.Sensitive)
 	}
 	return &given{value, v.head}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
@@ -61,7 +62,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnost
 	loop := d.EvalContext != ctx
 	c := *d
 	switch {
-	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(plain))):
+	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(functions.Plain))):
 		c.Detail = withheld
 	case errors.As(failed, new(function.PanicError)): // as of log(-1, 2)
 		c.Detail = "There is no result for these arguments."

@@ -5,6 +5,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
@@ -58,9 +59,9 @@ func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix stri
 	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*decl][]*evaluation{},
 		results: make([]result, len(of.all)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
 	if in.functions[of] == nil {
-		in.functions[of] = Table(Module{of.files.FS, of.files.Dir, of.path}, in.opts.Environ)
+		in.functions[of] = functions.Table(functions.Module{FS: of.files.FS, Dir: of.files.Dir, Path: of.path}, in.opts.Environ)
 		if in.code != nil {
-			in.functions[of] = WithoutValues(in.functions[of])
+			in.functions[of] = functions.WithoutValues(in.functions[of])
 		}
 	}
 	for i, d := range of.all {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,7 +40,7 @@ func within(fsys fs.FS) func(sub string) (fs.FS, error) {
 const Repeats = syntax.Repeats
 
 // DigestID is what digest() makes.
-var DigestID = digestID
+var DigestID = functions.DigestID
 
 // Expressions evaluates expressions as if each were in an argument at the top of a configuration.
 type Expressions struct {
@@ -86,4 +87,4 @@ func RolePerms(word string) (namespace, lock kind.Perm) {
 }
 
 // Functions are the names of the functions that an expression can call, sorted.
-func Functions() []string { return slices.Sorted(maps.Keys(Table(Module{}, nil))) }
+func Functions() []string { return slices.Sorted(maps.Keys(functions.Table(functions.Module{}, nil))) }

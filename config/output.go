@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -40,7 +41,7 @@ func (s scope) evaluateOutput() {
 		return
 	}
 	if hidden {
-		v = v.Mark(sensitive)
+		v = v.Mark(functions.Sensitive)
 	}
 	s.r.value = v
 }

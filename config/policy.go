@@ -14,6 +14,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -327,7 +328,7 @@ func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
 	v, chosen := v.UnmarkDeepWithPaths()
 	for _, at := range chosen {
-		_, hidden := at.Marks[sensitive]
+		_, hidden := at.Marks[functions.Sensitive]
 		if n := len(at.Path); n > 0 {
 			step, ok := at.Path[n-1].(cty.GetAttrStep)
 			hidden = hidden && !(ok && step.Name == "id")
@@ -370,7 +371,7 @@ func (e *Ensemble) ownACL() kind.List {
 	var list kind.List
 	for _, a := range e.Auth {
 		user, password, _ := strings.Cut(string(a.Credentials), ":")
-		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(user, password), Perms: kind.PermAll})
+		list = append(list, kind.ACL{Scheme: a.Scheme, ID: functions.DigestID(user, password), Perms: kind.PermAll})
 	}
 	return append(list, e.Login.own()...).Normalize()
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/gocty"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // secretID marks the id of a principal in place of sensitive: access lists are what it is for, and name it without its secret.
-const secretID mark = "id of a principal"
+const secretID functions.Mark = "id of a principal"
 
 // visibleChoice refuses a reference that a sensitive value has chosen: access lists and paths would tell the choice.
 func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {

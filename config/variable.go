@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
@@ -97,7 +98,7 @@ func (v *variable) fitting(raw cty.Value, at hcl.Range, from string, r *syntax.R
 		return nil
 	}
 	if v.sensitive {
-		value = value.Mark(sensitive)
+		value = value.Mark(functions.Sensitive)
 	}
 	return &given{value, at}
 }

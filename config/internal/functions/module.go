@@ -1,4 +1,4 @@
-package config
+package functions
 
 import (
 	"crypto/sha1"
@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-var makeSensitive = computing(func(args []cty.Value) (cty.Value, error) { return args[0].Mark(sensitive), nil }, nil, *markParam("value"))
+var makeSensitive = computing(func(args []cty.Value) (cty.Value, error) { return args[0].Mark(Sensitive), nil }, nil, *markParam("value"))
 
 // makeNonsensitive takes every mark off: for what was computed from a secret and is none.
 var makeNonsensitive = computing(func(args []cty.Value) (cty.Value, error) {
@@ -32,9 +32,9 @@ var isSensitive = returning(cty.Bool, func(args []cty.Value) (cty.Value, error) 
 // is sensitive: a weak password can be guessed from it.
 var digest = text([]string{"user", "password"}, cty.String, func(args []string) (cty.Value, error) {
 	if args[0] == "" || strings.Contains(args[0], ":") {
-		return cty.NilVal, plain{errors.New("the user name must not be empty and cannot contain a colon")}
+		return cty.NilVal, Plain{errors.New("the user name must not be empty and cannot contain a colon")}
 	}
-	return cty.StringVal(digestID(args[0], args[1])).Mark(sensitive), nil
+	return cty.StringVal(DigestID(args[0], args[1])).Mark(Sensitive), nil
 })
 
 // znodePath joins names and paths to one absolute path that ZooKeeper accepts.
@@ -75,11 +75,11 @@ func env(environ []string) function.Function {
 		}
 		switch {
 		case !ok:
-			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
-		case TextError(value) != nil:
-			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w", name, TextError(value))}
+			return cty.NilVal, Plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
+		case syntax.TextError(value) != nil:
+			return cty.NilVal, Plain{fmt.Errorf("the environment variable %s %w", name, syntax.TextError(value))}
 		}
-		return cty.StringVal(value).Mark(sensitive), nil
+		return cty.StringVal(value).Mark(Sensitive), nil
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
 }
 
@@ -116,7 +116,7 @@ func (in Module) read(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %s", inside, syntax.PlainError(err))
 	}
-	if err := TextError(string(src)); err != nil {
+	if err := syntax.TextError(string(src)); err != nil {
 		return "", fmt.Errorf("%s %w", inside, err)
 	}
 	return string(src), nil
@@ -166,17 +166,17 @@ func WithoutValues(table map[string]function.Function) map[string]function.Funct
 	return table
 }
 
-// plain is an error of a function that quotes no argument that is marked as sensitive.
-type plain struct{ error }
+// Plain is an error of a function that quotes no argument that is marked as sensitive.
+type Plain struct{ error }
 
-// mark is the type of our marks on values.
-type mark string
+// Mark is the type of our marks on values.
+type Mark string
 
-// sensitive marks a value that must not be shown.
-const sensitive mark = "sensitive"
+// Sensitive marks a value that must not be shown.
+const Sensitive Mark = "sensitive"
 
-// digestID is what DigestAuthenticationProvider.generateDigest computes.
-func digestID(user, password string) string {
+// DigestID is what DigestAuthenticationProvider.generateDigest computes.
+func DigestID(user, password string) string {
 	sum := sha1.Sum([]byte(user + ":" + password))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
