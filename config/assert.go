@@ -16,11 +16,11 @@ import (
 // that does not exist is an error as everywhere.
 func (s scope) evaluateCheck() {
 	d := s.d
-	c := plan.Check{Addr: plan.Addr(s.prefix + d.addr), Origin: s.Where(d.head), Verdict: plan.CheckPass}
-	if len(d.block.Blocks) == 0 {
-		s.Errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
+	c := plan.Check{Addr: plan.Addr(s.prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}
+	if len(d.Block.Blocks) == 0 {
+		s.Errorf(d.Head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
-	for _, b := range d.block.Blocks {
+	for _, b := range d.Block.Blocks {
 		s.evaluateAssert(b, &c, checkFailure)
 	}
 	s.checks = append(s.checks, c)

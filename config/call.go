@@ -2,101 +2,24 @@ package config
 
 import (
 	"fmt"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
-	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
-
-// reservedInputs cannot be variables of a module that is called: they are
-// arguments of every module block, or may become some.
-var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
-
-// A module block is one vertex of the graph: it waits for all of its arguments, and what refers to one of its outputs
-// waits for all of it.
-
-// collectCall declares a module block and reads what it calls.
-func (r *reading) collectCall(b *syntax.Block) {
-	d := r.name("module", b)
-	d.forEach = b.Arg("for_each")
-	for _, a := range b.Args {
-		if a.Name != "source" { // read now, so that what the module offers is known
-			d.attrs = append(d.attrs, a)
-		}
-	}
-	if source := b.Arg("source"); source != nil { // complete reports that it is missing
-		if dir, ok := r.sourceText(source); ok {
-			d.child = r.called(path.Join(r.path, dir), source.Expr)
-		}
-	}
-	if d.child == nil {
-		d.broken = true
-		return
-	}
-	r.checkCall(d)
-}
-
-// sourceText reads the argument source. It is a constant: which declarations
-// there are must not depend on a value.
-func (r *reading) sourceText(a *syntax.Attribute) (string, bool) {
-	v, diags := a.Expr.Value(nil)
-	if !diags.HasErrors() {
-		v, _ = convert.Convert(v, cty.String)
-	}
-	if diags.HasErrors() || v == cty.NilVal || v.IsNull() {
-		r.Errorf(a.Expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
-		return "", false
-	}
-	source := v.AsString()
-	if source != "." && source != ".." && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-		r.Errorf(a.Expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
-		return "", false
-	}
-	return source, true
-}
-
-// checkCall compares the arguments with the variables of the module.
-func (r *reading) checkCall(d *decl) {
-	child := d.child
-	for _, a := range d.attrs {
-		if a.Name != "for_each" && a.Name != "ensemble" && child.named["var"][a.Name] == nil {
-			next := syntax.TerraformArguments[a.Name]
-			if next == "" {
-				next = syntax.Hint(a.Name, child.names["var"], "It declares none.")
-			}
-			r.Errorf(a.NameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.Name, next)
-		}
-	}
-	for _, name := range child.names["var"] {
-		v := child.named["var"][name]
-		switch {
-		case slices.Contains(reservedInputs, name):
-			r.Errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
-		case d.block.Arg(name) == nil && v.block.Arg("default") == nil:
-			r.Errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
-			d.broken = true
-		}
-	}
-}
 
 // evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated
 // too, so that its own errors are reported.
 func (s scope) evaluateCall() {
 	d := s.d
-	if d.child == nil {
+	if d.Child == nil {
 		return
 	}
-	addr, elements := s.prefix+d.addr, []element{{}}
-	if d.forEach != nil {
+	addr, elements := s.prefix+d.Addr, []element{{}}
+	if d.ForEach != nil {
 		var ok bool
-		if elements, ok = s.forEach(d.forEach); !ok {
+		if elements, ok = s.forEach(d.ForEach); !ok {
 			s.fail()
 			return
 		}
@@ -107,7 +30,7 @@ func (s scope) evaluateCall() {
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
 		in, at := s, addr
-		if d.forEach != nil {
+		if d.ForEach != nil {
 			at += "[" + strconv.Quote(el.key) + "]"
 			if el.any {
 				at = addr + "[*]"
@@ -118,40 +41,40 @@ func (s scope) evaluateCall() {
 		byKey[el.key] = in.evaluateModule(at, el)
 	}
 	switch s.r.value = byKey[""]; {
-	case d.forEach != nil && len(elements) == 1 && elements[0].any:
+	case d.ForEach != nil && len(elements) == 1 && elements[0].any:
 		s.r.value = cty.DynamicVal
-	case d.forEach != nil:
+	case d.ForEach != nil:
 		s.r.value = cty.ObjectVal(byKey)
 	}
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
 func (s scope) evaluateModule(addr string, el element) cty.Value {
-	child := newEvaluation(s.d.child, s.loading, s.evaluation, addr+".")
+	child := newEvaluation(s.d.Child, s.loading, s.evaluation, addr+".")
 	child.call, child.at = s.d, el
 	child.at.any = el.any || s.at.any
 	s.calls[s.d] = append(s.calls[s.d], child)
 	child.home = s.home
-	if a := s.d.block.Arg("ensemble"); a != nil {
+	if a := s.d.Block.Arg("ensemble"); a != nil {
 		if child.home = s.ensemble(a); child.home == nil {
 			return cty.DynamicVal
 		}
 	}
-	for _, name := range child.names["var"] {
-		a := s.d.block.Arg(name)
+	for _, name := range child.Names["var"] {
+		a := s.d.Block.Arg(name)
 		switch {
 		case a != nil:
 			value, ok := s.value(a)
 			r := a.Expr.Range()
 			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
-		case child.named["var"][name].block.Arg("default") == nil:
+		case child.Named["var"][name].Block.Arg("default") == nil:
 			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
 		}
 	}
 	child.run()
-	outputs := make(map[string]cty.Value, len(child.outputs))
-	for _, o := range child.outputs {
-		outputs[o.block.Name()] = child.of(o).value
+	outputs := make(map[string]cty.Value, len(child.Outputs))
+	for _, o := range child.Outputs {
+		outputs[o.Block.Name()] = child.of(o).value
 		if child.of(o).failed {
 			s.fail()
 		}
@@ -175,23 +98,4 @@ func (s scope) element(name string, key, value cty.Value) scope {
 	s.ctx = s.ctx.NewChild()
 	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
 	return s
-}
-
-// moduleReference checks what follows module.NAME: one of its outputs.
-func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
-	i := 2
-	if d.forEach != nil {
-		i++
-	}
-	name, ok := syntax.StepName(t, i)
-	switch {
-	case d.child == nil:
-		return true
-	case !ok || d.child.named["output"][name] != nil:
-		return true
-	case d.child.incomplete:
-		return false // the output may be among what could not be read
-	}
-	return r.unknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.addr, name,
-		syntax.Hint(name, d.child.names["output"], "It declares none."))
 }

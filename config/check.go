@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -34,11 +35,11 @@ func (e *evaluation) checkNodes() {
 		}
 	}
 	e.checkHomes()
-	for _, name := range e.names["ensemble"] {
-		d := e.named["ensemble"][name]
+	for _, name := range e.Names["ensemble"] {
+		d := e.Named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
 		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.access == nil && !e.of(d).failed {
-			e.Errorf(i.decl.head, "Nobody would own this node",
+			e.Errorf(i.decl.Head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
@@ -46,23 +47,23 @@ func (e *evaluation) checkNodes() {
 }
 
 func (e *evaluation) duplicatePath(first, second *instance) {
-	at := second.decl.head
+	at := second.decl.Head
 	if second.addr.Block() == first.addr.Block() {
 		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
 	} else {
 		e.Errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-			second.addr, second.path, first.addr, e.Where(first.decl.head))
+			second.addr, second.path, first.addr, e.Where(first.decl.Head))
 	}
 }
 
 // checkHomes reports nodes without an ensemble.
 func (e *evaluation) checkHomes() {
-	homeless := e.nodes
+	homeless := e.Nodes
 	if len(homeless) == 0 && len(e.instances) > 0 {
-		homeless = []*nodeDecl{e.instances[0].decl}
+		homeless = []*static.Node{e.instances[0].decl}
 	}
-	if len(homeless) > 0 && len(e.names["ensemble"]) == 0 && !e.incomplete {
-		e.Errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	if len(homeless) > 0 && len(e.Names["ensemble"]) == 0 && !e.Incomplete {
+		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 
@@ -70,8 +71,8 @@ func (e *evaluation) checkHomes() {
 func (e *evaluation) trees(stack string) []*Ensemble {
 	var out []*Ensemble
 	drafts := map[*Ensemble]*plan.Draft{}
-	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
-		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
+	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
+		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
 		drafts[on] = plan.NewTree(stack, on.Root)
 		on.Tree = drafts[on].Tree
 		on.Tree.Ensemble = name
@@ -84,13 +85,13 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 	}
 	// In the order of the tree, in which a node is put behind those before it.
 	byPath := slices.SortedFunc(slices.Values(e.instances), func(a, b *instance) int { return strings.Compare(a.path, b.path) })
-	origins := map[*nodeDecl]string{} // one text for all instances of a block
+	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {
 		if origins[i.decl] == "" {
-			origins[i.decl] = e.Where(i.decl.head)
+			origins[i.decl] = e.Where(i.decl.Head)
 		}
 		if _, err := drafts[i.ensemble].Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
-			e.Errorf(i.decl.head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
+			e.Errorf(i.decl.Head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
 		}
 	}
 	if len(e.moves)+len(e.imports)+len(e.removals) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -84,17 +84,9 @@ func hasUnknownKeys(v cty.Value) bool {
 	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
 }
 
-func (v *variable) unknown() *given {
-	value := cty.UnknownVal(v.typ.WithoutOptionalAttributesDeep())
-	if v.sensitive {
-		value = value.Mark(functions.Sensitive)
-	}
-	return &given{value, v.head}
-}
-
 // isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
-func (d *decl) isUnseen() bool {
-	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.Type.Name)
+func isUnseen(d *static.Decl) bool {
+	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
 // unknown reports whether an argument has no value here. Its errors have been reported.
@@ -119,12 +111,12 @@ func (i *instance) hide(attrs map[string]cty.Value) {
 
 // codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
 func (s scope) codeEnsemble(e *Ensemble) {
-	if !s.unknown(s.d.block.Arg("root")) {
+	if !s.unknown(s.d.Block.Arg("root")) {
 		s.evaluateRoot(e)
 		e.defaultRoot = e.Root
 	}
 	e.Root = "/"
-	if len(s.names["ensemble"]) == 1 {
+	if len(s.Names["ensemble"]) == 1 {
 		s.home = e
 	}
 	s.r.value = cty.CapsuleVal(ensembleType, e)
@@ -133,20 +125,20 @@ func (s scope) codeEnsemble(e *Ensemble) {
 // finishCode makes what a Code holds.
 func (e *evaluation) finishCode(c *Config) {
 	e.checkHomes()
-	if a := e.settings; a != nil && e.scope(a).unknown(a.block.Arg("stack")) {
-		e.Errorf(a.block.Arg("stack").Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.block.Arg("stack")))
+	if a := e.Settings; a != nil && e.scope(a).unknown(a.Block.Arg("stack")) {
+		e.Errorf(a.Block.Arg("stack").Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.Block.Arg("stack")))
 	}
 	if e.Diags.HasErrors() || !e.explained() {
 		return
 	}
 	e.code.Stack = c.Stack
-	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
-		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
+	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
+		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
 		b := blocks{on, c.Stack}
 		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: on.defaultRoot,
 			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
 	}
-	for _, d := range e.outputs {
+	for _, d := range e.Outputs {
 		if o := e.codeOutput(d); o.Name != "" {
 			e.code.Outputs = append(e.code.Outputs, o)
 		}

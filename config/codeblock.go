@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -21,7 +22,7 @@ type blocks struct {
 
 // of are the blocks of instances of one directory. keyed: there is for_each around them.
 func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
-	for _, n := range all[0].nodes {
+	for _, n := range all[0].Nodes {
 		var at []siblings
 		for _, e := range all {
 			at = append(at, e.top)
@@ -30,8 +31,8 @@ func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
 			out = append(out, block)
 		}
 	}
-	for _, name := range all[0].names["module"] {
-		d := all[0].named["module"][name]
+	for _, name := range all[0].Names["module"] {
+		d := all[0].Named["module"][name]
 		var inside []*evaluation
 		for _, e := range all {
 			inside = append(inside, e.calls[d]...)
@@ -40,7 +41,7 @@ func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
 			continue
 		}
 		prefix := strings.ReplaceAll(strings.TrimSuffix(inside[0].prefix, "."), "[*]", "")
-		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.forEach != nil}
+		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.ForEach != nil}
 		for _, e := range inside {
 			block.know(e.at)
 		}
@@ -59,10 +60,10 @@ func (b *Block) know(e element) {
 }
 
 // node is the block of n in these places; nil if it is on another ensemble.
-func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Block {
+func (b blocks) node(e *evaluation, n *static.Node, at []siblings, keyed bool) *Block {
 	var all []*instance
 	var inside []siblings
-	block := &Block{Kind: n.kind, Label: n.label, Repeated: n.attr("for_each") != nil}
+	block := &Block{Kind: n.Kind, Label: n.Label, Repeated: n.Attr("for_each") != nil}
 	for _, s := range at {
 		for _, i := range s[n] {
 			if i.ensemble != b.on {
@@ -87,7 +88,7 @@ func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Blo
 			block.Fields = append(block.Fields, f)
 		}
 	}
-	for _, c := range n.children {
+	for _, c := range n.Children {
 		if in := b.node(e, c, inside, keyed || block.Repeated); in != nil {
 			block.Blocks = append(block.Blocks, in)
 		}
@@ -96,22 +97,22 @@ func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Blo
 }
 
 // nameOf is how the names of a block's nodes are made.
-func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed bool) Name {
-	a := n.attr("name")
-	if a == nil && n.attr("for_each") != nil {
-		return Name{Before: n.label + "-", HasKey: true}
+func (e *evaluation) nameOf(block plan.Addr, n *static.Node, all []*instance, keyed bool) Name {
+	a := n.Attr("name")
+	if a == nil && n.Attr("for_each") != nil {
+		return Name{Before: n.Label + "-", HasKey: true}
 	}
 	if a == nil {
-		return Name{Before: n.label}
+		return Name{Before: n.Label}
 	}
-	if name, ok := template(a.Expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
+	if name, ok := template(a.Expr); ok && (!name.HasKey || n.Attr("for_each") != nil) {
 		return name
 	}
-	keys := func(i *instance) bool { return i.nameless || i.any && n.attr("for_each") != nil }
+	keys := func(i *instance) bool { return i.nameless || i.any && n.Attr("for_each") != nil }
 	if slices.ContainsFunc(all, keys) {
 		why := []*syntax.Attribute{a}
-		for in := n; in != nil; in = in.parent {
-			why = append(why, in.attr("for_each"))
+		for in := n; in != nil; in = in.Parent {
+			why = append(why, in.Attr("for_each"))
 		}
 		e.Errorf(a.Expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
 			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))

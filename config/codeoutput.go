@@ -8,22 +8,23 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // codeOutput is an output; without a name if it is sensitive or null.
-func (e *evaluation) codeOutput(d *decl) CodeOutput {
+func (e *evaluation) codeOutput(d *static.Decl) CodeOutput {
 	v := e.of(d).value
 	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
 		return CodeOutput{}
 	}
-	o := CodeOutput{Name: d.block.Name()}
-	o.Description, _ = e.scope(d).text(d.block.Arg("description"))
+	o := CodeOutput{Name: d.Block.Name()}
+	o.Description, _ = e.scope(d).text(d.Block.Arg("description"))
 	if v.IsWhollyKnown() {
 		o.Value = v
 		return o
 	}
-	a := d.block.Arg("value")
+	a := d.Block.Arg("value")
 	if i := e.pathOf(a); i != nil {
 		o.Ensemble, o.Path = i.ensemble.Name, i.path
 		return o
@@ -35,11 +36,11 @@ func (e *evaluation) codeOutput(d *decl) CodeOutput {
 // pathOf is the node whose path an argument is, nil if it is anything else.
 func (e *evaluation) pathOf(a *syntax.Attribute) *instance {
 	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
-	if !ok || len(ref.Traversal) < 2 || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
+	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
 		return nil
 	}
 	node := &syntax.Attribute{Expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
-	addr, ok := parseAddress(&syntax.Report{}, node)
+	addr, ok := static.ParseAddress(&syntax.Report{}, node)
 	if !ok { // which is no error here
 		return nil
 	}
@@ -58,7 +59,7 @@ func (e *evaluation) reasons(all ...*syntax.Attribute) string {
 		r.attribute(e, a)
 	}
 	for in := e; in.call != nil && len(r.found) == 0; in = in.outer {
-		r.attribute(in.outer, in.call.forEach)
+		r.attribute(in.outer, in.call.ForEach)
 	}
 	switch names := slices.Sorted(maps.Keys(r.found)); {
 	case len(names) > 1:
@@ -83,31 +84,31 @@ func (r *reasons) attribute(e *evaluation, a *syntax.Attribute) {
 	if a == nil {
 		return
 	}
-	if environment.Match(e.files.Text(a.Expr.Range())) {
+	if environment.Match(e.Files.Text(a.Expr.Range())) {
 		r.found["the environment"] = true
 	}
-	for _, d := range e.refersTo(a).deps {
+	for _, d := range e.RefersTo(a).Deps {
 		r.declaration(e, d)
 	}
 }
 
-func (r *reasons) declaration(e *evaluation, d *decl) {
-	if r.seen[e.of(d)] || d.isUnseen() || strings.HasPrefix(d.addr, "ensemble.") {
+func (r *reasons) declaration(e *evaluation, d *static.Decl) {
+	if r.seen[e.of(d)] || isUnseen(d) || strings.HasPrefix(d.Addr, "ensemble.") {
 		return // no name depends on access lists and servers
 	}
 	r.seen[e.of(d)] = true
-	r.nodes = r.nodes || d.node != nil || d.isModule()
-	v := e.variables[strings.TrimPrefix(d.addr, "var.")]
-	if v == nil || v.decl != d {
-		for _, a := range d.attrs {
+	r.nodes = r.nodes || d.Node != nil || d.IsModule()
+	v := e.Variables[strings.TrimPrefix(d.Addr, "var.")]
+	if v == nil || v.Decl != d {
+		for _, a := range d.Attrs {
 			r.attribute(e, a)
 		}
 		return
 	}
-	if e.outer == nil && v.fallback == nil {
-		r.found[d.addr] = true
+	if e.outer == nil && v.Fallback == nil {
+		r.found[d.Addr] = true
 	}
 	if e.outer != nil {
-		r.attribute(e.outer, e.call.block.Arg(v.block.Name()))
+		r.attribute(e.outer, e.call.Block.Arg(v.Block.Name()))
 	}
 }

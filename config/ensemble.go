@@ -18,7 +18,7 @@ import (
 )
 
 func (s scope) evaluateEnsemble() {
-	b := s.d.block
+	b := s.d.Block
 	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
 	if s.code != nil {
 		s.codeEnsemble(e)
@@ -47,14 +47,14 @@ func (s scope) evaluateEnsemble() {
 		s.authOfEnvironment(e)
 	}
 	e.access = s.evaluateAccess(b)
-	if len(s.names["ensemble"]) == 1 {
+	if len(s.Names["ensemble"]) == 1 {
 		s.home = e
 	}
 	s.r.value = cty.CapsuleVal(ensembleType, e)
 }
 
 func (s scope) evaluateRoot(e *Ensemble) {
-	a := s.d.block.Arg("root")
+	a := s.d.Block.Arg("root")
 	root, ok := s.text(a)
 	if !ok {
 		return

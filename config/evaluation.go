@@ -6,6 +6,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
@@ -23,19 +24,19 @@ type loading struct {
 	// given gives variables values beside those of opts, above all of them; nil outside of tests.
 	given func(*evaluation)
 	// functions are those that the expressions of a directory can call.
-	functions map[*declarations]map[string]function.Function
+	functions map[*static.Declarations]map[string]function.Function
 	// owners are the declarations that diagnostics of the evaluation are about.
 	owners map[*hcl.Diagnostic]plan.Addr
 }
 
 // evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
 type evaluation struct {
-	*declarations
+	*static.Declarations
 	*loading
-	outer  *evaluation // of the module block that calls it; nil: the configuration itself
-	call   *decl       // that block
-	at     element     // of its for_each
-	calls  map[*decl][]*evaluation
+	outer  *evaluation  // of the module block that calls it; nil: the configuration itself
+	call   *static.Decl // that block
+	at     element      // of its for_each
+	calls  map[*static.Decl][]*evaluation
 	prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
 	unread bool      // a file of them could not be read, which has been reported
@@ -53,49 +54,49 @@ type result struct {
 }
 
 // siblings are the instances of blocks within one instance of the block around them.
-type siblings map[*nodeDecl][]*instance
+type siblings map[*static.Node][]*instance
 
-func newEvaluation(of *declarations, in *loading, outer *evaluation, prefix string) *evaluation {
-	e := &evaluation{declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*decl][]*evaluation{},
-		results: make([]result, len(of.all)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
+func newEvaluation(of *static.Declarations, in *loading, outer *evaluation, prefix string) *evaluation {
+	e := &evaluation{Declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*static.Decl][]*evaluation{},
+		results: make([]result, len(of.All)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
 	if in.functions[of] == nil {
-		in.functions[of] = functions.Table(functions.Module{FS: of.files.FS, Dir: of.files.Dir, Path: of.path}, in.opts.Environ)
+		in.functions[of] = functions.Table(functions.Module{FS: of.Files.FS, Dir: of.Files.Dir, Path: of.Path}, in.opts.Environ)
 		if in.code != nil {
 			in.functions[of] = functions.WithoutValues(in.functions[of])
 		}
 	}
-	for i, d := range of.all {
+	for i, d := range of.All {
 		// The value fits everywhere, should anybody look before it is known.
-		e.results[i] = result{cty.DynamicVal, d.broken}
+		e.results[i] = result{cty.DynamicVal, d.Broken}
 	}
 	return e
 }
 
-func (e *evaluation) of(d *decl) *result { return &e.results[d.number] }
+func (e *evaluation) of(d *static.Decl) *result { return &e.results[d.Number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
-func (e *evaluation) isBad(a *syntax.Attribute) bool { return e.refersTo(a).unresolved || e.bad[a] }
+func (e *evaluation) isBad(a *syntax.Attribute) bool { return e.RefersTo(a).Unresolved || e.bad[a] }
 
 // run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
 func (e *evaluation) run() {
 	e.evaluateVariables()
-	for _, d := range e.steps {
-		if evaluate := evaluatorOf(d); evaluate != nil && !(e.code != nil && d.isUnseen()) {
-			e.own(plan.Addr(e.prefix+d.addr), func() { evaluate(e.scope(d)) })
+	for _, d := range e.Steps {
+		if evaluate := evaluatorOf(d); evaluate != nil && !(e.code != nil && isUnseen(d)) {
+			e.own(plan.Addr(e.prefix+d.Addr), func() { evaluate(e.scope(d)) })
 		}
 	}
-	e.collectInstances(e.nodes, e.top)
+	e.collectInstances(e.Nodes, e.top)
 }
 
 // evaluatorOf is how a declaration gets its value; nil where there is nothing to evaluate, or where another step does it.
-func evaluatorOf(d *decl) func(scope) {
+func evaluatorOf(d *static.Decl) func(scope) {
 	switch {
-	case d.block == nil:
+	case d.Block == nil:
 		return scope.evaluateLocal
-	case d.node != nil:
+	case d.Node != nil:
 		return scope.evaluateNode
 	}
-	switch d.block.Type.Name {
+	switch d.Block.Type.Name {
 	case "principal":
 		return scope.evaluatePrincipals
 	case "acl":
@@ -130,25 +131,25 @@ func (l *loading) own(addr plan.Addr, f func()) {
 }
 
 // collectInstances collects the instances of nodes and of those in them, parents first, in the order of the configuration.
-func (e *evaluation) collectInstances(nodes []*nodeDecl, at siblings) {
+func (e *evaluation) collectInstances(nodes []*static.Node, at siblings) {
 	for _, n := range nodes {
 		for _, i := range at[n] {
-			i.failed = e.of(n.decl).failed
+			i.failed = e.of(n.Decl).failed
 			e.instances = append(e.instances, i)
 			i.orders()
-			e.collectInstances(n.children, i.inside)
+			e.collectInstances(n.Children, i.inside)
 		}
 	}
 }
 
 // of are all instances of a node, however deep inside the node outer whose siblings these are, in the order of the configuration and
 // of their keys.
-func (s siblings) of(n, outer *nodeDecl) []*instance {
-	if n.parent == outer {
+func (s siblings) of(n, outer *static.Node) []*instance {
+	if n.Parent == outer {
 		return s[n]
 	}
 	var out []*instance
-	for _, at := range s.of(n.parent, outer) {
+	for _, at := range s.of(n.Parent, outer) {
 		out = append(out, at.inside[n]...)
 	}
 	return out
@@ -165,11 +166,11 @@ func (e *evaluation) explained() bool {
 				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)
 		}
 	}
-	for _, d := range e.all {
-		silent(e.of(d).failed, d.head, d.addr)
+	for _, d := range e.All {
+		silent(e.of(d).failed, d.Head, d.Addr)
 	}
 	for _, i := range e.instances {
-		silent(i.failed, i.decl.head, i.addr)
+		silent(i.failed, i.decl.Head, i.addr)
 	}
 	return sound
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -71,11 +72,9 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	a := &syntax.Attribute{Name: "the value", Expr: expr}
-	d := &decl{addr: "expression", head: expr.Range(), attrs: []*syntax.Attribute{a}}
-	for _, t := range expr.Variables() { // as resolve does for arguments; the declarations are evaluated, so nothing waits
-		if !(resolver{x.root.declarations, x.Report, d, a}).traversal(t) {
-			return cty.NilVal, false
-		}
+	d := &static.Decl{Addr: "expression", Head: expr.Range(), Attrs: []*syntax.Attribute{a}}
+	if !x.root.Resolve(x.Report, d, a) { // the declarations are evaluated, so nothing waits
+		return cty.NilVal, false
 	}
 	return x.root.apart(d).value(a)
 }

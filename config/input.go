@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
@@ -30,14 +31,14 @@ type input struct {
 func (e *evaluation) readInputs() {
 	for _, set := range e.opts.Environ {
 		name, text, ok := strings.Cut(set, "=")
-		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && e.variables[name] != nil {
+		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && e.Variables[name] != nil {
 			// The environment is shared: a name that is not one of our variables is no error.
-			e.inputs[name] = e.parseInput(e.variables[name], text, "the environment variable "+envPrefix+name)
+			e.inputs[name] = e.parseInput(e.Variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
-	files, _ := e.files.Ending(inputSuffix, inputSuffix+".json")
+	files, _ := e.Files.Ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {
-		e.readInputFile(e.files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.files.FS, file) })
+		e.readInputFile(e.Files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.Files.FS, file) })
 	}
 	for _, in := range e.opts.Inputs {
 		if in.File != "" {
@@ -65,9 +66,9 @@ func (e *evaluation) readSetting(setting string) {
 		return
 	}
 	name = strings.TrimSpace(name)
-	v := e.variables[name]
+	v := e.Variables[name]
 	if v == nil {
-		e.Errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, syntax.Hint(name, e.names["var"], "None is declared."))
+		e.Errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, syntax.Hint(name, e.Names["var"], "None is declared."))
 		return
 	}
 	e.inputs[name] = e.parseInput(v, text, "the option -var")
@@ -76,51 +77,39 @@ func (e *evaluation) readSetting(setting string) {
 // parseInput reads a value that is outside a file, as Terraform does. Text is
 // taken as it is where the type is a string, a number or a bool, or where none is
 // declared; for every other type, any included, it must be an expression.
-func (e *evaluation) parseInput(v *variable, text, from string) input {
-	name := v.block.Name()
+func (e *evaluation) parseInput(v *static.Variable, text, from string) input {
+	name := v.Block.Name()
 	if err := TextError(text); err != nil {
-		e.Errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
+		e.Errorf(v.Head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
 		return input{failed: true}
 	}
-	if v.typ.IsPrimitiveType() || v.block.Arg("type") == nil {
+	if v.Type.IsPrimitiveType() || v.Block.Arg("type") == nil {
 		return input{value: cty.StringVal(text), from: from}
 	}
 	expr, diags := syntax.ParseExpression(text, from, hcl.InitialPos)
 	if diags.HasErrors() && syntax.QuotesNothing(diags[0]) {
-		e.Errorf(v.head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, syntax.LowerFirst(diags[0].Detail))
+		e.Errorf(v.Head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, syntax.LowerFirst(diags[0].Detail))
 		return input{failed: true}
 	}
 	if diags.HasErrors() {
 		why := ": " + syntax.LowerFirst(diags[0].Summary)
-		if v.sensitive {
+		if v.Sensitive {
 			why = ""
 		}
-		e.Errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
+		e.Errorf(v.Head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
 		return input{failed: true}
 	}
-	return e.constant(v, expr, from, v.head)
+	return e.constant(v, expr, from, v.Head)
 }
 
 // constant is the value of an expression that is in no configuration.
-func (e *evaluation) constant(v *variable, expr hcl.Expression, from string, at hcl.Range) input {
+func (e *evaluation) constant(v *static.Variable, expr hcl.Expression, from string, at hcl.Range) input {
 	value, diags := expr.Value(nil)
 	if !diags.HasErrors() {
 		return input{value: value, from: from}
 	}
-	e.Errorf(at, "Invalid value for variable", "The value of var.%s at %s %s", v.block.Name(), from, v.noConstant(diags))
+	e.Errorf(at, "Invalid value for variable", "The value of var.%s at %s %s", v.Block.Name(), from, v.NoConstant(diags))
 	return input{failed: true}
-}
-
-// noConstant says why an expression without a scope has no value.
-func (v *variable) noConstant(diags hcl.Diagnostics) string {
-	switch why := diags[0]; {
-	case why.Summary == "Variables not allowed" || why.Summary == "Function calls not allowed":
-		return "must be a constant: it cannot refer to other values or call functions."
-	case v.sensitive:
-		return "has no result. The reason is not shown because the variable is sensitive."
-	default:
-		return "has no result: " + syntax.LowerFirst(why.Detail)
-	}
 }
 
 // readInputFile reads a file of values. Snippets may show its text only when it names no sensitive variable and has no
@@ -151,27 +140,27 @@ func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	e.Add(diags...)
 	quotable := true
 	for name, a := range attrs {
-		v := e.variables[name]
+		v := e.Variables[name]
 		if v == nil {
 			e.Add(syntax.WarningAt(a.NameRange, "Value for undeclared variable",
-				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.names["var"], "None is declared."))))
+				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.Names["var"], "None is declared."))))
 			// It may be a misspelt sensitive one, whose value would be quoted.
-			quotable = quotable && plan.DidYouMean(name, e.names["var"]) == ""
+			quotable = quotable && plan.DidYouMean(name, e.Names["var"]) == ""
 			continue
 		}
-		quotable = quotable && !v.sensitive
+		quotable = quotable && !v.Sensitive
 		e.inputs[name] = e.fileInput(v, a, e.Where(a.Range))
 	}
 	if quotable {
-		e.files.Files[shown] = file
+		e.Files.Files[shown] = file
 	}
 }
 
-func (e *evaluation) fileInput(v *variable, a *hcl.Attribute, from string) input {
+func (e *evaluation) fileInput(v *static.Variable, a *hcl.Attribute, from string) input {
 	r := a.Expr.Range()
 	at := r
-	if v.sensitive {
-		at = v.head
+	if v.Sensitive {
+		at = v.Head
 	}
 	in := e.constant(v, a.Expr, from, at)
 	in.rng = &r

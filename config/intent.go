@@ -3,32 +3,27 @@ package config
 import (
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/locktree/locktree/config/internal/syntax"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
-
-// intention is a moved, import or removed block as it is written.
-type intention struct {
-	from, to plan.Addr
-}
 
 // Such a block with the addresses of one instance of its module.
 type (
 	moveItem struct {
 		plan.Move
-		d     *decl
-		place place // of To; without a decl when nothing is there
+		d     *static.Decl
+		place static.Place // of To; without a decl when nothing is there
 		lost  string
 	}
 	importItem struct {
 		plan.Import
-		d *decl
+		d *static.Decl
 		s scope
 	}
 	removalItem struct {
 		plan.Removal
-		d *decl
+		d *static.Decl
 	}
 )
 
@@ -41,59 +36,23 @@ type intents struct {
 	moduleAddrs []struct{ instance, block plan.Addr }
 }
 
-// intend declares a block that has no name.
-func (r *reading) intend(b *syntax.Block, attrs ...*syntax.Attribute) *decl {
-	d := r.declare(&decl{addr: b.Type.Name, block: b, head: b.Head}, attrs...)
-	d.intent = &intention{}
-	return d
-}
-
-func (r *reading) collectMoved(b *syntax.Block) {
-	from, to := b.Arg("from"), b.Arg("to")
-	d := r.intend(b)
-	if from == nil || to == nil {
-		d.broken = true // complete reports it
-		return
-	}
-	var ok, okTo bool
-	d.intent.from, ok = parseAddress(r.Report, from)
-	d.intent.to, okTo = parseAddress(r.Report, to)
-	d.broken = !ok || !okTo
-}
-
 func (s scope) evaluateMoved() {
 	d := s.d
 	if s.r.failed {
 		return
 	}
-	in := d.intent
-	if in.from.Type() != in.to.Type() {
-		s.Errorf(d.block.Arg("to").Expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.Type(), in.to.Type())
+	in := d.Intent
+	if in.From.Type() != in.To.Type() {
+		s.Errorf(d.Block.Arg("to").Expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.From.Type(), in.To.Type())
 		return
 	}
-	_, fromOne := in.from.Key()
-	_, toOne := in.to.Key()
-	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.from, To: plan.Addr(s.prefix) + in.to, One: fromOne || toOne, Origin: s.Where(d.head)}, d: d}
+	_, fromOne := in.From.Key()
+	_, toOne := in.To.Key()
+	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.From, To: plan.Addr(s.prefix) + in.To, One: fromOne || toOne, Origin: s.Where(d.Head)}, d: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
-	item.place, item.lost, _ = s.lookup(in.to)
+	item.place, item.lost, _ = s.Lookup(in.To)
 	s.moves = append(s.moves, item)
-}
-
-func (r *reading) collectRemoved(b *syntax.Block) {
-	d := r.intend(b)
-	for _, l := range b.Nested("lifecycle") {
-		d.attrs = append(d.attrs, l.Args...)
-	}
-	from := b.Arg("from")
-	if from == nil {
-		d.broken = true
-		return
-	}
-	var ok bool
-	if d.intent.from, ok = parseAddress(r.Report, from); !ok {
-		d.broken = true
-	}
 }
 
 func (s scope) evaluateRemoved() {
@@ -101,8 +60,8 @@ func (s scope) evaluateRemoved() {
 	if s.r.failed {
 		return
 	}
-	r := plan.Removal{From: plan.Addr(s.prefix) + d.intent.from, Destroy: true, Origin: s.Where(d.head)}
-	for _, l := range d.block.Nested("lifecycle") {
+	r := plan.Removal{From: plan.Addr(s.prefix) + d.Intent.From, Destroy: true, Origin: s.Where(d.Head)}
+	for _, l := range d.Block.Nested("lifecycle") {
 		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
 		}
@@ -110,30 +69,12 @@ func (s scope) evaluateRemoved() {
 	s.removals = append(s.removals, &removalItem{r, d})
 }
 
-func (r *reading) collectImport(b *syntax.Block) {
-	to, path := b.Arg("to"), b.Arg("path")
-	d := r.intend(b, path)
-	if to == nil || path == nil {
-		d.broken = true
-		return
-	}
-	var ok bool
-	if d.intent.to, ok = parseAddress(r.Report, to); !ok {
-		d.broken = true
-		return
-	}
-	if d.intent.to.Type() == "module" {
-		r.Errorf(to.Expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
-		d.broken = true
-	}
-}
-
 func (s scope) evaluateImport() {
 	d := s.d
 	if s.r.failed {
 		return
 	}
-	a := d.block.Arg("path")
+	a := d.Block.Arg("path")
 	path, ok := s.text(a)
 	if !ok {
 		return
@@ -142,12 +83,12 @@ func (s scope) evaluateImport() {
 		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
 		return
 	}
-	if _, lost, found := s.lookup(d.intent.to); !found {
+	if _, lost, found := s.Lookup(d.Intent.To); !found {
 		if lost != "" {
-			s.Errorf(d.block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
+			s.Errorf(d.Block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
 		}
 		s.fail()
 		return
 	}
-	s.imports = append(s.imports, &importItem{plan.Import{To: d.intent.to, Path: path, Origin: s.Where(d.head)}, d, s})
+	s.imports = append(s.imports, &importItem{plan.Import{To: d.Intent.To, Path: path, Origin: s.Where(d.Head)}, d, s})
 }

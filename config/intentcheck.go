@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -28,7 +29,7 @@ func (e *evaluation) declared() *declared {
 	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*Ensemble]map[string]*instance{}}
 	for _, i := range e.instances {
 		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
-		if i.key != "" || i.decl.attr("for_each") != nil {
+		if i.key != "" || i.decl.Attr("for_each") != nil {
 			d.addrs[i.addr.Base()] = i
 		}
 		if d.paths[i.ensemble] == nil {
@@ -62,16 +63,16 @@ func (e *evaluation) checkIntents() {
 // once reports what starts or ends where another one of its kind does.
 type once struct {
 	*evaluation
-	from, to map[string]*decl
+	from, to map[string]*static.Decl
 }
 
-func (o once) claim(from, to string, d *decl) bool {
+func (o once) claim(from, to string, d *static.Decl) bool {
 	if first := o.from[from]; first != nil {
-		o.Errorf(d.head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.Where(first.head), from)
+		o.Errorf(d.Head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.Where(first.Head), from)
 		return false
 	}
 	if first := o.to[to]; first != nil {
-		o.Errorf(d.head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.Where(first.head), to)
+		o.Errorf(d.Head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.Where(first.Head), to)
 		return false
 	}
 	o.from[from], o.to[to] = d, d
@@ -80,7 +81,7 @@ func (o once) claim(from, to string, d *decl) bool {
 
 // checkMoves returns false when following the moves would make no sense.
 func (e *evaluation) checkMoves(have *declared) bool {
-	single, sound := once{e, map[string]*decl{}, map[string]*decl{}}, true
+	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
 	next, all := map[plan.Addr]*moveItem{}, plan.Intent{}
 	for _, v := range e.moves {
 		sound = single.claim(string(v.From), string(v.To), v.d) && sound
@@ -99,7 +100,7 @@ func (e *evaluation) checkMoves(have *declared) bool {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
-			e.Errorf(v.d.block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
+			e.Errorf(v.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
 		}
 		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
@@ -121,7 +122,7 @@ func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
 		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {
-		e.Errorf(v.d.block.Arg("to").Expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
+		e.Errorf(v.d.Block.Arg("to").Expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
 	}
 }
 
@@ -129,21 +130,21 @@ func (e *evaluation) declaredAt(i *instance) string {
 	if i == nil {
 		return ""
 	}
-	return " at " + e.Where(i.decl.head)
+	return " at " + e.Where(i.decl.Head)
 }
 
 // checkTarget reports a move to what is not there. A misspelt one would delete a
 // lock and create another.
 func (e *evaluation) checkTarget(v *moveItem, have *declared) {
-	at := v.d.block.Arg("to").Expr.Range()
+	at := v.d.Block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()
 	switch {
 	case v.lost != "":
 		e.Errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
-	case v.place.decl() == nil || !have.sound:
-	case v.One && !keyed && v.place.repeated():
+	case v.place.Decl() == nil || !have.sound:
+	case v.One && !keyed && v.place.Repeated():
 		e.Errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
-	case v.place.repeated() && !keyed:
+	case v.place.Repeated() && !keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
 			e.Errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
@@ -158,9 +159,9 @@ func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) 
 		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.Where(v.d.head))
+			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.Where(v.d.Head))
 			if v.To == first.From || strings.HasPrefix(string(v.To), string(v.From)+".") {
-				e.Errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
+				e.Errorf(first.d.Head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
 			text += ", which"
@@ -173,17 +174,17 @@ func (e *evaluation) checkRemovals(have *declared) {
 	first := map[plan.Addr]*removalItem{}
 	for _, r := range e.removals {
 		if other := first[r.From]; other != nil {
-			e.Errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.Where(other.d.head))
+			e.Errorf(r.d.Head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.Where(other.d.Head))
 			continue
 		}
 		first[r.From] = r
 		if i, still := have.addrs[r.From]; still {
-			e.Errorf(r.d.block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
+			e.Errorf(r.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
 		}
 	}
 	for _, v := range e.moves {
 		if r := first[v.From]; r != nil {
-			e.Errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.Where(v.d.head))
+			e.Errorf(r.d.Head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.Where(v.d.Head))
 		}
 	}
 }
@@ -191,22 +192,22 @@ func (e *evaluation) checkRemovals(have *declared) {
 func (e *evaluation) checkImports(have *declared) {
 	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
 	for _, v := range e.imports {
-		path := v.d.block.Arg("path")
+		path := v.d.Block.Arg("path")
 		i := have.nodes[v.To]
 		if !have.sound && (i == nil || i.ensemble == nil) {
 			continue
 		}
 		if i == nil {
-			e.Errorf(v.d.block.Arg("to").Expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
+			e.Errorf(v.d.Block.Arg("to").Expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			e.Errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.Where(first.d.head), v.Path)
+			e.Errorf(v.d.Head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.Where(first.d.Head), v.Path)
 			continue
 		}
 		w := spot{i.ensemble, v.Path}
 		if first := paths[w]; first != nil {
-			e.Errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.Where(first.d.head))
+			e.Errorf(v.d.Head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.Where(first.d.Head))
 			continue
 		}
 		addrs[v.To], paths[w] = v, v

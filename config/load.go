@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -47,7 +48,7 @@ func (d *directories) close() {
 }
 
 func newLoading(dir string, opts Options) *loading {
-	return &loading{Report: &syntax.Report{Dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*declarations]map[string]function.Function{}}
+	return &loading{Report: &syntax.Report{Dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*static.Declarations]map[string]function.Function{}}
 }
 
 func (l *loading) load(open func(string) (fs.FS, error)) *Config {
@@ -63,10 +64,8 @@ func (l *loading) load(open func(string) (fs.FS, error)) *Config {
 // run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
 // within a phase everything is checked, whatever is wrong with the rest.
 func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
-	reader := &reader{Report: l.Report, version: l.opts.Version, open: open, known: map[string]*declarations{}}
 	files := &syntax.Sources{FS: fsys, Dir: c.Dir, Files: c.Sources, Report: l.Report}
-	// What is refused for the number of its modules is not evaluated: those below the refused calls may be called any number of times.
-	if all := reader.directory(files, ".", nil); all != nil && !reader.refused {
+	if all := static.Read(files, l.opts.Version, open); all != nil {
 		l.root = newEvaluation(all, l, nil, "")
 		if l.code == nil {
 			l.root.readInputs()
@@ -107,12 +106,12 @@ const maxStack = 128
 
 // stack returns the ownership id. It is the name of a znode.
 func (e *evaluation) stack() string {
-	if e.settings == nil {
-		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
+	if e.Settings == nil {
+		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.Files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
 		return ""
 	}
-	a := e.settings.block.Arg("stack")
-	s := e.scope(e.settings)
+	a := e.Settings.Block.Arg("stack")
+	s := e.scope(e.Settings)
 	stack, ok := s.text(a)
 	if !ok {
 		return ""

@@ -174,7 +174,7 @@ func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
 		s.wrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
 	} else if path := strings.TrimPrefix(k.CCache, "FILE:"); path != "" && !filepath.IsAbs(path) {
-		k.CCache = filepath.Join(s.files.Dir, path)
+		k.CCache = filepath.Join(s.Files.Dir, path)
 	}
 	k.Krb5Conf = cmp.Or(k.Krb5Conf, s.getenv("KRB5_CONFIG"))
 	if k.Keytab == "" {
@@ -187,7 +187,7 @@ func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
 func (s scope) file(a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {
-		return filepath.Join(s.files.Dir, path)
+		return filepath.Join(s.Files.Dir, path)
 	}
 	return path
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -16,7 +16,7 @@ import (
 
 // instance is one znode of a node block.
 type instance struct {
-	decl     *nodeDecl
+	decl     *static.Node
 	parent   *instance // nil at the top
 	key      string    // of for_each
 	each     *element  // of the nearest for_each around; nil when there is none
@@ -38,48 +38,48 @@ type instance struct {
 // evaluateNode expands and evaluates a node block for every instance of the
 // namespace it is in.
 func (s scope) evaluateNode() {
-	n := s.d.node
-	if n.parent == nil {
+	n := s.d.Node
+	if n.Parent == nil {
 		s.expand(nil, s.ensembleOf(n))
 		return
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
 	// that. But references to it must not be reported as missing.
-	if s.of(n.parent.decl).failed {
+	if s.of(n.Parent.Decl).failed {
 		s.fail()
 	}
-	for _, at := range s.top.of(n.parent, nil) {
+	for _, at := range s.top.of(n.Parent, nil) {
 		s.expand(at, at.ensemble)
 	}
 }
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
-func (s scope) ensembleOf(n *nodeDecl) *Ensemble {
-	if a := n.attr("ensemble"); a != nil {
+func (s scope) ensembleOf(n *static.Node) *Ensemble {
+	if a := n.Attr("ensemble"); a != nil {
 		return s.ensemble(a)
 	}
 	if s.home == nil {
 		s.fail()
 	}
-	if s.home == nil && s.outer != nil && len(s.root.names["ensemble"]) > 1 {
-		s.Errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.addr)
+	if s.home == nil && s.outer != nil && len(s.root.Names["ensemble"]) > 1 {
+		s.Errorf(n.Head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.Addr)
 	}
 	return s.home
 }
 
 // expand makes the instances of a block inside one instance of its parent.
 func (s scope) expand(at *instance, e *Ensemble) {
-	n := s.d.node
-	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(s.prefix + n.kind.Name + "." + n.label)}
+	n := s.d.Node
+	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(s.prefix + n.Kind.Name + "." + n.Label)}
 	if at != nil {
-		proto.addr = at.addr.Child(n.kind.Name, n.label)
+		proto.addr = at.addr.Child(n.Kind.Name, n.Label)
 		proto.each, proto.broken = at.each, at.broken
 	}
-	if n.attr("for_each") == nil {
+	if n.Attr("for_each") == nil {
 		s.instantiate(proto)
 		return
 	}
-	elements, ok := s.ofInstance(&proto).forEach(n.attr("for_each"))
+	elements, ok := s.ofInstance(&proto).forEach(n.Attr("for_each"))
 	if !ok {
 		// proto has no element, or that of the namespace around. Arguments that refer to each wait (scope.waits).
 		s.fail()
@@ -160,7 +160,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 // count counts what a block expands to, and returns false when that is too much.
 func (s scope) count(n int) bool {
 	if s.expanded += n; s.expanded > syntax.MaxNodes {
-		s.refuse(s.d.head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", syntax.MaxNodes)
+		s.refuse(s.d.Head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", syntax.MaxNodes)
 	}
 	return s.expanded <= syntax.MaxNodes
 }
@@ -170,13 +170,13 @@ func (s scope) instantiate(i instance) bool {
 	if !s.count(1) {
 		return false
 	}
-	n, inst := s.d.node, &i
-	inst.name = n.label
-	if n.attr("for_each") != nil {
+	n, inst := s.d.Node, &i
+	inst.name = n.Label
+	if n.Attr("for_each") != nil {
 		inst.name += "-" + inst.key
 	}
 	inst.any = s.at.any || i.each != nil && i.each.any || i.parent != nil && i.parent.any
-	inst.params = n.kind.New()
+	inst.params = n.Kind.New()
 	inst.inherit()
 	s.ofInstance(inst).evaluateInstance(inst)
 	s.place(inst)
@@ -210,7 +210,7 @@ func (i *instance) inherit() {
 }
 
 func (s scope) evaluateInstance(i *instance) {
-	b := i.decl.block
+	b := i.decl.Block
 	if a := b.Arg("name"); a != nil {
 		name, ok := s.text(a)
 		if ok {
@@ -218,7 +218,7 @@ func (s scope) evaluateInstance(i *instance) {
 		}
 		i.nameless = !ok && (s.isBad(a) || s.r.failed || s.unknown(a))
 	} else {
-		i.nameless = i.each != nil && i.each.any && i.decl.attr("for_each") != nil
+		i.nameless = i.each != nil && i.each.any && i.decl.Attr("for_each") != nil
 	}
 	if a := b.Arg("acl"); a != nil && s.code == nil {
 		if v, ok := s.value(a); ok && !isNull(v) {
@@ -247,17 +247,17 @@ func (s scope) evaluateInstance(i *instance) {
 
 // checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
 func (s scope) checkTogether(i *instance) {
-	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.attr(f.Name) == nil })
+	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.Attr(f.Name) == nil })
 	var wrong *kind.ParamError
 	if s.r.failed || missing || len(i.unknown) > 0 || !errors.As(kind.Validate(i.params), &wrong) {
 		return
 	}
 	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
-	if a := i.decl.attr(wrong.Name); a != nil {
+	if a := i.decl.Attr(wrong.Name); a != nil {
 		s.wrong(a, summary, detail)
 		return
 	}
-	s.refuse(i.decl.head, "Missing argument", "%s", detail)
+	s.refuse(i.decl.Head, "Missing argument", "%s", detail)
 }
 
 // setField stores an argument as the parameter of that name.
@@ -340,26 +340,15 @@ func (s scope) place(i *instance) {
 	}
 	if err != nil {
 		next := "Change its name."
-		if i.decl.attr("name") == nil {
+		if i.decl.Attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.Errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
+		s.Errorf(i.decl.NameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
 	}
 	if err != nil || parent == "" {
 		i.path = ""
 		s.fail()
 	}
-}
-
-// nameAt is where the name of the node's znodes comes from.
-func (n *nodeDecl) nameAt() hcl.Range {
-	switch {
-	case n.attr("name") != nil:
-		return n.attr("name").Expr.Range()
-	case n.attr("for_each") != nil:
-		return n.attr("for_each").Expr.Range()
-	}
-	return n.block.LabelAt()
 }
 
 // planNode is what the declaration of the instance says besides its parameters. own is the access list of what
@@ -370,17 +359,30 @@ func (i *instance) planNode(origin string, own kind.List) plan.Node {
 	p := i.policy
 	if p == nil {
 		n.ACL = slices.Clip(own)
-		if i.ensemble.access != nil && !i.decl.kind.Container {
+		if i.ensemble.access != nil && !i.decl.Kind.Container {
 			n.Payload.ChildACL = n.ACL // without it, the next apply would give contenders to its own identity
 		}
 		return n
 	}
 	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout
-	if i.decl.kind.Container {
+	if i.decl.Kind.Container {
 		n.ACL = slices.Clip(p.namespace)
 		return n
 	}
 	n.ACL = slices.Clip(p.lock)
 	n.Payload.ChildACL = slices.Clip(p.contender)
 	return n
+}
+
+// orders gives the locks inside their places in the order that the namespace declares.
+func (i *instance) orders() {
+	for rank, n := range i.decl.Order {
+		for _, in := range i.inside.of(n, i.decl) {
+			for _, f := range in.params.Fields() {
+				if f.Derived && i.path != "" {
+					_ = f.Set(kind.Place{Of: i.path, Rank: rank + 1}.String())
+				}
+			}
+		}
+	}
 }

@@ -10,11 +10,12 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 )
 
 func (s scope) evaluateLocal() {
-	if v, ok := s.value(s.d.attrs[0]); ok {
+	if v, ok := s.value(s.d.Attrs[0]); ok {
 		s.r.value = v
 	}
 }
@@ -23,9 +24,9 @@ func (s scope) evaluateLocal() {
 // into what a plan stores.
 func (s scope) evaluateOutput() {
 	d := s.d
-	hidden := s.yes(d.block.Arg("sensitive")) || s.unknown(d.block.Arg("sensitive"))
-	s.text(d.block.Arg("description"))
-	a := d.block.Arg("value")
+	hidden := s.yes(d.Block.Arg("sensitive")) || s.unknown(d.Block.Arg("sensitive"))
+	s.text(d.Block.Arg("description"))
+	a := d.Block.Arg("value")
 	v, ok := s.value(a)
 	if !ok {
 		s.fail()
@@ -33,7 +34,7 @@ func (s scope) evaluateOutput() {
 	}
 	if v.ContainsMarked() && !hidden {
 		s.wrong(a, "Sensitive value", fmt.Sprintf(
-			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.block.Name()))
+			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.Block.Name()))
 		return
 	}
 	if s.outer == nil && containsCapsule(v.Type()) {
@@ -65,17 +66,17 @@ func containsCapsule(ty cty.Type) bool {
 }
 
 func (e *evaluation) encodeOutputs() []plan.Output {
-	out := make([]plan.Output, 0, len(e.outputs))
-	for _, d := range e.outputs {
+	out := make([]plan.Output, 0, len(e.Outputs))
+	for _, d := range e.Outputs {
 		v := e.of(d).value
-		o := plan.Output{Name: d.block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.declarations, d)}
+		o := plan.Output{Name: d.Block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.Declarations, d)}
 		if !o.Sensitive {
 			var err error
 			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {
 				o.Value, err = ctyjson.Marshal(v, v.Type())
 			}
 			if err != nil {
-				e.Errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.Name(), err)
+				e.Errorf(d.Head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.Block.Name(), err)
 				continue
 			}
 		}
@@ -87,30 +88,30 @@ func (e *evaluation) encodeOutputs() []plan.Output {
 
 // nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
 // is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
-func nodesOf(in *declarations, output *decl) []plan.Addr {
+func nodesOf(in *static.Declarations, output *static.Decl) []plan.Addr {
 	type at struct {
-		d      *decl
+		d      *static.Decl
 		prefix string // a directory may be called more than once
 	}
 	found, seen := map[plan.Addr]bool{}, map[at]bool{}
-	var visit func(in *declarations, d *decl, prefix string)
-	visit = func(in *declarations, d *decl, prefix string) {
+	var visit func(in *static.Declarations, d *static.Decl, prefix string)
+	visit = func(in *static.Declarations, d *static.Decl, prefix string) {
 		switch {
 		case seen[at{d, prefix}]:
 			return
-		case d.node != nil:
-			found[plan.Addr(prefix+d.addr)] = true
+		case d.Node != nil:
+			found[plan.Addr(prefix+d.Addr)] = true
 			return
-		case d.child != nil:
-			for _, inner := range d.child.all {
-				if inner.node != nil || inner.isModule() {
-					visit(d.child, inner, prefix+d.addr+".")
+		case d.Child != nil:
+			for _, inner := range d.Child.All {
+				if inner.Node != nil || inner.IsModule() {
+					visit(d.Child, inner, prefix+d.Addr+".")
 				}
 			}
 		}
 		seen[at{d, prefix}] = true
-		for _, e := range in.edges(d) {
-			visit(in, e.to, prefix)
+		for _, e := range in.Edges(d) {
+			visit(in, e.To, prefix)
 		}
 	}
 	visit(in, output, "")

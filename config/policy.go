@@ -75,11 +75,11 @@ func (s scope) evaluateACLs() { s.forElements(scope.evaluateACL) }
 
 // forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.
 func (s scope) forElements(evaluate func(scope)) {
-	if s.d.forEach == nil {
+	if s.d.ForEach == nil {
 		evaluate(s)
 		return
 	}
-	elements, ok := s.forEach(s.d.forEach)
+	elements, ok := s.forEach(s.d.ForEach)
 	if !ok {
 		s.fail()
 		return
@@ -89,7 +89,7 @@ func (s scope) forElements(evaluate func(scope)) {
 	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
-		evaluate(s.each(el, s.prefix+s.d.addr+"["+strconv.Quote(el.key)+"]"))
+		evaluate(s.each(el, s.prefix+s.d.Addr+"["+strconv.Quote(el.key)+"]"))
 		byKey[el.key] = s.r.value
 	}
 	s.r.value = cty.ObjectVal(byKey)
@@ -97,7 +97,7 @@ func (s scope) forElements(evaluate func(scope)) {
 
 func (s scope) evaluatePrincipal() {
 	d := s.d
-	schemeAttr, idAttr := d.block.Arg("scheme"), d.block.Arg("id")
+	schemeAttr, idAttr := d.Block.Arg("scheme"), d.Block.Arg("id")
 	scheme, ok := s.text(schemeAttr)
 	if !ok {
 		s.fail()
@@ -122,7 +122,7 @@ func (s scope) evaluatePrincipal() {
 		}
 		// The line of a digest may hold a password where its hash belongs.
 		if at == nil || at == idAttr && scheme == "digest" {
-			s.refuse(d.head, summary, "%s", plan.Sentence(err.Error()))
+			s.refuse(d.Head, summary, "%s", plan.Sentence(err.Error()))
 			return
 		}
 		s.wrong(at, summary, plan.Sentence(err.Error()))
@@ -135,11 +135,11 @@ func (s scope) evaluatePrincipal() {
 		id = plain.Mark(secretID)
 	}
 	if scheme == "x509" && fromTheTop.MatchString(plain.AsString()) {
-		s.Add(syntax.WarningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+		s.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
 	s.r.value = cty.ObjectVal(map[string]cty.Value{
-		"name": cty.StringVal(d.block.Name()), "scheme": cty.StringVal(scheme), "id": id,
+		"name": cty.StringVal(d.Block.Name()), "scheme": cty.StringVal(scheme), "id": id,
 	})
 }
 
@@ -237,25 +237,25 @@ const maxEntries = 1000
 func (s scope) evaluateACL() {
 	d := s.d
 	p := &policy{
-		name:       d.block.Name(),
-		allowWorld: s.yes(d.block.Arg("allow_world")), allowLockout: s.yes(d.block.Arg("allow_lockout")),
+		name:       d.Block.Name(),
+		allowWorld: s.yes(d.Block.Arg("allow_world")), allowLockout: s.yes(d.Block.Arg("allow_lockout")),
 		namespace: kind.List{}, lock: kind.List{}, contender: kind.List{},
 	}
-	grants := d.block.Nested("grant")
+	grants := d.Block.Nested("grant")
 	if len(grants) == 0 && !s.r.failed {
-		s.refuse(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
+		s.refuse(d.Head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
 		s.evaluateGrant(g, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
-		s.refuse(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
+		s.refuse(d.Head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
 		return
 	}
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.failed && len(p.namespace) == 0 {
-		s.refuse(d.head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
+		s.refuse(d.Head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
 	}
 	s.r.value = cty.CapsuleVal(policyType, p)
 }

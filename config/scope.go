@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
@@ -28,7 +29,7 @@ func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {
 // scope evaluates one declaration, or one instance of it.
 type scope struct {
 	*evaluation
-	d      *decl
+	d      *static.Decl
 	r      *result
 	ctx    *hcl.EvalContext
 	broken bool   // each is not known, because for_each was wrong
@@ -37,13 +38,13 @@ type scope struct {
 
 // scope is that of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
 // not evaluated yet can be seen.
-func (e *evaluation) scope(d *decl) scope {
-	return scope{evaluation: e, d: d, r: e.of(d), ctx: e.contextOf(d.attrs)}
+func (e *evaluation) scope(d *static.Decl) scope {
+	return scope{evaluation: e, d: d, r: e.of(d), ctx: e.contextOf(d.Attrs)}
 }
 
 // apart is the scope of expressions that no declaration in the graph has; their result is their own.
-func (e *evaluation) apart(d *decl) scope {
-	return scope{evaluation: e, d: d, r: &result{cty.DynamicVal, d.broken}, ctx: e.contextOf(d.attrs)}
+func (e *evaluation) apart(d *static.Decl) scope {
+	return scope{evaluation: e, d: d, r: &result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
 
 func (s scope) fail() { s.r.failed = true }
@@ -58,18 +59,18 @@ func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
 // and not to the working directory, so that a plan does not depend on where it is made.
 func (e *evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	values := map[string]map[string]cty.Value{}
-	seen := map[*decl]bool{}
-	var nodes []*nodeDecl
+	seen := map[*static.Decl]bool{}
+	var nodes []*static.Node
 	for _, a := range attrs {
-		for _, dep := range e.refersTo(a).deps {
+		for _, dep := range e.RefersTo(a).Deps {
 			switch {
 			case e.of(dep).failed || seen[dep]:
 				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
 				// The other arguments of the declaration are, and their errors found.
-			case dep.node != nil:
-				nodes = append(nodes, dep.node)
+			case dep.Node != nil:
+				nodes = append(nodes, dep.Node)
 			default:
-				root, name, _ := strings.Cut(dep.addr, ".")
+				root, name, _ := strings.Cut(dep.Addr, ".")
 				if values[root] == nil {
 					values[root] = map[string]cty.Value{}
 				}
@@ -79,11 +80,11 @@ func (e *evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 		}
 	}
 	variables := e.nodeValues(nodes)
-	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(e.path), "root": cty.StringVal(".")})
+	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(e.Path), "root": cty.StringVal(".")})
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
-	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.declarations]}
+	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.Declarations]}
 }
 
 // value evaluates an argument. It returns false when there is none, or when it
@@ -110,13 +111,13 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 }
 
 func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
-	return compute(a.Expr, s.ctx, s.files.Text(a.Expr.Range()))
+	return compute(a.Expr, s.ctx, s.Files.Text(a.Expr.Range()))
 }
 
 // spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
 func (s scope) spoil(a *syntax.Attribute) {
 	s.fail()
-	if !s.refersTo(a).each {
+	if !s.RefersTo(a).Each {
 		s.bad[a] = true
 	}
 }
@@ -124,14 +125,14 @@ func (s scope) spoil(a *syntax.Attribute) {
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
 func (s scope) waits(a *syntax.Attribute) bool {
-	refs := s.refersTo(a)
-	return refs.unresolved || s.bad[a] || refs.each && s.broken || slices.ContainsFunc(refs.deps, func(d *decl) bool { return s.of(d).failed })
+	refs := s.RefersTo(a)
+	return refs.Unresolved || s.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.of(d).failed })
 }
 
 // about says which instance an error was found in, where there are several.
 func (s scope) about(a *syntax.Attribute) string {
 	switch {
-	case s.which != "" && s.refersTo(a).each:
+	case s.which != "" && s.RefersTo(a).Each:
 		return " This is about " + s.which + "."
 	case s.outer != nil:
 		return " This is about " + strings.TrimSuffix(s.prefix, ".") + "."
@@ -177,7 +178,7 @@ func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	case want.IsPrimitiveType():
 		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.Name, typeName(want), syntax.Article(v.Type().FriendlyName())))
 	default:
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.Name, typeName(want), conversionError(err, v.ContainsMarked())))
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.Name, typeName(want), static.ConversionError(err, v.ContainsMarked())))
 	}
 }
 
@@ -241,25 +242,25 @@ func (s scope) secret(a *syntax.Attribute) (string, bool) {
 
 // nodeValues are the objects namespace, mutex, ... that hold exactly the given
 // declarations, and what leads to them.
-func (e *evaluation) nodeValues(nodes []*nodeDecl) map[string]cty.Value {
-	wanted := map[*nodeDecl]bool{}
-	children := map[*nodeDecl][]*nodeDecl{}
+func (e *evaluation) nodeValues(nodes []*static.Node) map[string]cty.Value {
+	wanted := map[*static.Node]bool{}
+	children := map[*static.Node][]*static.Node{}
 	for _, n := range nodes {
-		for ; n != nil && !wanted[n]; n = n.parent {
+		for ; n != nil && !wanted[n]; n = n.Parent {
 			wanted[n] = true
-			children[n.parent] = append(children[n.parent], n)
+			children[n.Parent] = append(children[n.Parent], n)
 		}
 	}
 	return e.childValues(children, nil, e.top)
 }
 
-func (e *evaluation) childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at siblings) map[string]cty.Value {
+func (e *evaluation) childValues(children map[*static.Node][]*static.Node, in *static.Node, at siblings) map[string]cty.Value {
 	byKind := map[string]map[string]cty.Value{}
 	for _, n := range children[in] {
-		if byKind[n.kind.Name] == nil {
-			byKind[n.kind.Name] = map[string]cty.Value{}
+		if byKind[n.Kind.Name] == nil {
+			byKind[n.Kind.Name] = map[string]cty.Value{}
 		}
-		byKind[n.kind.Name][n.label] = e.nodeValue(children, n, at)
+		byKind[n.Kind.Name][n.Label] = e.nodeValue(children, n, at)
 	}
 	out := make(map[string]cty.Value, len(byKind)+2)
 	for k, labels := range byKind {
@@ -271,10 +272,10 @@ func (e *evaluation) childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDec
 // nodeValue is one block as a reference sees it: an object, or with for_each an
 // object of objects by key. An object and not a map, since what is inside
 // may differ from key to key.
-func (e *evaluation) nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at siblings) cty.Value {
+func (e *evaluation) nodeValue(children map[*static.Node][]*static.Node, n *static.Node, at siblings) cty.Value {
 	byKey := map[string]cty.Value{}
 	for _, i := range at[n] {
-		if i.each != nil && i.each.any && n.attr("for_each") != nil {
+		if i.each != nil && i.each.any && n.Attr("for_each") != nil {
 			return cty.DynamicVal
 		}
 		attrs := e.childValues(children, n, i.inside)
@@ -287,7 +288,7 @@ func (e *evaluation) nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, 
 		if e.code != nil {
 			i.hide(attrs)
 		}
-		if n.attr("for_each") == nil {
+		if n.Attr("for_each") == nil {
 			return cty.ObjectVal(attrs)
 		}
 		byKey[i.key] = cty.ObjectVal(attrs)

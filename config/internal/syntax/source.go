@@ -20,7 +20,7 @@ const (
 
 // Sources reads and parses files and keeps what snippets need.
 type Sources struct {
-	FS  fs.FS
+	FS    fs.FS
 	Dir   string // what fsys is called in diagnostics
 	Files map[string]*hcl.File
 	*Report

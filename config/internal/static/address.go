@@ -1,4 +1,4 @@
-package config
+package static
 
 import (
 	"fmt"
@@ -14,18 +14,18 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// parseAddress reads an address of modules, namespaces and nodes without evaluating it. It names what a plan works on, and is no
+// ParseAddress reads an address of modules, namespaces and nodes without evaluating it. It names what a plan works on, and is no
 // reference: nothing has to be declared there. Keys must be constants.
-func parseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool) {
+func ParseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool) {
 	var steps hcl.Traversal
 	if e, ok := written(a.Expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
 	}
-	for len(steps) > 1 && nameOf(steps[0]) != "" && nameOf(steps[1]) != "" {
-		if why := misplaced(out, nameOf(steps[0])); why != "" {
+	for len(steps) > 1 && StepNameOf(steps[0]) != "" && StepNameOf(steps[1]) != "" {
+		if why := misplaced(out, StepNameOf(steps[0])); why != "" {
 			return notAddress(r, a, why)
 		}
-		out = out.Child(nameOf(steps[0]), nameOf(steps[1]))
+		out = out.Child(StepNameOf(steps[0]), StepNameOf(steps[1]))
 		if steps = steps[2:]; len(steps) > 0 {
 			if key, ok := steps[0].(hcl.TraverseIndex); ok && key.Key.Type() == cty.String {
 				out, steps = out.Instance(key.Key.AsString()), steps[1:]
@@ -42,7 +42,7 @@ func parseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool
 }
 
 // nameOf is the name that a step of a reference selects, "" for a key.
-func nameOf(s hcl.Traverser) string {
+func StepNameOf(s hcl.Traverser) string {
 	switch s := s.(type) {
 	case hcl.TraverseRoot:
 		return s.Name
@@ -108,42 +108,42 @@ func misplaced(before plan.Addr, typ string) string {
 	return ""
 }
 
-// place is what is at an address: a node block, a module block, or the top of a module.
-type place struct {
-	node *nodeDecl
-	call *decl
-	in   *declarations
+// Place is what is at an address: a node block, a module block, or the top of a module.
+type Place struct {
+	node *Node
+	call *Decl
+	in   *Declarations
 }
 
-func (p place) decl() *decl {
+func (p Place) Decl() *Decl {
 	if p.node != nil {
-		return p.node.decl
+		return p.node.Decl
 	}
 	return p.call
 }
 
-// repeated reports whether the block itself has for_each.
-func (p place) repeated() bool {
+// Repeated reports whether the block itself has for_each.
+func (p Place) Repeated() bool {
 	if p.node != nil {
-		return p.node.attr("for_each") != nil
+		return p.node.Attr("for_each") != nil
 	}
-	return p.call.forEach != nil
+	return p.call.ForEach != nil
 }
 
-func (p place) siblings() []*nodeDecl {
+func (p Place) siblings() []*Node {
 	if p.node != nil {
-		return p.node.children
+		return p.node.Children
 	}
-	return p.in.nodes
+	return p.in.Nodes
 }
 
-// lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
+// Lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
 // the files that could not be read.
-func (d *declarations) lookup(a plan.Addr) (at place, why string, ok bool) {
+func (d *Declarations) Lookup(a plan.Addr) (at Place, why string, ok bool) {
 	if a == "" {
-		return place{in: d}, "", true
+		return Place{in: d}, "", true
 	}
-	if at, why, ok = d.lookup(a.Parent()); !ok {
+	if at, why, ok = d.Lookup(a.Parent()); !ok {
 		return at, why, false
 	}
 	if a.Type() != "module" {
@@ -151,13 +151,13 @@ func (d *declarations) lookup(a plan.Addr) (at place, why string, ok bool) {
 		if n == nil {
 			return at, at.noNode(a.Type(), a.Name(), string(a.Parent())), false
 		}
-		return place{node: n, in: at.in}, "", true
+		return Place{node: n, in: at.in}, "", true
 	}
-	call := at.in.named["module"][a.Name()]
+	call := at.in.Named["module"][a.Name()]
 	if call == nil {
-		return at, fmt.Sprintf("There is no %s.%s", a, syntax.Hint(a.Name(), at.in.names["module"], "No module is called "+inside(string(a.Parent()))+".")), false
+		return at, fmt.Sprintf("There is no %s.%s", a, syntax.Hint(a.Name(), at.in.Names["module"], "No module is called "+inside(string(a.Parent()))+".")), false
 	}
-	return place{call: call, in: call.child}, "", call.child != nil
+	return Place{call: call, in: call.Child}, "", call.Child != nil
 }
 
 func inside(outer string) string {
@@ -168,17 +168,17 @@ func inside(outer string) string {
 }
 
 // noNode says that there is no such node here, in what outer names, and what is declared instead.
-func (p place) noNode(typ, label, outer string) string {
-	if p.in.incomplete {
+func (p Place) noNode(typ, label, outer string) string {
+	if p.in.Incomplete {
 		return ""
 	}
 	given := string(plan.Addr(outer).Child(typ, label))
 	var same []string
 	for _, n := range p.siblings() {
-		if n.kind.Name == typ {
-			same = append(same, n.label)
-		} else if n.label == label {
-			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.kind.Name, label))
+		if n.Kind.Name == typ {
+			same = append(same, n.Label)
+		} else if n.Label == label {
+			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.Kind.Name, label))
 		}
 	}
 	return fmt.Sprintf("There is no %s.%s", given, syntax.Hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))

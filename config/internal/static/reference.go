@@ -1,4 +1,4 @@
-package config
+package static
 
 import (
 	"fmt"
@@ -15,53 +15,60 @@ import (
 // resolve is the static pass: it checks every reference of every expression
 // before anything is evaluated, and records what refers to what.
 func (r *reading) resolve() {
-	for _, d := range r.all {
-		for _, a := range d.attrs {
-			in := resolver{r.declarations, r.Report, d, a}
-			for _, t := range a.Expr.Variables() {
-				if !in.traversal(t) {
-					in.refs().unresolved, d.broken = true, true
-				}
-			}
+	for _, d := range r.All {
+		for _, a := range d.Attrs {
+			r.Resolve(r.Report, d, a)
 		}
 	}
-	for _, name := range r.names["var"] {
-		for _, rule := range r.variables[name].rules {
-			rule.broken = !r.resolveRule(rule, name)
+	for _, name := range r.Names["var"] {
+		for _, rule := range r.Variables[name].Rules {
+			rule.Broken = !r.resolveRule(rule, name)
 		}
 	}
+}
+
+// Resolve checks every reference in an argument of a declaration, and reports those that name nothing.
+func (d *Declarations) Resolve(r *syntax.Report, of *Decl, a *syntax.Attribute) (sound bool) {
+	in := resolver{d, r, of, a}
+	sound = true
+	for _, t := range a.Expr.Variables() {
+		if !in.traversal(t) {
+			in.refs().Unresolved, of.Broken, sound = true, true, false
+		}
+	}
+	return sound
 }
 
 // references are what the static pass found in an argument. What an evaluation finds out is not here.
-type references struct {
-	deps []*decl // what the expression refers to
-	each bool    // it refers to each.key or each.value
+type References struct {
+	Deps []*Decl // what the expression refers to
+	Each bool    // it refers to each.key or each.value
 	// unresolved: it refers to something that does not exist, which has been reported.
-	unresolved bool
+	Unresolved bool
 }
 
-// refersTo is what the static pass found in an argument.
-func (d *declarations) refersTo(a *syntax.Attribute) references {
+// RefersTo is what the static pass found in an argument.
+func (d *Declarations) RefersTo(a *syntax.Attribute) References {
 	if refs := d.refs[a]; refs != nil {
 		return *refs
 	}
-	return references{}
+	return References{}
 }
 
 // resolver resolves the references of one argument.
 type resolver struct {
-	*declarations
+	*Declarations
 	*syntax.Report
-	d *decl
+	d *Decl
 	a *syntax.Attribute
 }
 
 // refs is what is found in the argument.
-func (r resolver) refs() *references {
-	found := r.declarations.refs[r.a]
+func (r resolver) refs() *References {
+	found := r.Declarations.refs[r.a]
 	if found == nil {
-		found = &references{}
-		r.declarations.refs[r.a] = found
+		found = &References{}
+		r.Declarations.refs[r.a] = found
 	}
 	return found
 }
@@ -69,7 +76,7 @@ func (r resolver) refs() *references {
 // unknown reports a name that does not exist, unless its declaration may be among
 // those that could not be read.
 func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
-	if !r.declarations.incomplete {
+	if !r.Declarations.Incomplete {
 		r.Errorf(t.SourceRange(), "Unknown reference", format, args...)
 	}
 	return false
@@ -98,13 +105,13 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 
 func (r resolver) rootHint(given string) string {
 	for _, root := range namedRoots {
-		if r.named[root][given] != nil {
+		if r.Named[root][given] != nil {
 			return fmt.Sprintf(" Did you mean %s.%s?", root, given)
 		}
 	}
-	for _, n := range r.nodes {
-		if n.label == given {
-			return fmt.Sprintf(" Did you mean %s?", n.addr)
+	for _, n := range r.Nodes {
+		if n.Label == given {
+			return fmt.Sprintf(" Did you mean %s?", n.Addr)
 		}
 	}
 	roots := append([]string{"path", "each"}, namedRoots...)
@@ -128,24 +135,24 @@ func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 }
 
 func (r resolver) eachReference(t hcl.Traversal) bool {
-	n := r.d.node
-	allowed := n != nil && n.repeated() || r.d.forEach != nil && r.a != r.d.forEach
-	if n != nil && r.a == n.attr("for_each") {
+	n := r.d.Node
+	allowed := n != nil && n.repeated() || r.d.ForEach != nil && r.a != r.d.ForEach
+	if n != nil && r.a == n.Attr("for_each") {
 		// The argument is evaluated once for each instance of the namespace around.
-		allowed = n.parent != nil && n.parent.repeated()
+		allowed = n.Parent != nil && n.Parent.repeated()
 	}
 	switch {
-	case r.d.block.StrayForEach():
+	case r.d.Block.StrayForEach():
 		return false // which each was meant: that one has been reported
 	case !allowed:
 		next := "This block has none: name a value directly."
-		if r.d.block != nil && slices.Contains(r.d.block.Type.ArgNames(), "for_each") {
+		if r.d.Block != nil && slices.Contains(r.d.Block.Type.ArgNames(), "for_each") {
 			next = "Set for_each here, or name a value directly."
 		}
 		r.Errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
 		return false
 	}
-	r.refs().each = true
+	r.refs().Each = true
 	return r.member(t, "each", []string{"key", "value"})
 }
 
@@ -156,29 +163,29 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
 		return false
 	}
-	d := r.named[root][name]
+	d := r.Named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.Hint(name, r.names[root], "None is declared."))
+		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.Hint(name, r.Names[root], "None is declared."))
 	}
 	r.depend(d)
-	if d.forEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
+	if d.ForEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
 		return false
 	}
 	return root != "module" || r.moduleReference(t, d)
 }
 
 // hasKey reports whether a reference names an instance of a block with for_each.
-func (r resolver) hasKey(t hcl.Traversal, i int, d *decl) bool {
+func (r resolver) hasKey(t hcl.Traversal, i int, d *Decl) bool {
 	_, ok := t[i].(hcl.TraverseIndex)
 	if !ok {
-		r.Errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
+		r.Errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.Addr, d.Addr)
 	}
 	return ok
 }
 
-func (r resolver) depend(d *decl) {
-	if refs := r.refs(); !slices.Contains(refs.deps, d) {
-		refs.deps = append(refs.deps, d)
+func (r resolver) depend(d *Decl) {
+	if refs := r.refs(); !slices.Contains(refs.Deps, d) {
+		refs.Deps = append(refs.Deps, d)
 	}
 }
 
@@ -190,7 +197,7 @@ func (r resolver) depend(d *decl) {
 // Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. Whether the key exists is
 // left to the evaluation, since nothing has a value yet.
 func (r resolver) nodeReference(t hcl.Traversal) bool {
-	var at *nodeDecl
+	var at *Node
 	for i := 0; ; {
 		k, ok := syntax.StepName(t, i)
 		if i == 0 {
@@ -210,8 +217,8 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 			return r.noSuchNode(t, at, k, label)
 		}
 		at, i = n, i+2
-		if at.attr("for_each") != nil && i < len(t) {
-			if !r.hasKey(t, i, at.decl) {
+		if at.Attr("for_each") != nil && i < len(t) {
+			if !r.hasKey(t, i, at.Decl) {
 				return false
 			}
 			i++
@@ -220,49 +227,49 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 			r.dependAll(at)
 			return true
 		}
-		if next, ok := syntax.StepName(t, i); ok && !(at.kind.Container && kind.Lookup(next) != nil) {
+		if next, ok := syntax.StepName(t, i); ok && !(at.Kind.Container && kind.Lookup(next) != nil) {
 			return r.nodeAttribute(t, at, next)
 		}
 	}
 }
 
-func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool {
-	r.depend(n.decl)
-	names := slices.Sorted(maps.Keys(syntax.ObjectType(n.kind)))
+func (r resolver) nodeAttribute(t hcl.Traversal, n *Node, name string) bool {
+	r.depend(n.Decl)
+	names := slices.Sorted(maps.Keys(syntax.ObjectType(n.Kind)))
 	if slices.Contains(names, name) {
 		return true
 	}
-	if n.kind.Container {
+	if n.Kind.Container {
 		names = append(names, kindNames()...)
 	}
-	r.Errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.addr, name, syntax.Hint(name, names, ""))
+	r.Errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.Addr, name, syntax.Hint(name, names, ""))
 	return false
 }
 
-func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) bool {
+func (r resolver) noSuchNode(t hcl.Traversal, in *Node, k, label string) bool {
 	outer := ""
 	if in != nil {
-		outer = in.addr
+		outer = in.Addr
 	}
-	if why := (place{node: in, in: r.declarations}).noNode(k, label, outer); why != "" {
+	if why := (Place{node: in, in: r.Declarations}).noNode(k, label, outer); why != "" {
 		r.Errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
 	return false
 }
 
-func (r resolver) dependAll(n *nodeDecl) {
-	r.depend(n.decl)
-	for _, c := range n.children {
+func (r resolver) dependAll(n *Node) {
+	r.depend(n.Decl)
+	for _, c := range n.Children {
 		r.dependAll(c)
 	}
 }
 
-func (r resolver) dependKind(in *nodeDecl, k string) {
+func (r resolver) dependKind(in *Node, k string) {
 	if in != nil {
-		r.depend(in.decl)
+		r.depend(in.Decl)
 	}
-	for _, n := range (place{node: in, in: r.declarations}).siblings() {
-		if n.kind.Name == k {
+	for _, n := range (Place{node: in, in: r.Declarations}).siblings() {
+		if n.Kind.Name == k {
 			r.dependAll(n)
 		}
 	}

@@ -1,4 +1,4 @@
-package config
+package static
 
 import (
 	"fmt"
@@ -9,25 +9,25 @@ import (
 
 // edge is one reason to wait for another declaration.
 type edge struct {
-	to  *decl
+	To  *Decl
 	why string    // "refers to"
 	at  hcl.Range // of the expression; of the block when there is none
 }
 
-// edges are everything that one of the declarations waits for.
-func (r *declarations) edges(d *decl) []edge {
+// Edges are everything that one of the declarations waits for.
+func (r *Declarations) Edges(d *Decl) []edge {
 	var out []edge
-	for _, a := range d.attrs {
+	for _, a := range d.Attrs {
 		verb := "refers to"
-		if d.isModule() {
+		if d.IsModule() {
 			verb = fmt.Sprintf("refers in its argument %q to", a.Name)
 		}
-		for _, to := range r.refersTo(a).deps {
+		for _, to := range r.RefersTo(a).Deps {
 			out = append(out, edge{to, verb, a.Expr.Range()})
 		}
 	}
 	for _, to := range d.inside {
-		out = append(out, edge{to, "is inside", d.head})
+		out = append(out, edge{to, "is inside", d.Head})
 	}
 	return out
 }
@@ -35,17 +35,17 @@ func (r *declarations) edges(d *decl) []edge {
 // ordering sorts declarations by a depth-first search.
 type ordering struct {
 	*reading
-	sorted []*decl
+	sorted []*Decl
 	path   []edge        // the declarations under visit, each with the reason to visit the next one
-	place  map[*decl]int // where on the path, counted from 1; -1 for what is sorted
-	cyclic map[*decl]bool
+	place  map[*Decl]int // where on the path, counted from 1; -1 for what is sorted
+	cyclic map[*Decl]bool
 }
 
 // order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of
 // a cycle are marked broken. Of cycles that share a declaration one is reported.
-func (r *reading) order() []*decl {
-	o := &ordering{reading: r, place: map[*decl]int{}, cyclic: map[*decl]bool{}}
-	for _, d := range r.all {
+func (r *reading) order() []*Decl {
+	o := &ordering{reading: r, place: map[*Decl]int{}, cyclic: map[*Decl]bool{}}
+	for _, d := range r.All {
 		if o.place[d] == 0 {
 			o.visit(d)
 		}
@@ -53,15 +53,15 @@ func (r *reading) order() []*decl {
 	return o.sorted
 }
 
-func (o *ordering) visit(d *decl) {
+func (o *ordering) visit(d *Decl) {
 	depth := len(o.path)
-	o.path = append(o.path, edge{to: d})
+	o.path = append(o.path, edge{To: d})
 	o.place[d] = depth + 1
-	for _, e := range o.edges(d) {
+	for _, e := range o.Edges(d) {
 		o.path[depth] = edge{d, e.why, e.at}
-		switch at := o.place[e.to]; {
+		switch at := o.place[e.To]; {
 		case at == 0:
-			o.visit(e.to)
+			o.visit(e.To)
 		case at > 0:
 			o.cycle(o.path[at-1:])
 		}
@@ -77,9 +77,9 @@ const cycleStart, cycleEnd = 5, 2
 func (o *ordering) cycle(steps []edge) {
 	known, module := false, false
 	for _, s := range steps {
-		known = known || o.cyclic[s.to]
-		s.to.broken, o.cyclic[s.to] = true, true
-		module = module || s.to.isModule()
+		known = known || o.cyclic[s.To]
+		s.To.Broken, o.cyclic[s.To] = true, true
+		module = module || s.To.IsModule()
 	}
 	if known {
 		return
@@ -91,12 +91,12 @@ func (o *ordering) cycle(steps []edge) {
 			fmt.Fprintf(&b, "%d more declarations, the last of which %s ", left, steps[len(steps)-cycleEnd-1].why)
 		case left > 1 && i > cycleStart && i < len(steps)-cycleEnd:
 		case i == 0:
-			fmt.Fprintf(&b, "%s (%s) %s ", s.to.addr, o.Where(s.to.head), s.why)
+			fmt.Fprintf(&b, "%s (%s) %s ", s.To.Addr, o.Where(s.To.Head), s.why)
 		default:
-			fmt.Fprintf(&b, "%s (%s), which %s ", s.to.addr, o.Where(s.to.head), s.why)
+			fmt.Fprintf(&b, "%s (%s), which %s ", s.To.Addr, o.Where(s.To.Head), s.why)
 		}
 	}
-	back := steps[0].to.addr
+	back := steps[0].To.Addr
 	if len(steps) == 1 {
 		back = "itself"
 	}

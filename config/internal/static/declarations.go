@@ -1,4 +1,4 @@
-package config
+package static
 
 import (
 	"fmt"
@@ -11,27 +11,27 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
-// declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
+// Declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
 // the directory, and never change then: what is found out about one of them in an instance is in an evaluation.
-type declarations struct {
-	files    *syntax.Sources
-	path     string // from the configuration's directory; "." for that itself
-	settings *decl  // the locktree block
+type Declarations struct {
+	Files    *syntax.Sources
+	Path     string // from the configuration's directory; "." for that itself
+	Settings *Decl  // the locktree block
 
 	// named are the declarations a reference ROOT.NAME finds.
-	named   map[string]map[string]*decl
-	names   map[string][]string // the names by root, in order of declaration
-	nodes   []*nodeDecl         // at the top
-	outputs []*decl
-	all     []*decl // in order of declaration
-	steps   []*decl // in order of evaluation
+	Named   map[string]map[string]*Decl
+	Names   map[string][]string // the names by root, in order of declaration
+	Nodes   []*Node             // at the top
+	Outputs []*Decl
+	All     []*Decl // in order of declaration
+	Steps   []*Decl // in order of evaluation
 
-	variables map[string]*variable
-	index     map[nodeKey]*nodeDecl
-	refs      map[*syntax.Attribute]*references // of the arguments that refer to anything
+	Variables map[string]*Variable
+	index     map[nodeKey]*Node
+	refs      map[*syntax.Attribute]*References // of the arguments that refer to anything
 	// incomplete: blocks of unknown types were left out, so a name that is not
 	// there may belong to an error that has been reported.
-	incomplete bool
+	Incomplete bool
 	// calls are the module blocks here and in what they call; depth is how far they lead.
 	calls, depth int
 }
@@ -39,7 +39,7 @@ type declarations struct {
 // nodeKey finds a node block among its siblings without walking them: a
 // namespace of 100,000 locks would take their square otherwise.
 type nodeKey struct {
-	parent      *nodeDecl
+	parent      *Node
 	kind, label string
 }
 
@@ -52,13 +52,24 @@ type reader struct {
 	version string // of this program
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
-	known   map[string]*declarations // by path; nil when a directory holds nothing that could be evaluated
+	known   map[string]*Declarations // by path; nil when a directory holds nothing that could be evaluated
 	refused bool                     // that there are too many modules has been reported
+}
+
+// Read makes the declarations of a configuration and of the modules that it calls: open opens the directory of one by its path
+// from the configuration's, and version is that of this program. It returns nil when there is nothing that could be evaluated.
+func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, error)) *Declarations {
+	r := &reader{Report: files.Report, version: version, open: open, known: map[string]*Declarations{}}
+	all := r.directory(files, ".", nil)
+	if r.refused { // those below the refused calls may be called any number of times
+		return nil
+	}
+	return all
 }
 
 // reading makes the declarations of one directory.
 type reading struct {
-	*declarations
+	*Declarations
 	*reader
 	outer *reading // has the module block that made us read this; nil: it is the configuration itself
 }
@@ -68,10 +79,10 @@ type reading struct {
 // collect reads the modules that are called, down to the last one, so that resolve knows
 // the outputs there are. complete reports only: collect has to cope with what is missing. order needs the
 // references that resolve finds.
-func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *declarations {
-	d := &reading{reader: r, outer: outer, declarations: &declarations{
-		files: files, path: dir, named: map[string]map[string]*decl{}, names: map[string][]string{},
-		index: map[nodeKey]*nodeDecl{}, refs: map[*syntax.Attribute]*references{}, variables: map[string]*variable{},
+func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
+	d := &reading{reader: r, outer: outer, Declarations: &Declarations{
+		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
+		index: map[nodeKey]*Node{}, refs: map[*syntax.Attribute]*References{}, Variables: map[string]*Variable{},
 	}}
 	root := d.decodeFiles()
 	if root == nil {
@@ -81,17 +92,17 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *d
 	root.Complete(r.Report)
 	d.declareVariables()
 	d.resolve()
-	d.steps = d.order()
-	return d.declarations
+	d.Steps = d.order()
+	return d.Declarations
 }
 
 // called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
-func (r *reading) called(dir string, at hcl.Expression) *declarations {
+func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	depth := 0
 	// By the path alone: a module may call the configuration once more under another name for its directory, such as
 	// "../" and its name, which then calls itself by that name.
 	for up := r; up != nil; up = up.outer {
-		if up.path == dir {
+		if up.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
 			return nil
 		}
@@ -107,7 +118,7 @@ func (r *reading) called(dir string, at hcl.Expression) *declarations {
 			r.Errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(syntax.PlainError(err), "."))
 			return nil
 		}
-		child = r.directory(r.files.In(fsys, dir), dir, r)
+		child = r.directory(r.Files.In(fsys, dir), dir, r)
 		r.known[dir] = child
 	}
 	r.calls++
@@ -130,10 +141,10 @@ func (r *reading) called(dir string, at hcl.Expression) *declarations {
 
 // chain is how this module came to be called, from the given directory on.
 func (r *reading) chain(from string) string {
-	text := r.path
-	for at := r; at.path != from && at.outer != nil; at = at.outer {
-		text = at.outer.path + " calls " + text
-		if at.outer.path == from {
+	text := r.Path
+	for at := r; at.Path != from && at.outer != nil; at = at.outer {
+		text = at.outer.Path + " calls " + text
+		if at.outer.Path == from {
 			break
 		}
 	}
@@ -156,8 +167,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 	root := &syntax.Block{Type: r.language()}
 	before, empty := r.Errors(), true
 	var version *hcl.Diagnostic
-	for _, name := range r.files.List() {
-		body := r.files.Parse(name)
+	for _, name := range r.Files.List() {
+		body := r.Files.Parse(name)
 		if body == nil {
 			continue
 		}
@@ -180,7 +191,7 @@ func (r *reading) decodeFiles() *syntax.Block {
 		return nil
 	}
 	r.Add(decoding.Diags...)
-	r.declarations.incomplete = decoding.Incomplete
+	r.Declarations.Incomplete = decoding.Incomplete
 	return root
 }
 

@@ -1,0 +1,28 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+	"testing/fstest"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// Nothing is left out of a configuration without a message, whatever was forgotten.
+func TestWhatFailsInSilenceIsAnError(t *testing.T) {
+	for _, fail := range []func(e *evaluation){
+		func(e *evaluation) { e.of(e.Named["local"]["a"]).failed = true },
+		func(e *evaluation) { e.instances[0].failed = true },
+	} {
+		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
+		b := newLoading(".", Options{})
+		b.run(files, &Config{Dir: ".", Sources: map[string]*hcl.File{}}, nil)
+		require.False(t, b.Diags.HasErrors())
+		fail(b.root)
+		c := &Config{}
+		b.root.finish(c)
+		require.Contains(t, fmt.Sprint(b.Sorted().Errs()), "no reason was given")
+		require.Empty(t, c.Ensembles)
+	}
+}
