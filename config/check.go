@@ -12,20 +12,20 @@ import (
 
 // spot is the place of a znode.
 type spot struct {
-	on   *Ensemble
+	on   *ensembleBlock
 	path string
 }
 
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
 // may use it; it is on an ensemble.
-func (e *evaluation) checkNodes() {
+func checkNodes(e *evaluation) {
 	first := map[spot]*instance{}
-	bare := map[*Ensemble]*instance{}
+	bare := map[*ensembleBlock]*instance{}
 	for _, i := range e.instances {
 		if i.path != "" && i.ensemble != nil {
 			w := spot{i.ensemble, i.path}
 			if other := first[w]; other != nil {
-				e.own(i.addr, func() { e.duplicatePath(other, i) })
+				duplicatePath(e, other, i)
 			} else {
 				first[w] = i
 			}
@@ -34,11 +34,11 @@ func (e *evaluation) checkNodes() {
 			bare[i.ensemble] = i
 		}
 	}
-	e.checkHomes()
+	checkHomes(e)
 	for _, name := range e.Names["ensemble"] {
 		d := e.Named["ensemble"][name]
 		on := ensembleValue(e.of(d).value)
-		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.access == nil && !e.of(d).failed {
+		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.Access == nil && !e.of(d).failed {
 			e.Errorf(i.decl.Head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
@@ -46,7 +46,7 @@ func (e *evaluation) checkNodes() {
 	}
 }
 
-func (e *evaluation) duplicatePath(first, second *instance) {
+func duplicatePath(e *evaluation, first, second *instance) {
 	at := second.decl.Head
 	if second.addr.Block() == first.addr.Block() {
 		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
@@ -57,7 +57,7 @@ func (e *evaluation) duplicatePath(first, second *instance) {
 }
 
 // checkHomes reports nodes without an ensemble.
-func (e *evaluation) checkHomes() {
+func checkHomes(e *evaluation) {
 	homeless := e.Nodes
 	if len(homeless) == 0 && len(e.instances) > 0 {
 		homeless = []*static.Node{e.instances[0].decl}
@@ -68,19 +68,21 @@ func (e *evaluation) checkHomes() {
 }
 
 // trees returns the ensembles with what is declared on them.
-func (e *evaluation) trees(stack string) []*Ensemble {
+func trees(e *evaluation, stack string) []*Ensemble {
+	var blocks []*ensembleBlock
 	var out []*Ensemble
-	drafts := map[*Ensemble]*plan.Draft{}
+	drafts := map[*ensembleBlock]*plan.Draft{}
 	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
 		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
 		drafts[on] = plan.NewTree(stack, on.Root)
-		on.Tree = drafts[on].Tree
-		on.Tree.Ensemble = name
-		out = append(out, on)
+		drafts[on].Tree.Ensemble = name
+		made := ensembleOf(on)
+		made.Tree = drafts[on].Tree
+		blocks, out = append(blocks, on), append(out, made)
 	}
-	e.checkRoots(out)
-	own := map[*Ensemble]kind.List{}
-	for _, on := range out {
+	checkRoots(e, blocks)
+	own := map[*ensembleBlock]kind.List{}
+	for _, on := range blocks {
 		own[on] = on.ownACL() // hashes passwords: once, and not for each node
 	}
 	// In the order of the tree, in which a node is put behind those before it.
@@ -95,16 +97,17 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 		}
 	}
 	if len(e.moves)+len(e.imports)+len(e.removals) > 0 {
-		have := e.declared()
-		for _, on := range out {
-			on.Tree.Intent = e.intentOf(on, have)
+		have := declaredBy(e)
+		for i, on := range blocks {
+			out[i].Tree.Intent = intentOf(e, on, have)
 		}
 	}
-	for _, on := range out {
-		on.Tree.Intent.Access, on.Tree.EnsembleID = on.access, on.id
+	for i, on := range blocks {
+		tree := out[i].Tree
+		tree.Intent.Access, tree.EnsembleID = on.Access, on.ID
 		for _, other := range out {
-			if other != on {
-				on.Tree.Intent.Elsewhere = append(on.Tree.Intent.Elsewhere, other.Tree)
+			if other.Tree != tree {
+				tree.Intent.Elsewhere = append(tree.Intent.Elsewhere, other.Tree)
 			}
 		}
 	}
@@ -112,7 +115,7 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 }
 
 // checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
-func (e *evaluation) checkRoots(all []*Ensemble) {
+func checkRoots(e *evaluation, all []*ensembleBlock) {
 	for i, on := range all {
 		for _, other := range all[:i] {
 			shared := slices.IndexFunc(on.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -66,85 +65,40 @@ type CodeOutput struct {
 // LoadCode reads the configuration in dir without any values for its variables: those of opts are not used, and neither is
 // what else [Load] reads them from.
 func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
-	d, l := directories{dir: dir}, newLoading(dir, opts)
+	d := directories{dir: dir}
 	defer d.close()
-	return l.loadCode(d.open)
+	return loadCode(dir, opts, d.open)
 }
 
-func (l *loading) loadCode(open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
-	l.code = &Code{}
-	l.code.Sources = l.load(open).Sources
-	return l.code, l.Sorted()
-}
-
-// anyElement stands for the elements of a for_each that are not known.
-var anyElement = element{value: cty.DynamicVal, any: true}
-
-func hasUnknownKeys(v cty.Value) bool {
-	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
-}
-
-// isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
-func isUnseen(d *static.Decl) bool {
-	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
-}
-
-// unknown reports whether an argument has no value here. Its errors have been reported.
-func (s scope) unknown(a *syntax.Attribute) bool {
-	if s.code == nil || a == nil || s.isBad(a) {
-		return false
+func loadCode(dir string, opts Options, open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
+	c, r := &Code{Sources: map[string]*hcl.File{}}, &syntax.Report{Dir: dir}
+	if e := evaluate(c.Sources, r, opts, true, open); e != nil {
+		c.build(e)
 	}
-	v, ok := s.value(a)
-	return ok && !v.IsWhollyKnown()
+	return c, r.Sorted()
 }
 
-// hide takes from what a reference to a node offers whatever is not known.
-func (i *instance) hide(attrs map[string]cty.Value) {
-	attrs["path"] = cty.UnknownVal(cty.String)
-	if i.nameless {
-		attrs["name"] = cty.UnknownVal(cty.String)
-	}
-	for _, name := range i.unknown {
-		attrs[name] = cty.UnknownVal(attrs[name].Type())
-	}
-}
-
-// codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
-func (s scope) codeEnsemble(e *Ensemble) {
-	if !s.unknown(s.d.Block.Arg("root")) {
-		s.evaluateRoot(e)
-		e.defaultRoot = e.Root
-	}
-	e.Root = "/"
-	if len(s.Names["ensemble"]) == 1 {
-		s.home = e
-	}
-	s.r.value = cty.CapsuleVal(ensembleType, e)
-}
-
-// finishCode makes what a Code holds.
-func (e *evaluation) finishCode(c *Config) {
-	e.checkHomes()
-	if a := e.Settings; a != nil && e.scope(a).unknown(a.Block.Arg("stack")) {
-		e.Errorf(a.Block.Arg("stack").Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.Block.Arg("stack")))
-	}
+// build makes what a Code holds.
+func (c *Code) build(e *evaluation) {
+	stack := e.stack()
+	checkHomes(e)
 	if e.Diags.HasErrors() || !e.explained() {
 		return
 	}
-	e.code.Stack = c.Stack
+	c.Stack = stack
 	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
 		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
 		b := blocks{on, c.Stack}
-		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: on.defaultRoot,
+		c.Ensembles = append(c.Ensembles, &CodeEnsemble{Name: name, Root: on.DefaultRoot,
 			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
 	}
 	for _, d := range e.Outputs {
-		if o := e.codeOutput(d); o.Name != "" {
-			e.code.Outputs = append(e.code.Outputs, o)
+		if o := codeOutput(e, d); o.Name != "" {
+			c.Outputs = append(c.Outputs, o)
 		}
 	}
-	slices.SortFunc(e.code.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range e.moves {
-		e.code.Moves = append(e.code.Moves, m.Move)
+		c.Moves = append(c.Moves, m.Move)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // blocks makes the blocks that are on one ensemble.
 type blocks struct {
-	on    *Ensemble
+	on    *ensembleBlock
 	stack string
 }
 
@@ -79,7 +79,7 @@ func (b blocks) node(e *evaluation, n *static.Node, at []siblings, keyed bool) *
 		return nil
 	}
 	block.Addr = plan.Addr(strings.ReplaceAll(string(all[0].addr), "[*]", "")).Block()
-	block.Name = e.nameOf(block.Addr, n, all, keyed || block.Repeated)
+	block.Name = nameOf(e, block.Addr, n, all, keyed || block.Repeated)
 	for at, f := range all[0].params.Fields() {
 		differs := func(i *instance) bool {
 			return slices.Contains(i.unknown, f.Name) || i.params.Fields()[at].Get() != f.Get()
@@ -97,7 +97,7 @@ func (b blocks) node(e *evaluation, n *static.Node, at []siblings, keyed bool) *
 }
 
 // nameOf is how the names of a block's nodes are made.
-func (e *evaluation) nameOf(block plan.Addr, n *static.Node, all []*instance, keyed bool) Name {
+func nameOf(e *evaluation, block plan.Addr, n *static.Node, all []*instance, keyed bool) Name {
 	a := n.Attr("name")
 	if a == nil && n.Attr("for_each") != nil {
 		return Name{Before: n.Label + "-", HasKey: true}

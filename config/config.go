@@ -73,11 +73,14 @@ type Ensemble struct {
 	DeclRange hcl.Range
 
 	passwordFiles []string // that Auth was read from
+}
 
-	access *plan.Access // nil when the block says neither admins nor readers
-	id     string       // the one that is pinned, for the tree
-
-	defaultRoot string // of LoadCode, where paths begin at "/"; "" if there is none
+// ensembleOf is an evaluated block, without a tree.
+func ensembleOf(e *ensembleBlock) *Ensemble {
+	return &Ensemble{
+		Name: e.Name, Servers: e.Servers, AuthName: e.AuthName, Root: e.Root, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout,
+		TLS: (*TLS)(e.TLS), Auth: e.Auth, Login: (*Login)(e.Login), DeclRange: e.DeclRange, passwordFiles: e.PasswordFiles,
+	}
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

@@ -14,6 +14,19 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
+// FromEnvironment returns the ensemble that the environment alone describes, as an
+// ensemble block without arguments would: ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and
+// ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. nil without an
+// error: no servers are set. It is for commands that name a path and need no configuration;
+// nothing is declared on it.
+func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
+	e, err := OfEnvironment(dir, environ)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return ensembleOf(e), nil
+}
+
 // Dial connects to the ensemble, see [Ensemble.ClientConfig] and [recipes.Dial].
 func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Client, error) {
 	cfg, err := e.ClientConfig(with)

@@ -9,18 +9,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// ensembleBlock is an ensemble block evaluated.
+type ensembleBlock struct {
+	Name                           string
+	Servers                        []string
+	AuthName                       string
+	Root                           string
+	SessionTimeout, ConnectTimeout time.Duration
+	TLS                            *tlsBlock // nil: plain TCP
+	Auth                           []recipes.Auth
+	Login                          *loginBlock // nil: not at all
+	DeclRange                      hcl.Range
+	PasswordFiles                  []string     // that Auth was read from
+	Access                         *plan.Access // nil when the block says neither admins nor readers
+	ID                             string       // the one that is pinned
+	DefaultRoot                    string       // without values, where paths begin at "/"; "" if there is none
+}
+
+// tlsBlock are the files of an encrypted connection, ready to open.
+type tlsBlock struct{ CAFile, CertFile, KeyFile, ServerName string }
+
+// loginBlock is how clients log in by SASL.
+type loginBlock struct {
+	Kerberos     *kerberos.Config
+	User         string
+	Password     recipes.Secret
+	PasswordFile string
+}
+
 func (s scope) evaluateEnsemble() {
 	b := s.d.Block
-	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
-	if s.code != nil {
+	e := &ensembleBlock{Name: b.Name(), Root: "/", DeclRange: b.Head}
+	if s.opts.NoValues {
 		s.codeEnsemble(e)
 		return
 	}
@@ -31,7 +61,7 @@ func (s scope) evaluateEnsemble() {
 		if !plan.IsEnsembleID(id) {
 			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
 		}
-		e.id = id
+		e.ID = id
 	}
 	e.SessionTimeout = s.duration(b.Arg("session_timeout"), 100*time.Millisecond, time.Hour)
 	e.ConnectTimeout = s.duration(b.Arg("connect_timeout"), time.Millisecond, time.Hour)
@@ -46,14 +76,14 @@ func (s scope) evaluateEnsemble() {
 	if len(b.Nested("auth")) == 0 {
 		s.authOfEnvironment(e)
 	}
-	e.access = s.evaluateAccess(b)
+	e.Access = s.evaluateAccess(b)
 	if len(s.Names["ensemble"]) == 1 {
 		s.home = e
 	}
 	s.r.value = cty.CapsuleVal(ensembleType, e)
 }
 
-func (s scope) evaluateRoot(e *Ensemble) {
+func (s scope) evaluateRoot(e *ensembleBlock) {
 	a := s.d.Block.Arg("root")
 	root, ok := s.text(a)
 	if !ok {
@@ -90,7 +120,7 @@ func (l *loading) getenv(name string) string {
 
 // serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
 // missing.
-func (s scope) serversOfEnvironment(e *Ensemble) {
+func (s scope) serversOfEnvironment(e *ensembleBlock) {
 	list := s.getenv(serversVariable)
 	if list == "" {
 		return
@@ -105,7 +135,7 @@ func (s scope) serversOfEnvironment(e *Ensemble) {
 	}
 }
 
-func (s scope) authOfEnvironment(e *Ensemble) {
+func (s scope) authOfEnvironment(e *ensembleBlock) {
 	user, password, file := s.getenv(usernameVariable), recipes.Secret(s.getenv(passwordVariable)), s.getenv(passwordFileVariable)
 	if user == "" {
 		return
@@ -130,14 +160,14 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 			s.refuse(e.DeclRange, "Cannot read the password", "%v. The environment variable %s names the file.", err, passwordFileVariable)
 			return
 		}
-		e.passwordFiles = append(e.passwordFiles, file)
+		e.PasswordFiles = append(e.PasswordFiles, file)
 	}
 	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
 const maxServers = 100
 
-func (s scope) evaluateServers(a *syntax.Attribute, e *Ensemble) {
+func (s scope) evaluateServers(a *syntax.Attribute, e *ensembleBlock) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
 		if !s.r.failed { // absent, or null
@@ -204,8 +234,8 @@ func (s scope) duration(a *syntax.Attribute, lo, hi time.Duration) time.Duration
 	return 0
 }
 
-func (s scope) evaluateTLS(b *syntax.Block) *TLS {
-	t := &TLS{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
+func (s scope) evaluateTLS(b *syntax.Block) *tlsBlock {
+	t := &tlsBlock{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
 	t.ServerName, _ = s.text(b.Arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
 	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
@@ -215,7 +245,7 @@ func (s scope) evaluateTLS(b *syntax.Block) *TLS {
 	return t
 }
 
-func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
+func (s scope) evaluateAuth(b *syntax.Block, e *ensembleBlock) {
 	if !s.fits(b) {
 		return
 	}
@@ -238,20 +268,16 @@ func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
 			s.wrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
 			return
 		}
-		e.passwordFiles = append(e.passwordFiles, file)
+		e.PasswordFiles = append(e.PasswordFiles, file)
 	}
 	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
-// FromEnvironment returns the ensemble that the environment alone describes, as an
-// ensemble block without arguments would: ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and
-// ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. nil without an
-// error: no servers are set. It is for commands that name a path and need no configuration;
-// nothing is declared on it.
-func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
+// OfEnvironment is an ensemble block without arguments; nil without an error: no servers are set.
+func OfEnvironment(dir string, environ []string) (*ensembleBlock, error) {
 	r := &syntax.Report{Dir: dir}
-	e := &Ensemble{Name: "environment", Root: "/"}
-	s := scope{evaluation: &evaluation{loading: &loading{Report: r, opts: Options{Environ: environ}}}, r: &result{}}
+	e := &ensembleBlock{Name: "environment", Root: "/"}
+	s := scope{evaluation: &evaluation{loading: &loading{Report: r, opts: evalOptions{Environ: environ}}}, r: &result{}}
 	s.serversOfEnvironment(e)
 	s.authOfEnvironment(e)
 	if r.Diags.HasErrors() {

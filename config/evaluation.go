@@ -1,6 +1,8 @@
 package config
 
 import (
+	"io"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -11,22 +13,44 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
+// evalOptions are what an evaluation takes from outside of the files.
+type evalOptions struct {
+	Inputs  []evalInput // of the command line, in its order
+	Environ []string
+	// NoValues: a variable without a default has no value, nor has the environment, or what depends on them. Access lists and
+	// servers are not evaluated.
+	NoValues bool
+}
+
+// evalInput gives variables their values: exactly one of Var and File is set. A Reader is read in place of the File.
+type evalInput struct {
+	Var    string
+	File   string
+	Reader io.Reader
+}
+
+// Evaluate gives everything that is declared its value, and collects the nodes.
+func Evaluate(all *static.Declarations, opts evalOptions) *evaluation {
+	in := &loading{Report: all.Files.Report, opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
+	in.root = newEvaluation(all, in, nil, "")
+	if !opts.NoValues {
+		in.root.readInputs()
+	}
+	in.root.run()
+	return in.root
+}
+
 // loading is what all evaluations of one Load share, and what they have found.
 type loading struct {
 	*syntax.Report
-	opts      Options
-	code      *Code       // of LoadCode; nil: values are given to variables
+	opts      evalOptions
 	root      *evaluation // of the configuration itself
 	expanded  int         // nodes and modules so far
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
-	// given gives variables values beside those of opts, above all of them; nil outside of tests.
-	given func(*evaluation)
 	// functions are those that the expressions of a directory can call.
 	functions map[*static.Declarations]map[string]function.Function
-	// owners are the declarations that diagnostics of the evaluation are about.
-	owners map[*hcl.Diagnostic]plan.Addr
 }
 
 // evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
@@ -39,8 +63,8 @@ type evaluation struct {
 	calls  map[*static.Decl][]*evaluation
 	prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
-	unread bool      // a file of them could not be read, which has been reported
-	home   *Ensemble // of nodes at the top that name none
+	unread bool           // a file of them could not be read, which has been reported
+	home   *ensembleBlock // of nodes at the top that name none
 
 	results []result // by the number of the declaration
 	bad     map[*syntax.Attribute]bool
@@ -61,7 +85,7 @@ func newEvaluation(of *static.Declarations, in *loading, outer *evaluation, pref
 		results: make([]result, len(of.All)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
 	if in.functions[of] == nil {
 		in.functions[of] = functions.Table(functions.Module{FS: of.Files.FS, Dir: of.Files.Dir, Path: of.Path}, in.opts.Environ)
-		if in.code != nil {
+		if in.opts.NoValues {
 			in.functions[of] = functions.WithoutValues(in.functions[of])
 		}
 	}
@@ -81,8 +105,8 @@ func (e *evaluation) isBad(a *syntax.Attribute) bool { return e.RefersTo(a).Unre
 func (e *evaluation) run() {
 	e.evaluateVariables()
 	for _, d := range e.Steps {
-		if evaluate := evaluatorOf(d); evaluate != nil && !(e.code != nil && isUnseen(d)) {
-			e.own(plan.Addr(e.prefix+d.Addr), func() { evaluate(e.scope(d)) })
+		if evaluate := evaluatorOf(d); evaluate != nil && !(e.opts.NoValues && isUnseen(d)) {
+			evaluate(e.scope(d))
 		}
 	}
 	e.collectInstances(e.Nodes, e.top)
@@ -117,17 +141,6 @@ func evaluatorOf(d *static.Decl) func(scope) {
 		return scope.evaluateImport
 	}
 	return nil
-}
-
-// own notes that what f reports is about the declaration at an address. What is inside a module has an owner there.
-func (l *loading) own(addr plan.Addr, f func()) {
-	before := len(l.Diags)
-	f()
-	for _, found := range l.Diags[before:] {
-		if l.owners[found] == "" {
-			l.owners[found] = addr
-		}
-	}
 }
 
 // collectInstances collects the instances of nodes and of those in them, parents first, in the order of the configuration.

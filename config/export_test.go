@@ -19,13 +19,12 @@ import (
 // LoadFS is [Load] on any file system, which must hold every module; dir is what
 // diagnostics call it.
 func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	l := newLoading(dir, opts)
-	return l.load(within(fsys)), l.Sorted()
+	return load(dir, opts, within(fsys))
 }
 
 // LoadCodeFS is [LoadCode] on any file system.
 func LoadCodeFS(fsys fs.FS, dir string, opts Options) (*Code, hcl.Diagnostics) {
-	return newLoading(dir, opts).loadCode(within(fsys))
+	return loadCode(dir, opts, within(fsys))
 }
 
 func within(fsys fs.FS) func(sub string) (fs.FS, error) {
@@ -45,16 +44,19 @@ var DigestID = functions.DigestID
 
 // Expressions evaluates expressions as if each were in an argument at the top of a configuration.
 type Expressions struct {
-	*loading
+	*syntax.Report
+	root *evaluation
 	dirs directories // open until it is closed: file() reads through them
 }
 
 // OpenExpressions loads the configuration in dir. Close the result in any case.
 func OpenExpressions(dir string, opts Options) (*Expressions, error) {
-	x := &Expressions{newLoading(dir, opts), directories{dir: dir}}
-	root, err := x.dirs.open(".")
+	x := &Expressions{Report: &syntax.Report{Dir: dir}, dirs: directories{dir: dir}}
+	_, err := x.dirs.open(".")
 	if err == nil {
-		x.run(root, &Config{Dir: dir, Sources: map[string]*hcl.File{}}, x.dirs.open)
+		if x.root = evaluate(map[string]*hcl.File{}, x.Report, opts, false, x.dirs.open); x.root != nil {
+			(&Config{}).build(x.root)
+		}
 	}
 	return x, err
 }
@@ -76,7 +78,7 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 	if !x.root.Resolve(x.Report, d, a) { // the declarations are evaluated, so nothing waits
 		return cty.NilVal, false
 	}
-	return x.root.apart(d).value(a)
+	return x.root.Value(d, a)
 }
 
 // RolePerms are a role's permissions on a namespace and on a lock node.

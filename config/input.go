@@ -49,7 +49,7 @@ func (e *evaluation) readInputs() {
 	}
 }
 
-func (in Input) read() ([]byte, error) {
+func (in evalInput) read() ([]byte, error) {
 	if in.Reader != nil {
 		src, err := syntax.ReadAtMost(in.Reader)
 		return syntax.PlainText(src), err

@@ -19,14 +19,14 @@ type declared struct {
 	exact map[plan.Addr]bool      // nodes and modules, without the blocks of several
 	// blocks are the addresses without any keys.
 	blocks map[plan.Addr]bool
-	paths  map[*Ensemble]map[string]*instance
+	paths  map[*ensembleBlock]map[string]*instance
 	// sound: nothing was wrong before, so that what is missing is missing for its
 	// own sake.
 	sound bool
 }
 
-func (e *evaluation) declared() *declared {
-	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*Ensemble]map[string]*instance{}}
+func declaredBy(e *evaluation) *declared {
+	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*ensembleBlock]map[string]*instance{}}
 	for _, i := range e.instances {
 		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
 		if i.key != "" || i.decl.Attr("for_each") != nil {
@@ -47,17 +47,17 @@ func (e *evaluation) declared() *declared {
 }
 
 // checkIntents is about what only shows when every node is known.
-func (e *evaluation) checkIntents() {
+func checkIntents(e *evaluation) {
 	if len(e.moves)+len(e.imports)+len(e.removals) == 0 {
 		return
 	}
-	have := e.declared()
+	have := declaredBy(e)
 	have.sound = !e.Diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.
-	if e.checkMoves(have) {
-		e.checkRemovals(have)
+	if checkMoves(e, have) {
+		checkRemovals(e, have)
 	}
-	e.checkImports(have)
+	checkImports(e, have)
 }
 
 // once reports what starts or ends where another one of its kind does.
@@ -80,7 +80,7 @@ func (o once) claim(from, to string, d *static.Decl) bool {
 }
 
 // checkMoves returns false when following the moves would make no sense.
-func (e *evaluation) checkMoves(have *declared) bool {
+func checkMoves(e *evaluation, have *declared) bool {
 	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
 	next, all := map[plan.Addr]*moveItem{}, plan.Intent{}
 	for _, v := range e.moves {
@@ -88,7 +88,7 @@ func (e *evaluation) checkMoves(have *declared) bool {
 		next[v.From] = v
 		all.Moves = append(all.Moves, v.Move)
 	}
-	if !sound || e.checkMoveCycles(next) {
+	if !sound || checkMoveCycles(e, next) {
 		return false
 	}
 	for _, r := range e.removals {
@@ -100,23 +100,23 @@ func (e *evaluation) checkMoves(have *declared) bool {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
-			e.Errorf(v.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
+			e.Errorf(v.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, declaredAt(e, have.addrs[v.From]))
 		}
 		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
 			continue
 		}
 		if end := all.Rename(v.To); end == v.To {
-			e.checkTarget(v, have)
+			checkTarget(e, v, have)
 		} else if all.Removed(end) == nil {
-			e.checkEnd(v, end, have)
+			checkEnd(e, v, end, have)
 		}
 	}
 	return true
 }
 
 // checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
-func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
+func checkEnd(e *evaluation, v *moveItem, end plan.Addr, have *declared) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
 		ok = ok || have.blocks[end.Block()]
@@ -126,7 +126,7 @@ func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
 	}
 }
 
-func (e *evaluation) declaredAt(i *instance) string {
+func declaredAt(e *evaluation, i *instance) string {
 	if i == nil {
 		return ""
 	}
@@ -135,7 +135,7 @@ func (e *evaluation) declaredAt(i *instance) string {
 
 // checkTarget reports a move to what is not there. A misspelt one would delete a
 // lock and create another.
-func (e *evaluation) checkTarget(v *moveItem, have *declared) {
+func checkTarget(e *evaluation, v *moveItem, have *declared) {
 	at := v.d.Block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()
 	switch {
@@ -153,7 +153,7 @@ func (e *evaluation) checkTarget(v *moveItem, have *declared) {
 }
 
 // checkMoveCycles reports moves that lead back to where they start, or into themselves.
-func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
+func checkMoveCycles(e *evaluation, next map[plan.Addr]*moveItem) (found bool) {
 	done := map[*moveItem]bool{}
 	for _, first := range e.moves {
 		text := string(first.From)
@@ -170,7 +170,7 @@ func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) 
 	return found
 }
 
-func (e *evaluation) checkRemovals(have *declared) {
+func checkRemovals(e *evaluation, have *declared) {
 	first := map[plan.Addr]*removalItem{}
 	for _, r := range e.removals {
 		if other := first[r.From]; other != nil {
@@ -179,7 +179,7 @@ func (e *evaluation) checkRemovals(have *declared) {
 		}
 		first[r.From] = r
 		if i, still := have.addrs[r.From]; still {
-			e.Errorf(r.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
+			e.Errorf(r.d.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, declaredAt(e, i))
 		}
 	}
 	for _, v := range e.moves {
@@ -189,7 +189,7 @@ func (e *evaluation) checkRemovals(have *declared) {
 	}
 }
 
-func (e *evaluation) checkImports(have *declared) {
+func checkImports(e *evaluation, have *declared) {
 	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
 	for _, v := range e.imports {
 		path := v.d.Block.Arg("path")
@@ -214,7 +214,7 @@ func (e *evaluation) checkImports(have *declared) {
 		records := kind.JoinPath(i.ensemble.Root, reserved)
 		switch other := have.paths[i.ensemble][v.Path]; {
 		case other != nil && other != i:
-			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, e.declaredAt(other)))
+			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, declaredAt(e, other)))
 		case kind.Below(v.Path, records):
 			v.s.wrong(path, "Reserved name", records+" is where locktree keeps its own records.")
 		}
@@ -223,7 +223,7 @@ func (e *evaluation) checkImports(have *declared) {
 
 // intentOf is what concerns an ensemble. Addresses are those of the whole
 // configuration, so moves and removals concern all.
-func (e *evaluation) intentOf(on *Ensemble, have *declared) plan.Intent {
+func intentOf(e *evaluation, on *ensembleBlock, have *declared) plan.Intent {
 	var out plan.Intent
 	for _, v := range e.moves {
 		out.Moves = append(out.Moves, v.Move)

@@ -3,26 +3,23 @@ package config
 import (
 	"cmp"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
 // has only Dir and Sources set, which is what a view needs to show them; it is never nil.
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
-	d, l := directories{dir: dir}, newLoading(dir, opts)
+	d := directories{dir: dir}
 	defer d.close()
-	return l.load(d.open), l.Sorted()
+	return load(dir, opts, d.open)
 }
 
 // directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
@@ -47,50 +44,45 @@ func (d *directories) close() {
 	}
 }
 
-func newLoading(dir string, opts Options) *loading {
-	return &loading{Report: &syntax.Report{Dir: dir}, opts: opts, owners: map[*hcl.Diagnostic]plan.Addr{}, functions: map[*static.Declarations]map[string]function.Function{}}
-}
-
-func (l *loading) load(open func(string) (fs.FS, error)) *Config {
-	c := &Config{Dir: l.Dir, Sources: map[string]*hcl.File{}}
-	if fsys, err := open("."); err != nil {
-		l.NoDirectory(l.Dir, err)
-	} else if l.run(fsys, c, open); l.Diags.HasErrors() {
-		*c = Config{Dir: l.Dir, Sources: c.Sources}
+func load(dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
+	c, r := &Config{Dir: dir, Sources: map[string]*hcl.File{}}, &syntax.Report{Dir: dir}
+	if e := evaluate(c.Sources, r, opts, false, open); e != nil {
+		c.build(e)
 	}
-	return c
-}
-
-// run goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one before;
-// within a phase everything is checked, whatever is wrong with the rest.
-func (l *loading) run(fsys fs.FS, c *Config, open func(string) (fs.FS, error)) {
-	files := &syntax.Sources{FS: fsys, Dir: c.Dir, Files: c.Sources, Report: l.Report}
-	if all := static.Read(files, l.opts.Version, open); all != nil {
-		l.root = newEvaluation(all, l, nil, "")
-		if l.code == nil {
-			l.root.readInputs()
-		}
-		if l.given != nil {
-			l.given(l.root)
-		}
-		l.root.run()
-		l.root.finish(c)
+	if r.Diags.HasErrors() {
+		c = &Config{Dir: dir, Sources: c.Sources}
 	}
+	return c, r.Sorted()
 }
 
-// finish makes the trees and everything else a Config holds.
-func (e *evaluation) finish(c *Config) {
+// evaluate goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one
+// before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be evaluated.
+func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noValues bool, open func(string) (fs.FS, error)) *evaluation {
+	root, err := open(".")
+	if err != nil {
+		r.NoDirectory(r.Dir, err)
+		return nil
+	}
+	all := static.Read(&syntax.Sources{FS: root, Dir: r.Dir, Files: sources, Report: r}, opts.Version, open)
+	if all == nil {
+		return nil
+	}
+	in := evalOptions{Environ: opts.Environ, NoValues: noValues}
+	for _, i := range opts.Inputs {
+		in.Inputs = append(in.Inputs, evalInput(i))
+	}
+	return Evaluate(all, in)
+}
+
+// build makes the trees and everything else a Config holds.
+func (c *Config) build(e *evaluation) {
 	c.Stack = e.stack()
-	if e.code != nil {
-		e.finishCode(c)
-		return
-	}
-	e.checkNodes()
-	e.checkIntents()
+	checkNodes(e)
+	checkIntents(e)
 	if e.Diags.HasErrors() || !e.explained() {
 		return
 	}
-	c.Ensembles = e.trees(c.Stack)
+	c.Ensembles = trees(e, c.Stack)
 	c.Outputs = e.encodeOutputs()
 	slices.SortFunc(e.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
 	c.Checks = e.checks
@@ -100,28 +92,4 @@ func (e *evaluation) finish(c *Config) {
 	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one record keeps them
 		c.Ensembles[0].Tree.Intent.Outputs = c.Outputs
 	}
-}
-
-const maxStack = 128
-
-// stack returns the ownership id. It is the name of a znode.
-func (e *evaluation) stack() string {
-	if e.Settings == nil {
-		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.Files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
-		return ""
-	}
-	a := e.Settings.Block.Arg("stack")
-	s := e.scope(e.Settings)
-	stack, ok := s.text(a)
-	if !ok {
-		return ""
-	}
-	err := kind.ValidateName(stack)
-	switch {
-	case err != nil:
-		s.wrong(a, "Invalid stack", plan.Sentence(err.Error()))
-	case len(stack) > maxStack:
-		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
-	}
-	return stack
 }

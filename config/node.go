@@ -25,7 +25,7 @@ type instance struct {
 	name     string
 	path     string // "" when it is not known
 	policy   *policy
-	ensemble *Ensemble
+	ensemble *ensembleBlock
 	params   kind.Params
 	protect  bool
 	nameless bool     // its argument name was wrong, or is not known
@@ -54,7 +54,7 @@ func (s scope) evaluateNode() {
 }
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
-func (s scope) ensembleOf(n *static.Node) *Ensemble {
+func (s scope) ensembleOf(n *static.Node) *ensembleBlock {
 	if a := n.Attr("ensemble"); a != nil {
 		return s.ensemble(a)
 	}
@@ -68,7 +68,7 @@ func (s scope) ensembleOf(n *static.Node) *Ensemble {
 }
 
 // expand makes the instances of a block inside one instance of its parent.
-func (s scope) expand(at *instance, e *Ensemble) {
+func (s scope) expand(at *instance, e *ensembleBlock) {
 	n := s.d.Node
 	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(s.prefix + n.Kind.Name + "." + n.Label)}
 	if at != nil {
@@ -126,7 +126,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 			"If they are not secret, wrap them in nonsensitive(...).")
 		return nil, ok
 	}
-	if s.code != nil && hasUnknownKeys(v) {
+	if s.opts.NoValues && hasUnknownKeys(v) {
 		return []element{anyElement}, true
 	}
 	ty := v.Type()
@@ -151,7 +151,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 		}
 		out = append(out, element{key: k.AsString(), value: e})
 	}
-	if s.code != nil && len(out) == 0 {
+	if s.opts.NoValues && len(out) == 0 {
 		out = append(out, anyElement)
 	}
 	return out, true
@@ -220,7 +220,7 @@ func (s scope) evaluateInstance(i *instance) {
 	} else {
 		i.nameless = i.each != nil && i.each.any && i.decl.Attr("for_each") != nil
 	}
-	if a := b.Arg("acl"); a != nil && s.code == nil {
+	if a := b.Arg("acl"); a != nil && !s.opts.NoValues {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.policy = policyValue(v); i.policy == nil {
 				next := "."
@@ -318,7 +318,7 @@ const reserved = ".locktree"
 func (s scope) place(i *instance) {
 	parent := ""
 	switch {
-	case i.broken || i.nameless, s.code != nil && i.parent != nil && i.parent.path == "":
+	case i.broken || i.nameless, s.opts.NoValues && i.parent != nil && i.parent.path == "":
 		return // no path: what is inside has none either, and nothing is reported
 	case i.parent != nil:
 		parent = i.parent.path
@@ -359,7 +359,7 @@ func (i *instance) planNode(origin string, own kind.List) plan.Node {
 	p := i.policy
 	if p == nil {
 		n.ACL = slices.Clip(own)
-		if i.ensemble.access != nil && !i.decl.Kind.Container {
+		if i.ensemble.Access != nil && !i.decl.Kind.Container {
 			n.Payload.ChildACL = n.ACL // without it, the next apply would give contenders to its own identity
 		}
 		return n

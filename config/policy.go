@@ -32,12 +32,12 @@ type policy struct {
 // that wants one can look inside, and nothing else can be passed for one.
 var (
 	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
-	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
+	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[ensembleBlock]())
 )
 
 func policyValue(v cty.Value) *policy { return encapsulated[policy](v, policyType) }
 
-func ensembleValue(v cty.Value) *Ensemble { return encapsulated[Ensemble](v, ensembleType) }
+func ensembleValue(v cty.Value) *ensembleBlock { return encapsulated[ensembleBlock](v, ensembleType) }
 
 func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 	v, _ = v.Unmark()
@@ -48,7 +48,7 @@ func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 }
 
 // ensemble evaluates an argument that names an ensemble; nil when it does not, which is reported.
-func (s scope) ensemble(a *syntax.Attribute) *Ensemble {
+func (s scope) ensemble(a *syntax.Attribute) *ensembleBlock {
 	v, ok := s.value(a)
 	if !ok {
 		return nil
@@ -364,9 +364,9 @@ func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 
 // ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
 // declared, else everything for the identities of the ensemble's own auth blocks.
-func (e *Ensemble) ownACL() kind.List {
-	if e.access != nil {
-		return e.access.List()
+func (e *ensembleBlock) ownACL() kind.List {
+	if e.Access != nil {
+		return e.Access.List()
 	}
 	var list kind.List
 	for _, a := range e.Auth {

@@ -47,6 +47,16 @@ func (e *evaluation) apart(d *static.Decl) scope {
 	return scope{evaluation: e, d: d, r: &result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
 
+// Value evaluates an argument that no declaration has, as if d had it.
+func (e *evaluation) Value(d *static.Decl, a *syntax.Attribute) (cty.Value, bool) {
+	return e.apart(d).value(a)
+}
+
+// Text is an argument of a declaration that has been evaluated.
+func (e *evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
+	return e.scope(d).text(a)
+}
+
 func (s scope) fail() { s.r.failed = true }
 
 // refuse reports an error of the declaration, which has no value then.
@@ -285,7 +295,7 @@ func (e *evaluation) nodeValue(children map[*static.Node][]*static.Node, n *stat
 				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), syntax.FieldType(f)) // an int, a bool or a string
 			}
 		}
-		if e.code != nil {
+		if e.opts.NoValues {
 			i.hide(attrs)
 		}
 		if n.Attr("for_each") == nil {

@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,13 +17,12 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 		func(e *evaluation) { e.instances[0].failed = true },
 	} {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
-		b := newLoading(".", Options{})
-		b.run(files, &Config{Dir: ".", Sources: map[string]*hcl.File{}}, nil)
-		require.False(t, b.Diags.HasErrors())
-		fail(b.root)
-		c := &Config{}
-		b.root.finish(c)
-		require.Contains(t, fmt.Sprint(b.Sorted().Errs()), "no reason was given")
+		r, c := &syntax.Report{Dir: "."}, &Config{}
+		e := evaluate(map[string]*hcl.File{}, r, Options{}, false, within(files))
+		require.False(t, r.Diags.HasErrors())
+		fail(e)
+		c.build(e)
+		require.Contains(t, fmt.Sprint(r.Sorted().Errs()), "no reason was given")
 		require.Empty(t, c.Ensembles)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
 )
 
 // evaluateVariables gives the variables their values, and checks their rules when all of them have one, because a rule may refer
@@ -21,7 +20,7 @@ func (e *evaluation) evaluateVariables() {
 		if v.Broken {
 			continue
 		}
-		if e.own(plan.Addr(e.prefix+v.Addr), func() { values[v] = e.valueOf(v) }); values[v] == nil {
+		if values[v] = e.valueOf(v); values[v] == nil {
 			e.of(v.Decl).failed = true
 		} else {
 			e.of(v.Decl).value = values[v].Value
@@ -34,11 +33,9 @@ func (e *evaluation) evaluateVariables() {
 			continue
 		}
 		for _, rule := range v.Rules {
-			e.own(plan.Addr(e.prefix+v.Addr), func() {
-				if !e.keeps(v, rule, values[v].At) {
-					rejected = append(rejected, v)
-				}
-			})
+			if !e.keeps(v, rule, values[v].At) {
+				rejected = append(rejected, v)
+			}
 		}
 	}
 	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
@@ -60,7 +57,7 @@ func (e *evaluation) valueOf(v *static.Variable) *static.Given {
 			at = *in.rng
 		}
 		return v.Fitting(in.value, at, in.from, e.Report)
-	case v.Fallback == nil && e.code != nil && e.outer == nil:
+	case v.Fallback == nil && e.opts.NoValues && e.outer == nil:
 		return unknownValue(v)
 	case v.Fallback == nil && !e.unread: // the value may be where nothing could be read
 		noValue(v, e.Report)
