@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // passwordIn is the password in a file, which usually ends in a newline that is no part of it.

@@ -3,15 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -127,7 +126,7 @@ func (s scope) serversOfEnvironment(e *ensembleBlock) {
 	}
 	for server := range strings.SplitSeq(list, ",") {
 		server = strings.TrimSpace(server)
-		if err := checkServer(server); err != nil {
+		if err := forms.CheckServer(server); err != nil {
 			s.refuse(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
 			return
 		}
@@ -182,7 +181,7 @@ func (s scope) evaluateServers(a *syntax.Attribute, e *ensembleBlock) {
 			return
 		}
 		server := strings.TrimSpace(item.AsString())
-		if err := checkServer(server); err != nil {
+		if err := forms.CheckServer(server); err != nil {
 			s.wrong(a, "Invalid server", fmt.Sprintf("%q: %s.", server, err))
 			return
 		}
@@ -194,26 +193,6 @@ func (s scope) evaluateServers(a *syntax.Attribute, e *ensembleBlock) {
 	case n > maxServers:
 		s.wrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d are allowed.", n, maxServers))
 	}
-}
-
-func checkServer(server string) error {
-	if name, ok := strings.CutPrefix(server, "dns-srv://"); ok {
-		if name == "" || strings.ContainsAny(name, ",/: ") {
-			return fmt.Errorf(`write the name of SRV records behind dns-srv://, as in "dns-srv://_zookeeper._tcp.example.com"`)
-		}
-		return nil
-	}
-	host, port, err := net.SplitHostPort(server)
-	switch {
-	case strings.Contains(server, ",") || strings.ContainsAny(server, " /"):
-		return fmt.Errorf(`write one "host:port" in each element of the list, and the path of a connect string as root`)
-	case err != nil || host == "":
-		return fmt.Errorf(`write a server as "host:port", for example "zk1:2181"`)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return fmt.Errorf("%q is not a port: it must be a number from 1 to 65535", port)
-	}
-	return nil
 }
 
 // duration reads a time span in Go's notation; zero when the argument is not set.

@@ -83,7 +83,7 @@ func (c *Config) build(e *evaluation) {
 		return
 	}
 	c.Ensembles = trees(e, c.Stack)
-	c.Outputs = e.encodeOutputs()
+	c.Outputs = encodeOutputs(e)
 	slices.SortFunc(e.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
 	c.Checks = e.checks
 	if e.Diags.HasErrors() {

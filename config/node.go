@@ -8,6 +8,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
@@ -300,7 +301,7 @@ func setText(f kind.Field, text string) (err error) {
 	switch {
 	case text == "":
 	case f.Cron:
-		if text, err = canonicalSchedule(text); err != nil {
+		if text, err = forms.Schedule(text); err != nil {
 			return err
 		}
 	case f.Zone:

@@ -1,19 +1,16 @@
 package config
 
 import (
-	"crypto/sha1"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
@@ -115,9 +112,9 @@ func (s scope) evaluatePrincipal() {
 		id = cty.StringVal("") // absent or null, which checkPrincipal refuses
 	}
 	plain, marks := id.Unmark()
-	if err := checkPrincipal(scheme, plain.AsString()); err != nil {
+	if err := forms.CheckPrincipal(scheme, plain.AsString()); err != nil {
 		at, summary := idAttr, "Invalid principal"
-		if !slices.Contains(schemes, scheme) {
+		if !slices.Contains(forms.Schemes, scheme) {
 			at = schemeAttr
 		}
 		// The line of a digest may hold a password where its hash belongs.
@@ -134,7 +131,7 @@ func (s scope) evaluatePrincipal() {
 	if len(marks) > 0 {
 		id = plain.Mark(secretID)
 	}
-	if scheme == "x509" && fromTheTop.MatchString(plain.AsString()) {
+	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
 		s.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
@@ -145,90 +142,6 @@ func (s scope) evaluatePrincipal() {
 
 // errWithheld takes the place of an error that would repeat a sensitive id.
 var errWithheld = errors.New("the reason is not shown because an argument is sensitive")
-
-var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
-
-// checkPrincipal reports why no session could ever be this principal. The server
-// accepts any "a:b" as a digest, and a node granted to such an id is lost. The
-// error does not repeat the id.
-func checkPrincipal(scheme, id string) error {
-	id = strings.TrimSpace(id)
-	if scheme == "auth" {
-		return errors.New("the scheme auth means the identities of the session that writes the access list, so the list would depend on who applies first. " +
-			"Name the identity itself, for example with the scheme digest and digest(user, password)")
-	}
-	if !slices.Contains(schemes, scheme) {
-		return fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(syntax.Hint(scheme, schemes, ""), "."))
-	}
-	if id == "" {
-		return fmt.Errorf("a principal of the scheme %s needs an id: %s", scheme, idForms[scheme])
-	}
-	if strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return errors.New("the id contains a control character")
-	}
-	switch scheme {
-	case "world":
-		if id != "anyone" {
-			return errors.New(`the id of the scheme world is always "anyone": leave it out`)
-		}
-	case "digest":
-		return checkDigest(id)
-	case "ip":
-		return checkIP(id)
-	case "sasl":
-		if strings.Contains(id, "@") && !kerberosName.MatchString(id) {
-			return errors.New("the id of the scheme sasl must be " + idForms["sasl"] + " or service/host@REALM")
-		}
-	case "x509":
-		return checkSubject(id)
-	}
-	return nil
-}
-
-var idForms = map[string]string{
-	"digest": "user:base64(sha1(user:password)), which digest(user, password) makes",
-	"ip":     "an address, or a network such as 10.1.0.0/16",
-	"sasl":   "the authenticated name, such as user@REALM",
-	"world":  "anyone",
-	"x509":   "the subject of a certificate, such as CN=sre,OU=ops",
-}
-
-func checkDigest(id string) error {
-	user, hash, ok := strings.Cut(id, ":")
-	raw, err := base64.StdEncoding.DecodeString(hash)
-	switch {
-	case !ok || user == "":
-		return errors.New("the id of the scheme digest must be " + idForms["digest"])
-	case err != nil || len(raw) != sha1.Size:
-		return errors.New("the part after the colon is not a base64-encoded SHA-1 hash of 28 characters (is it a password?). The id must be " + idForms["digest"])
-	}
-	return nil
-}
-
-// checkIP accepts what IPAuthenticationProvider does: an address, with the number of
-// leading bits that must match behind a slash. Servers without ZOOKEEPER-4240 (of 2025; 3.8.0 has it
-// not) know no IPv6 and answer such a list with InvalidACL, which undoes the whole transaction. That is
-// left to them: which version a server has is not known here.
-func checkIP(id string) error {
-	var err error
-	if strings.Contains(id, "/") {
-		_, err = netip.ParsePrefix(id)
-	} else {
-		var addr netip.Addr
-		addr, err = netip.ParseAddr(id)
-		if addr.Zone() != "" { // a name of this machine's interfaces
-			err = errors.New("zone")
-		}
-	}
-	if err != nil {
-		return errors.New("the id of the scheme ip must be " + idForms["ip"])
-	}
-	return nil
-}
-
-// kerberosName is what the servers' SASLAuthenticationProvider accepts (KerberosName); a name without "@", such as DIGEST-MD5
-// authenticates, is accepted as it is.
-var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 
 // maxEntries bounds an access list, which is written to each node and compared entry by entry: the cost grows with the
 // square, and 40,000 entries took 18 s.
@@ -266,7 +179,7 @@ func (s scope) evaluateGrant(g *syntax.Block, p *policy) {
 	var perms plan.RolePerms
 	if okAllow {
 		var err error
-		if perms, err = grantPerms(word); err != nil {
+		if perms, err = forms.GrantPerms(word); err != nil {
 			s.wrong(allow, "Invalid permissions", plan.Sentence(err.Error()))
 			okAllow = false
 		}
@@ -303,25 +216,6 @@ func appendGrant(list kind.List, to kind.ACL, perms kind.Perm) kind.List {
 	return append(list, to)
 }
 
-// grantPerms expands a role, or letters. Letters mean what they say on locks and
-// contenders. On namespaces c and d are left out of them, because d there deletes
-// any lock; unless a is granted as well, which gives everything
-// else anyway.
-func grantPerms(word string) (plan.RolePerms, error) {
-	if perms, ok := plan.Role(word).Perms(); ok {
-		return perms, nil
-	}
-	p, err := kind.ParsePerm(word)
-	if err != nil {
-		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(plan.Roles), err, plan.DidYouMean(word, plan.Roles))
-	}
-	ns := p
-	if p&kind.PermAdmin == 0 {
-		ns &^= kind.PermCreate | kind.PermDelete
-	}
-	return plan.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
-}
-
 // principals reads a list of principals. The marks of their ids come off here: an
 // access list is what the id is for, and it is never printed with the hash.
 func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
@@ -350,7 +244,7 @@ func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 			return nil, false
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
-		if err := checkPrincipal(p.Scheme, p.ID); err != nil {
+		if err := forms.CheckPrincipal(p.Scheme, p.ID); err != nil {
 			if secret { // it may have been written here as an object, with any scheme
 				err = errWithheld
 			}

@@ -6,8 +6,9 @@ import (
 	"testing/fstest"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // Nothing is left out of a configuration without a message, whatever was forgotten.

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // anyElement stands for the elements of a for_each that are not known.

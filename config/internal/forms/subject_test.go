@@ -1,4 +1,4 @@
-package config
+package forms
 
 import (
 	"testing"
@@ -54,22 +54,22 @@ var subjects = map[string]string{
 func TestSubjectsAreTakenOnlyAsTheServersWriteThem(t *testing.T) {
 	for form, want := range subjects {
 		if want == "" {
-			require.NoError(t, checkPrincipal("x509", form), form)
+			require.NoError(t, CheckPrincipal("x509", form), form)
 			continue
 		}
-		require.ErrorContains(t, checkPrincipal("x509", form), "character by character", form)
+		require.ErrorContains(t, CheckPrincipal("x509", form), "character by character", form)
 		if want != "!" && want != "?" {
-			require.NoError(t, checkPrincipal("x509", want), want)
+			require.NoError(t, CheckPrincipal("x509", want), want)
 		}
 	}
 	// What OpenSSL prints without -nameopt: the order of the certificate. Java takes no name of the first form, and the second
 	// for the reverse of what is meant.
 	for _, form := range []string{"/C=DE/O=Acme/CN=alice", "C = DE, O = Acme, CN = ali", "C=DE, O=Acme, CN=ali", "/CN=alice"} {
-		require.Error(t, checkPrincipal("x509", form), form)
+		require.Error(t, CheckPrincipal("x509", form), form)
 	}
 	for form, backwards := range map[string]bool{"C=DE,O=Acme,CN=ali": true, `C=DE,CN=a\,b`: true, "CN=ali,O=Acme,C=DE": false, "CN=ali": false, `O=a\,CN\=b,C=DE`: false} {
-		require.NoError(t, checkPrincipal("x509", form), form)
-		require.Equal(t, backwards, fromTheTop.MatchString(form), form)
+		require.NoError(t, CheckPrincipal("x509", form), form)
+		require.Equal(t, backwards, FromTheTop.MatchString(form), form)
 	}
 }
 
@@ -77,15 +77,15 @@ func TestPrincipalsOfEachScheme(t *testing.T) {
 	for id, ok := range map[string]bool{
 		"alice": true, "alice@ACME.ORG": true, "zookeeper/host.acme.org@ACME.ORG": true, "a/b@C@D": false, "a/b/c@D": false,
 	} {
-		require.Equal(t, ok, checkPrincipal("sasl", id) == nil, id)
+		require.Equal(t, ok, CheckPrincipal("sasl", id) == nil, id)
 	}
 	for id, ok := range map[string]bool{
 		"10.0.0.1": true, "10.0.0.0/8": true, "10.1.2.3/8": true, "::1": true, "fe80::/10": true, "fe80::1%eth0": false, "10.0.0.1/33": false, "10.0.0": false, "010.0.0.1": false, "host": false,
 	} {
-		require.Equal(t, ok, checkPrincipal("ip", id) == nil, id)
+		require.Equal(t, ok, CheckPrincipal("ip", id) == nil, id)
 	}
-	require.ErrorContains(t, checkPrincipal("auth", ""), "Name the identity itself")
-	require.ErrorContains(t, checkPrincipal("auth", "x"), "who applies first")
-	require.NoError(t, checkPrincipal("world", "anyone"))
-	require.Error(t, checkPrincipal("world", "everyone"))
+	require.ErrorContains(t, CheckPrincipal("auth", ""), "Name the identity itself")
+	require.ErrorContains(t, CheckPrincipal("auth", "x"), "who applies first")
+	require.NoError(t, CheckPrincipal("world", "anyone"))
+	require.Error(t, CheckPrincipal("world", "everyone"))
 }

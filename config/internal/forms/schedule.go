@@ -1,4 +1,4 @@
-package config
+package forms
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// canonicalSchedule reads a schedule as cron writes it, and returns the form that is kept in a node.
-func canonicalSchedule(text string) (string, error) {
+// Schedule reads a schedule as cron writes it, and returns the form that is kept in a node.
+func Schedule(text string) (string, error) {
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
 		return "", errors.New("has a time zone in it: set timezone instead")
 	}

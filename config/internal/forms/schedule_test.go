@@ -1,4 +1,4 @@
-package config
+package forms
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func TestASchedulesCanonicalForm(t *testing.T) {
 		"0-59 0-23 ? 1-12 *":    "* * * * *",
 		"0 0 29 2 *":            "0 0 29 2 *",
 	} {
-		got, err := canonicalSchedule(text)
+		got, err := Schedule(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
@@ -33,7 +33,7 @@ func TestASchedulesCanonicalForm(t *testing.T) {
 		"CRON_TZ=Asia/Tokyo 0 3 * * *": "set timezone instead",
 		"0 0 30 2 *":                   "never due",
 	} {
-		_, err := canonicalSchedule(text)
+		_, err := Schedule(text)
 		require.ErrorContains(t, err, why, text)
 	}
 }
@@ -65,7 +65,7 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		}
 		text := strings.Join(parts, " ")
 		zone := rapid.SampledFrom(zones).Draw(t, "zone")
-		canonical, err := canonicalSchedule(text)
+		canonical, err := Schedule(text)
 		if err != nil {
 			return // it never comes, as on 30 February
 		}

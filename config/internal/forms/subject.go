@@ -1,4 +1,4 @@
-package config
+package forms
 
 import (
 	"errors"
@@ -18,9 +18,9 @@ var (
 		)
 		return regexp.MustCompile(`^` + attribute + `(?:[,+]` + attribute + `)*$`)
 	}()
-	// fromTheTop is an order that is most often the wrong one: certificates have the common name last, so that it comes
+	// FromTheTop is an order that is most often the wrong one: certificates have the common name last, so that it comes
 	// first in RFC 2253.
-	fromTheTop = regexp.MustCompile(`^(?:C|ST|L|O|OU|DC)=.*,CN=(?:[^,\\]|\\.)*$`)
+	FromTheTop = regexp.MustCompile(`^(?:C|ST|L|O|OU|DC)=.*,CN=(?:[^,\\]|\\.)*$`)
 )
 
 func checkSubject(id string) error {
