@@ -121,7 +121,7 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 }
 
 func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
-	return compute(a.Expr, s.ctx, s.Files.Text(a.Expr.Range()))
+	return functions.Compute(a.Expr, s.ctx, s.Files.Text(a.Expr.Range()))
 }
 
 // spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.

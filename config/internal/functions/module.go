@@ -32,7 +32,7 @@ var isSensitive = returning(cty.Bool, func(args []cty.Value) (cty.Value, error) 
 // is sensitive: a weak password can be guessed from it.
 var digest = text([]string{"user", "password"}, cty.String, func(args []string) (cty.Value, error) {
 	if args[0] == "" || strings.Contains(args[0], ":") {
-		return cty.NilVal, Plain{errors.New("the user name must not be empty and cannot contain a colon")}
+		return cty.NilVal, plain{errors.New("the user name must not be empty and cannot contain a colon")}
 	}
 	return cty.StringVal(DigestID(args[0], args[1])).Mark(Sensitive), nil
 })
@@ -75,9 +75,9 @@ func env(environ []string) function.Function {
 		}
 		switch {
 		case !ok:
-			return cty.NilVal, Plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
 		case syntax.TextError(value) != nil:
-			return cty.NilVal, Plain{fmt.Errorf("the environment variable %s %w", name, syntax.TextError(value))}
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w", name, syntax.TextError(value))}
 		}
 		return cty.StringVal(value).Mark(Sensitive), nil
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
@@ -166,8 +166,8 @@ func WithoutValues(table map[string]function.Function) map[string]function.Funct
 	return table
 }
 
-// Plain is an error of a function that quotes no argument that is marked as sensitive.
-type Plain struct{ error }
+// plain is an error of a function that quotes no argument that is marked as sensitive.
+type plain struct{ error }
 
 // Mark is the type of our marks on values.
 type Mark string

@@ -122,7 +122,7 @@ func guarded(f function.Function, check func(args []cty.Value) error) function.F
 // bounded refuses to make a text of so many bytes.
 func bounded(n int) error {
 	if n > syntax.MaxFileBytes {
-		return Plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}
+		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func multiplied(args []cty.Value) error {
 			n *= a.LengthInt()
 		}
 		if n > syntax.MaxNodes {
-			return Plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", syntax.MaxNodes)}
+			return plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", syntax.MaxNodes)}
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func textSize(v cty.Value) (n int) {
 // decodable refuses JSON that decoding would change, or that is nested too deep.
 func decodable(args []cty.Value) error {
 	if at, _, detail := syntax.CheckJSON([]byte(args[0].AsString()), false); at >= 0 {
-		return Plain{fmt.Errorf("at byte %d: %s", at, syntax.LowerFirst(strings.TrimSuffix(detail, ".")))}
+		return plain{fmt.Errorf("at byte %d: %s", at, syntax.LowerFirst(strings.TrimSuffix(detail, ".")))}
 	}
 	return nil
 }

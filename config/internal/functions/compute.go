@@ -1,4 +1,4 @@
-package config
+package functions
 
 import (
 	"errors"
@@ -13,14 +13,13 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 )
 
-// compute is expr.Value with diagnostics that say what to type next and quote nothing sensitive. src is the text of
+// Compute is expr.Value with diagnostics that say what to type next and quote nothing sensitive. src is the text of
 // the expression.
-func compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value, diags hcl.Diagnostics) {
+func Compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value, diags hcl.Diagnostics) {
 	if json.IsJSONExpression(expr) {
 		defer func() {
 			if recover() != nil { // hcl/json takes the text of a key without looking at its marks
@@ -62,7 +61,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnost
 	loop := d.EvalContext != ctx
 	c := *d
 	switch {
-	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(functions.Plain))):
+	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(plain))):
 		c.Detail = withheld
 	case errors.As(failed, new(function.PanicError)): // as of log(-1, 2)
 		c.Detail = "There is no result for these arguments."
