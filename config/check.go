@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -12,68 +13,68 @@ import (
 
 // spot is the place of a znode.
 type spot struct {
-	on   *ensembleBlock
+	on   *eval.Ensemble
 	path string
 }
 
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
 // may use it; it is on an ensemble.
-func checkNodes(e *evaluation) {
-	first := map[spot]*instance{}
-	bare := map[*ensembleBlock]*instance{}
-	for _, i := range e.instances {
-		if i.path != "" && i.ensemble != nil {
-			w := spot{i.ensemble, i.path}
+func checkNodes(e *eval.Evaluation) {
+	first := map[spot]*eval.Instance{}
+	bare := map[*eval.Ensemble]*eval.Instance{}
+	for _, i := range e.Instances {
+		if i.Path != "" && i.Ensemble != nil {
+			w := spot{i.Ensemble, i.Path}
 			if other := first[w]; other != nil {
 				duplicatePath(e, other, i)
 			} else {
 				first[w] = i
 			}
 		}
-		if i.ensemble != nil && i.policy == nil && !i.failed && bare[i.ensemble] == nil {
-			bare[i.ensemble] = i
+		if i.Ensemble != nil && i.Policy == nil && !i.Failed && bare[i.Ensemble] == nil {
+			bare[i.Ensemble] = i
 		}
 	}
 	checkHomes(e)
-	for _, name := range e.Names["ensemble"] {
-		d := e.Named["ensemble"][name]
-		on := ensembleValue(e.of(d).value)
-		if i := bare[on]; i != nil && len(on.ownACL()) == 0 && on.Access == nil && !e.of(d).failed {
-			e.Errorf(i.decl.Head, "Nobody would own this node",
+	for _, name := range e.Declared.Names["ensemble"] {
+		d := e.Declared.Named["ensemble"][name]
+		on := eval.EnsembleValue(e.Of(d).Value)
+		if i := bare[on]; i != nil && len(on.OwnACL()) == 0 && on.Access == nil && !e.Of(d).Failed {
+			e.Errorf(i.Node.Head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
-					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
+					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.Addr, name)
 		}
 	}
 }
 
-func duplicatePath(e *evaluation, first, second *instance) {
-	at := second.decl.Head
-	if second.addr.Block() == first.addr.Block() {
-		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.addr, second.addr, second.path)
+func duplicatePath(e *eval.Evaluation, first, second *eval.Instance) {
+	at := second.Node.Head
+	if second.Addr.Block() == first.Addr.Block() {
+		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.Addr, second.Addr, second.Path)
 	} else {
 		e.Errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-			second.addr, second.path, first.addr, e.Where(first.decl.Head))
+			second.Addr, second.Path, first.Addr, e.Where(first.Node.Head))
 	}
 }
 
 // checkHomes reports nodes without an ensemble.
-func checkHomes(e *evaluation) {
-	homeless := e.Nodes
-	if len(homeless) == 0 && len(e.instances) > 0 {
-		homeless = []*static.Node{e.instances[0].decl}
+func checkHomes(e *eval.Evaluation) {
+	homeless := e.Declared.Nodes
+	if len(homeless) == 0 && len(e.Instances) > 0 {
+		homeless = []*static.Node{e.Instances[0].Node}
 	}
-	if len(homeless) > 0 && len(e.Names["ensemble"]) == 0 && !e.Incomplete {
+	if len(homeless) > 0 && len(e.Declared.Names["ensemble"]) == 0 && !e.Declared.Incomplete {
 		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 
 // trees returns the ensembles with what is declared on them.
-func trees(e *evaluation, stack string) []*Ensemble {
-	var blocks []*ensembleBlock
+func trees(e *eval.Evaluation, stack string) []*Ensemble {
+	var blocks []*eval.Ensemble
 	var out []*Ensemble
-	drafts := map[*ensembleBlock]*plan.Draft{}
-	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
-		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
+	drafts := map[*eval.Ensemble]*plan.Draft{}
+	for _, name := range slices.Sorted(maps.Keys(e.Declared.Named["ensemble"])) {
+		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		drafts[on] = plan.NewTree(stack, on.Root)
 		drafts[on].Tree.Ensemble = name
 		made := ensembleOf(on)
@@ -81,22 +82,22 @@ func trees(e *evaluation, stack string) []*Ensemble {
 		blocks, out = append(blocks, on), append(out, made)
 	}
 	checkRoots(e, blocks)
-	own := map[*ensembleBlock]kind.List{}
+	own := map[*eval.Ensemble]kind.List{}
 	for _, on := range blocks {
-		own[on] = on.ownACL() // hashes passwords: once, and not for each node
+		own[on] = on.OwnACL() // hashes passwords: once, and not for each node
 	}
 	// In the order of the tree, in which a node is put behind those before it.
-	byPath := slices.SortedFunc(slices.Values(e.instances), func(a, b *instance) int { return strings.Compare(a.path, b.path) })
+	byPath := slices.SortedFunc(slices.Values(e.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
 	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {
-		if origins[i.decl] == "" {
-			origins[i.decl] = e.Where(i.decl.Head)
+		if origins[i.Node] == "" {
+			origins[i.Node] = e.Where(i.Node.Head)
 		}
-		if _, err := drafts[i.ensemble].Add(i.addr, i.params, i.planNode(origins[i.decl], own[i.ensemble])); err != nil {
-			e.Errorf(i.decl.Head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
+		if _, err := drafts[i.Ensemble].Add(i.Addr, i.Params, i.PlanNode(origins[i.Node], own[i.Ensemble])); err != nil {
+			e.Errorf(i.Node.Head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
 		}
 	}
-	if len(e.moves)+len(e.imports)+len(e.removals) > 0 {
+	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {
 		have := declaredBy(e)
 		for i, on := range blocks {
 			out[i].Tree.Intent = intentOf(e, on, have)
@@ -115,7 +116,7 @@ func trees(e *evaluation, stack string) []*Ensemble {
 }
 
 // checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
-func checkRoots(e *evaluation, all []*ensembleBlock) {
+func checkRoots(e *eval.Evaluation, all []*eval.Ensemble) {
 	for i, on := range all {
 		for _, other := range all[:i] {
 			shared := slices.IndexFunc(on.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })

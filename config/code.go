@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -79,26 +80,26 @@ func loadCode(dir string, opts Options, open func(string) (fs.FS, error)) (*Code
 }
 
 // build makes what a Code holds.
-func (c *Code) build(e *evaluation) {
-	stack := e.stack()
+func (c *Code) build(e *eval.Evaluation) {
+	stack := e.Stack()
 	checkHomes(e)
-	if e.Diags.HasErrors() || !e.explained() {
+	if e.Diags.HasErrors() || !e.Explained() {
 		return
 	}
 	c.Stack = stack
-	for _, name := range slices.Sorted(maps.Keys(e.Named["ensemble"])) {
-		on := ensembleValue(e.of(e.Named["ensemble"][name]).value)
+	for _, name := range slices.Sorted(maps.Keys(e.Declared.Named["ensemble"])) {
+		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		b := blocks{on, c.Stack}
 		c.Ensembles = append(c.Ensembles, &CodeEnsemble{Name: name, Root: on.DefaultRoot,
-			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
+			Blocks: b.of([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
 	}
-	for _, d := range e.Outputs {
+	for _, d := range e.Declared.Outputs {
 		if o := codeOutput(e, d); o.Name != "" {
 			c.Outputs = append(c.Outputs, o)
 		}
 	}
 	slices.SortFunc(c.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
-	for _, m := range e.moves {
+	for _, m := range e.Moves {
 		c.Moves = append(c.Moves, m.Move)
 	}
 }

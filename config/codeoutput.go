@@ -3,13 +3,14 @@ package config
 import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // codeOutput is an output; without a name if it is sensitive or null.
-func codeOutput(e *evaluation, d *static.Decl) CodeOutput {
-	v := e.of(d).value
+func codeOutput(e *eval.Evaluation, d *static.Decl) CodeOutput {
+	v := e.Of(d).Value
 	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
 		return CodeOutput{}
 	}
@@ -21,15 +22,15 @@ func codeOutput(e *evaluation, d *static.Decl) CodeOutput {
 	}
 	a := d.Block.Arg("value")
 	if i := pathOf(e, a); i != nil {
-		o.Ensemble, o.Path = i.ensemble.Name, i.path
+		o.Ensemble, o.Path = i.Ensemble.Name, i.Path
 		return o
 	}
-	o.Unknown = e.reasons(a)
+	o.Unknown = e.Reasons(a)
 	return o
 }
 
 // pathOf is the node whose path an argument is, nil if it is anything else.
-func pathOf(e *evaluation, a *syntax.Attribute) *instance {
+func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
 		return nil
@@ -39,8 +40,8 @@ func pathOf(e *evaluation, a *syntax.Attribute) *instance {
 	if !ok { // which is no error here
 		return nil
 	}
-	for _, i := range e.instances {
-		if i.addr == addr && i.path != "" {
+	for _, i := range e.Instances {
+		if i.Addr == addr && i.Path != "" {
 			return i
 		}
 	}

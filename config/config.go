@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -76,7 +77,7 @@ type Ensemble struct {
 }
 
 // ensembleOf is an evaluated block, without a tree.
-func ensembleOf(e *ensembleBlock) *Ensemble {
+func ensembleOf(e *eval.Ensemble) *Ensemble {
 	return &Ensemble{
 		Name: e.Name, Servers: e.Servers, AuthName: e.AuthName, Root: e.Root, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout,
 		TLS: (*TLS)(e.TLS), Auth: e.Auth, Login: (*Login)(e.Login), DeclRange: e.DeclRange, passwordFiles: e.PasswordFiles,

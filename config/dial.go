@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 )
@@ -20,7 +21,7 @@ import (
 // error: no servers are set. It is for commands that name a path and need no configuration;
 // nothing is declared on it.
 func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
-	e, err := OfEnvironment(dir, environ)
+	e, err := eval.OfEnvironment(dir, environ)
 	if err != nil || e == nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
@@ -45,7 +46,7 @@ var DigestID = functions.DigestID
 // Expressions evaluates expressions as if each were in an argument at the top of a configuration.
 type Expressions struct {
 	*syntax.Report
-	root *evaluation
+	root *eval.Evaluation
 	dirs directories // open until it is closed: file() reads through them
 }
 
@@ -75,7 +76,7 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 	}
 	a := &syntax.Attribute{Name: "the value", Expr: expr}
 	d := &static.Decl{Addr: "expression", Head: expr.Range(), Attrs: []*syntax.Attribute{a}}
-	if !x.root.Resolve(x.Report, d, a) { // the declarations are evaluated, so nothing waits
+	if !x.root.Declared.Resolve(x.Report, d, a) { // the declarations are evaluated, so nothing waits
 		return cty.NilVal, false
 	}
 	return x.root.Value(d, a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
@@ -57,7 +58,7 @@ func load(dir string, opts Options, open func(string) (fs.FS, error)) (*Config, 
 
 // evaluate goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one
 // before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be evaluated.
-func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noValues bool, open func(string) (fs.FS, error)) *evaluation {
+func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noValues bool, open func(string) (fs.FS, error)) *eval.Evaluation {
 	root, err := open(".")
 	if err != nil {
 		r.NoDirectory(r.Dir, err)
@@ -67,25 +68,25 @@ func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noVa
 	if all == nil {
 		return nil
 	}
-	in := evalOptions{Environ: opts.Environ, NoValues: noValues}
+	in := eval.Options{Environ: opts.Environ, NoValues: noValues}
 	for _, i := range opts.Inputs {
-		in.Inputs = append(in.Inputs, evalInput(i))
+		in.Inputs = append(in.Inputs, eval.Input(i))
 	}
-	return Evaluate(all, in)
+	return eval.Evaluate(all, in)
 }
 
 // build makes the trees and everything else a Config holds.
-func (c *Config) build(e *evaluation) {
-	c.Stack = e.stack()
+func (c *Config) build(e *eval.Evaluation) {
+	c.Stack = e.Stack()
 	checkNodes(e)
 	checkIntents(e)
-	if e.Diags.HasErrors() || !e.explained() {
+	if e.Diags.HasErrors() || !e.Explained() {
 		return
 	}
 	c.Ensembles = trees(e, c.Stack)
 	c.Outputs = encodeOutputs(e)
-	slices.SortFunc(e.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
-	c.Checks = e.checks
+	slices.SortFunc(e.Checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
+	c.Checks = e.Checks
 	if e.Diags.HasErrors() {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
@@ -54,5 +55,5 @@ func (l *Login) password() (recipes.Secret, error) {
 	if l.PasswordFile == "" {
 		return l.Password, nil
 	}
-	return passwordIn(l.PasswordFile)
+	return eval.PasswordIn(l.PasswordFile)
 }

@@ -7,16 +7,17 @@ import (
 
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 )
 
 // encodeOutputs is what a plan stores of the outputs.
-func encodeOutputs(e *evaluation) []plan.Output {
-	out := make([]plan.Output, 0, len(e.Outputs))
-	for _, d := range e.Outputs {
-		v := e.of(d).value
-		o := plan.Output{Name: d.Block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.Declarations, d)}
+func encodeOutputs(e *eval.Evaluation) []plan.Output {
+	out := make([]plan.Output, 0, len(e.Declared.Outputs))
+	for _, d := range e.Declared.Outputs {
+		v := e.Of(d).Value
+		o := plan.Output{Name: d.Block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.Declared, d)}
 		if !o.Sensitive {
 			var err error
 			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {

@@ -40,7 +40,6 @@ var oversized = map[string]size{
 	"recipes/zktest":                   {2820, 20, 14},
 	"recipes/inspect":                  {4066, 21, 17},
 	"recipes/kind":                     {2906, 20, 11},
-	"config":                           {7500, 43, 36},
 	"plan":                             {5919, 37, 31},
 	"apply":                            {5380, 29, 26},
 	"cmd/locktree":                     {6400, 40, 38},
@@ -54,12 +53,11 @@ var scattered = map[string]int{
 	"recipes.Client": 12,
 	// The package has no other subject.
 	"recipes/internal/session.Session": 12, "recipes/kerberos.Login": 5,
-	"config/internal/static.reading": 8,
-	"recipes/zktest.Server":          12, "recipes/zktest.conn": 10,
+	"config/internal/static.reading": 8, "config/internal/eval.scope": 11, "config/internal/eval.Evaluation": 6,
+	"recipes/zktest.Server": 12, "recipes/zktest.conn": 10,
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
 	"recipes/inspect.round": 4, "recipes/inspect.Report": 4,
-	"config.scope": 11, "config.evaluation": 11, "config.loading": 4,
 	"plan.Plan": 15, "plan.sides": 16, "plan.decisions": 7, "plan.Node": 6, "plan.Change": 10, "plan.selection": 8, "plan.frame": 4,
 	"apply.locked": 8, "apply.reader": 6, "apply.job": 6, "apply.sending": 6, "apply.Applier": 5,
 	"cmd/locktree.app": 21, "cmd/locktree.stack": 4,

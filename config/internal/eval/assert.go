@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -16,14 +16,14 @@ import (
 // that does not exist is an error as everywhere.
 func (s scope) evaluateCheck() {
 	d := s.d
-	c := plan.Check{Addr: plan.Addr(s.prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}
+	c := plan.Check{Addr: plan.Addr(s.Prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}
 	if len(d.Block.Blocks) == 0 {
 		s.Errorf(d.Head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, b := range d.Block.Blocks {
 		s.evaluateAssert(b, &c, checkFailure)
 	}
-	s.checks = append(s.checks, c)
+	s.Checks = append(s.Checks, c)
 }
 
 // failure is what an assertion that does not hold is.

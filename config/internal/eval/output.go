@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 func (s scope) evaluateLocal() {
 	if v, ok := s.value(s.d.Attrs[0]); ok {
-		s.r.value = v
+		s.r.Value = v
 	}
 }
 
@@ -39,7 +39,7 @@ func (s scope) evaluateOutput() {
 	if hidden {
 		v = v.Mark(functions.Sensitive)
 	}
-	s.r.value = v
+	s.r.Value = v
 }
 
 func containsCapsule(ty cty.Type) bool {

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"io"
@@ -13,24 +13,24 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// evalOptions are what an evaluation takes from outside of the files.
-type evalOptions struct {
-	Inputs  []evalInput // of the command line, in its order
+// Options are what an evaluation takes from outside of the files.
+type Options struct {
+	Inputs  []Input // of the command line, in its order
 	Environ []string
 	// NoValues: a variable without a default has no value, nor has the environment, or what depends on them. Access lists and
 	// servers are not evaluated.
 	NoValues bool
 }
 
-// evalInput gives variables their values: exactly one of Var and File is set. A Reader is read in place of the File.
-type evalInput struct {
+// Input gives variables their values: exactly one of Var and File is set. A Reader is read in place of the File.
+type Input struct {
 	Var    string
 	File   string
 	Reader io.Reader
 }
 
 // Evaluate gives everything that is declared its value, and collects the nodes.
-func Evaluate(all *static.Declarations, opts evalOptions) *evaluation {
+func Evaluate(all *static.Declarations, opts Options) *Evaluation {
 	in := &loading{Report: all.Files.Report, opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
 	in.root = newEvaluation(all, in, nil, "")
 	if !opts.NoValues {
@@ -43,46 +43,46 @@ func Evaluate(all *static.Declarations, opts evalOptions) *evaluation {
 // loading is what all evaluations of one Load share, and what they have found.
 type loading struct {
 	*syntax.Report
-	opts      evalOptions
-	root      *evaluation // of the configuration itself
+	opts      Options
+	root      *Evaluation // of the configuration itself
 	expanded  int         // nodes and modules so far
-	instances []*instance // every node, parents first, in the order of the configuration
-	checks    []plan.Check
+	Instances []*Instance // every node, parents first, in the order of the configuration
+	Checks    []plan.Check
 	intents
 	// functions are those that the expressions of a directory can call.
 	functions map[*static.Declarations]map[string]function.Function
 }
 
-// evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
-type evaluation struct {
-	*static.Declarations
+// Evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
+type Evaluation struct {
+	Declared *static.Declarations
 	*loading
-	outer  *evaluation  // of the module block that calls it; nil: the configuration itself
+	outer  *Evaluation  // of the module block that calls it; nil: the configuration itself
 	call   *static.Decl // that block
-	at     element      // of its for_each
-	calls  map[*static.Decl][]*evaluation
-	prefix string // of its addresses: "" or module.team["search"].
+	At     Element      // of its for_each
+	Calls  map[*static.Decl][]*Evaluation
+	Prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
-	unread bool           // a file of them could not be read, which has been reported
-	home   *ensembleBlock // of nodes at the top that name none
+	unread bool      // a file of them could not be read, which has been reported
+	home   *Ensemble // of nodes at the top that name none
 
-	results []result // by the number of the declaration
+	results []Result // by the number of the declaration
 	bad     map[*syntax.Attribute]bool
-	top     siblings
+	Top     Siblings
 }
 
-// result is what a declaration has come to.
-type result struct {
-	value  cty.Value
-	failed bool // it has none, and the reason has been reported
+// Result is what a declaration has come to.
+type Result struct {
+	Value  cty.Value
+	Failed bool // it has none, and the reason has been reported
 }
 
-// siblings are the instances of blocks within one instance of the block around them.
-type siblings map[*static.Node][]*instance
+// Siblings are the instances of blocks within one instance of the block around them.
+type Siblings map[*static.Node][]*Instance
 
-func newEvaluation(of *static.Declarations, in *loading, outer *evaluation, prefix string) *evaluation {
-	e := &evaluation{Declarations: of, loading: in, outer: outer, prefix: prefix, inputs: map[string]input{}, calls: map[*static.Decl][]*evaluation{},
-		results: make([]result, len(of.All)), bad: map[*syntax.Attribute]bool{}, top: siblings{}}
+func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, prefix string) *Evaluation {
+	e := &Evaluation{Declared: of, loading: in, outer: outer, Prefix: prefix, inputs: map[string]input{}, Calls: map[*static.Decl][]*Evaluation{},
+		results: make([]Result, len(of.All)), bad: map[*syntax.Attribute]bool{}, Top: Siblings{}}
 	if in.functions[of] == nil {
 		in.functions[of] = functions.Table(functions.Module{FS: of.Files.FS, Dir: of.Files.Dir, Path: of.Path}, in.opts.Environ)
 		if in.opts.NoValues {
@@ -91,25 +91,27 @@ func newEvaluation(of *static.Declarations, in *loading, outer *evaluation, pref
 	}
 	for i, d := range of.All {
 		// The value fits everywhere, should anybody look before it is known.
-		e.results[i] = result{cty.DynamicVal, d.Broken}
+		e.results[i] = Result{cty.DynamicVal, d.Broken}
 	}
 	return e
 }
 
-func (e *evaluation) of(d *static.Decl) *result { return &e.results[d.Number] }
+func (e *Evaluation) Of(d *static.Decl) *Result { return &e.results[d.Number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
-func (e *evaluation) isBad(a *syntax.Attribute) bool { return e.RefersTo(a).Unresolved || e.bad[a] }
+func (e *Evaluation) isBad(a *syntax.Attribute) bool {
+	return e.Declared.RefersTo(a).Unresolved || e.bad[a]
+}
 
 // run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
-func (e *evaluation) run() {
+func (e *Evaluation) run() {
 	e.evaluateVariables()
-	for _, d := range e.Steps {
+	for _, d := range e.Declared.Steps {
 		if evaluate := evaluatorOf(d); evaluate != nil && !(e.opts.NoValues && isUnseen(d)) {
 			evaluate(e.scope(d))
 		}
 	}
-	e.collectInstances(e.Nodes, e.top)
+	e.collectInstances(e.Declared.Nodes, e.Top)
 }
 
 // evaluatorOf is how a declaration gets its value; nil where there is nothing to evaluate, or where another step does it.
@@ -144,33 +146,33 @@ func evaluatorOf(d *static.Decl) func(scope) {
 }
 
 // collectInstances collects the instances of nodes and of those in them, parents first, in the order of the configuration.
-func (e *evaluation) collectInstances(nodes []*static.Node, at siblings) {
+func (e *Evaluation) collectInstances(nodes []*static.Node, at Siblings) {
 	for _, n := range nodes {
 		for _, i := range at[n] {
-			i.failed = e.of(n.Decl).failed
-			e.instances = append(e.instances, i)
+			i.Failed = e.Of(n.Decl).Failed
+			e.Instances = append(e.Instances, i)
 			i.orders()
-			e.collectInstances(n.Children, i.inside)
+			e.collectInstances(n.Children, i.Inside)
 		}
 	}
 }
 
 // of are all instances of a node, however deep inside the node outer whose siblings these are, in the order of the configuration and
 // of their keys.
-func (s siblings) of(n, outer *static.Node) []*instance {
+func (s Siblings) of(n, outer *static.Node) []*Instance {
 	if n.Parent == outer {
 		return s[n]
 	}
-	var out []*instance
+	var out []*Instance
 	for _, at := range s.of(n.Parent, outer) {
-		out = append(out, at.inside[n]...)
+		out = append(out, at.Inside[n]...)
 	}
 	return out
 }
 
-// explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
+// Explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
 // fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
-func (e *evaluation) explained() bool {
+func (e *Evaluation) Explained() bool {
 	sound := true
 	silent := func(failed bool, at hcl.Range, addr any) {
 		if failed && sound {
@@ -179,11 +181,11 @@ func (e *evaluation) explained() bool {
 				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)
 		}
 	}
-	for _, d := range e.All {
-		silent(e.of(d).failed, d.Head, d.Addr)
+	for _, d := range e.Declared.All {
+		silent(e.Of(d).Failed, d.Head, d.Addr)
 	}
-	for _, i := range e.instances {
-		silent(i.failed, i.decl.Head, i.addr)
+	for _, i := range e.Instances {
+		silent(i.Failed, i.Node.Head, i.Addr)
 	}
 	return sound
 }

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -28,17 +28,17 @@ type input struct {
 // readInputs collects the values of variables. Later sources win, in Terraform's
 // order: environment, *.auto.ltvars in name order, then -var and -var-file as they
 // are on the command line.
-func (e *evaluation) readInputs() {
+func (e *Evaluation) readInputs() {
 	for _, set := range e.opts.Environ {
 		name, text, ok := strings.Cut(set, "=")
-		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && e.Variables[name] != nil {
+		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && e.Declared.Variables[name] != nil {
 			// The environment is shared: a name that is not one of our variables is no error.
-			e.inputs[name] = e.parseInput(e.Variables[name], text, "the environment variable "+envPrefix+name)
+			e.inputs[name] = e.parseInput(e.Declared.Variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
-	files, _ := e.Files.Ending(inputSuffix, inputSuffix+".json")
+	files, _ := e.Declared.Files.Ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {
-		e.readInputFile(e.Files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.Files.FS, file) })
+		e.readInputFile(e.Declared.Files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.Declared.Files.FS, file) })
 	}
 	for _, in := range e.opts.Inputs {
 		if in.File != "" {
@@ -49,7 +49,7 @@ func (e *evaluation) readInputs() {
 	}
 }
 
-func (in evalInput) read() ([]byte, error) {
+func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
 		src, err := syntax.ReadAtMost(in.Reader)
 		return syntax.PlainText(src), err
@@ -58,7 +58,7 @@ func (in evalInput) read() ([]byte, error) {
 }
 
 // readSetting takes one NAME=VALUE of the command line.
-func (e *evaluation) readSetting(setting string) {
+func (e *Evaluation) readSetting(setting string) {
 	at := syntax.FileStart("-var")
 	name, text, ok := strings.Cut(setting, "=")
 	if !ok {
@@ -66,9 +66,9 @@ func (e *evaluation) readSetting(setting string) {
 		return
 	}
 	name = strings.TrimSpace(name)
-	v := e.Variables[name]
+	v := e.Declared.Variables[name]
 	if v == nil {
-		e.Errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, syntax.Hint(name, e.Names["var"], "None is declared."))
+		e.Errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, syntax.Hint(name, e.Declared.Names["var"], "None is declared."))
 		return
 	}
 	e.inputs[name] = e.parseInput(v, text, "the option -var")
@@ -77,9 +77,9 @@ func (e *evaluation) readSetting(setting string) {
 // parseInput reads a value that is outside a file, as Terraform does. Text is
 // taken as it is where the type is a string, a number or a bool, or where none is
 // declared; for every other type, any included, it must be an expression.
-func (e *evaluation) parseInput(v *static.Variable, text, from string) input {
+func (e *Evaluation) parseInput(v *static.Variable, text, from string) input {
 	name := v.Block.Name()
-	if err := TextError(text); err != nil {
+	if err := syntax.TextError(text); err != nil {
 		e.Errorf(v.Head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
 		return input{failed: true}
 	}
@@ -103,7 +103,7 @@ func (e *evaluation) parseInput(v *static.Variable, text, from string) input {
 }
 
 // constant is the value of an expression that is in no configuration.
-func (e *evaluation) constant(v *static.Variable, expr hcl.Expression, from string, at hcl.Range) input {
+func (e *Evaluation) constant(v *static.Variable, expr hcl.Expression, from string, at hcl.Range) input {
 	value, diags := expr.Value(nil)
 	if !diags.HasErrors() {
 		return input{value: value, from: from}
@@ -114,7 +114,7 @@ func (e *evaluation) constant(v *static.Variable, expr hcl.Expression, from stri
 
 // readInputFile reads a file of values. Snippets may show its text only when it names no sensitive variable and has no
 // syntax error that could hide one.
-func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
+func (e *Evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
 		e.Errorf(syntax.FileStart(shown), "Cannot read the file", "%s", plan.Sentence(syntax.PlainError(err)))
@@ -140,23 +140,23 @@ func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	e.Add(diags...)
 	quotable := true
 	for name, a := range attrs {
-		v := e.Variables[name]
+		v := e.Declared.Variables[name]
 		if v == nil {
 			e.Add(syntax.WarningAt(a.NameRange, "Value for undeclared variable",
-				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.Names["var"], "None is declared."))))
+				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.Declared.Names["var"], "None is declared."))))
 			// It may be a misspelt sensitive one, whose value would be quoted.
-			quotable = quotable && plan.DidYouMean(name, e.Names["var"]) == ""
+			quotable = quotable && plan.DidYouMean(name, e.Declared.Names["var"]) == ""
 			continue
 		}
 		quotable = quotable && !v.Sensitive
 		e.inputs[name] = e.fileInput(v, a, e.Where(a.Range))
 	}
 	if quotable {
-		e.Files.Files[shown] = file
+		e.Declared.Files.Files[shown] = file
 	}
 }
 
-func (e *evaluation) fileInput(v *static.Variable, a *hcl.Attribute, from string) input {
+func (e *Evaluation) fileInput(v *static.Variable, a *hcl.Attribute, from string) input {
 	r := a.Expr.Range()
 	at := r
 	if v.Sensitive {

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"cmp"
@@ -16,14 +16,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// passwordIn is the password in a file, which usually ends in a newline that is no part of it.
-func passwordIn(file string) (recipes.Secret, error) {
+// PasswordIn is the password in a file, which usually ends in a newline that is no part of it.
+func PasswordIn(file string) (recipes.Secret, error) {
 	text, err := syntax.ReadText(syntax.System{}, file)
 	if err != nil {
 		return "", err
 	}
 	password := strings.TrimRight(string(text), "\r\n")
-	if err := TextError(password); err != nil {
+	if err := syntax.TextError(password); err != nil {
 		return "", fmt.Errorf("%s %w", file, err)
 	}
 	if password == "" {
@@ -68,12 +68,12 @@ func (s scope) needs(b *syntax.Block, name string) (*syntax.Attribute, bool) {
 }
 
 // evaluateLogin reads an auth block "sasl" or "kerberos".
-func (s scope) evaluateLogin(b *syntax.Block, e *ensembleBlock) {
+func (s scope) evaluateLogin(b *syntax.Block, e *Ensemble) {
 	if e.Login != nil {
 		s.refuse(b.Head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
 		return
 	}
-	e.Login = &loginBlock{}
+	e.Login = &Login{}
 	if b.Name() == "kerberos" {
 		e.Login.Kerberos = s.evaluateKerberos(b)
 		return
@@ -115,7 +115,7 @@ func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
 		s.wrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
 	} else if path := strings.TrimPrefix(k.CCache, "FILE:"); path != "" && !filepath.IsAbs(path) {
-		k.CCache = filepath.Join(s.Files.Dir, path)
+		k.CCache = filepath.Join(s.Declared.Files.Dir, path)
 	}
 	k.Krb5Conf = cmp.Or(k.Krb5Conf, s.getenv("KRB5_CONFIG"))
 	if k.Keytab == "" {
@@ -128,7 +128,7 @@ func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
 func (s scope) file(a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {
-		return filepath.Join(s.Files.Dir, path)
+		return filepath.Join(s.Declared.Files.Dir, path)
 	}
 	return path
 }
@@ -164,7 +164,7 @@ func (s scope) password(b *syntax.Block) (text recipes.Secret, inFile string) {
 }
 
 // own is the entry of access lists for who logs in, if it is known.
-func (l *loginBlock) own() kind.List {
+func (l *Login) own() kind.List {
 	if name := l.identity(); name != "" {
 		return kind.List{{Scheme: "sasl", ID: name, Perms: kind.PermAll}}
 	}
@@ -172,7 +172,7 @@ func (l *loginBlock) own() kind.List {
 }
 
 // identity is the name that access lists have for it, "" if only its files say that.
-func (l *loginBlock) identity() string {
+func (l *Login) identity() string {
 	switch {
 	case l == nil:
 		return ""

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"github.com/zclconf/go-cty/cty"
@@ -10,35 +10,38 @@ import (
 
 // Such a block with the addresses of one instance of its module.
 type (
-	moveItem struct {
+	Move struct {
 		plan.Move
-		d     *static.Decl
-		place static.Place // of To; without a decl when nothing is there
-		lost  string
+		Decl  *static.Decl
+		Place static.Place // of To; without a decl when nothing is there
+		Lost  string
 	}
-	importItem struct {
+	Import struct {
 		plan.Import
-		d *static.Decl
-		s scope
+		Decl *static.Decl
+		s    scope
 	}
-	removalItem struct {
+	Removal struct {
 		plan.Removal
-		d *static.Decl
+		Decl *static.Decl
 	}
 )
 
+// Wrong reports an error in the path of an import.
+func (i *Import) Wrong(summary, detail string) { i.s.wrong(i.Decl.Block.Arg("path"), summary, detail) }
+
 // intents are what the blocks of all modules intend.
 type intents struct {
-	moves    []*moveItem
-	imports  []*importItem
-	removals []*removalItem
+	Moves    []*Move
+	Imports  []*Import
+	Removals []*Removal
 	// moduleAddrs are the instances of modules, and the blocks that call them.
-	moduleAddrs []struct{ instance, block plan.Addr }
+	ModuleAddrs []struct{ Instance, Block plan.Addr }
 }
 
 func (s scope) evaluateMoved() {
 	d := s.d
-	if s.r.failed {
+	if s.r.Failed {
 		return
 	}
 	in := d.Intent
@@ -48,30 +51,30 @@ func (s scope) evaluateMoved() {
 	}
 	_, fromOne := in.From.Key()
 	_, toOne := in.To.Key()
-	item := &moveItem{Move: plan.Move{From: plan.Addr(s.prefix) + in.From, To: plan.Addr(s.prefix) + in.To, One: fromOne || toOne, Origin: s.Where(d.Head)}, d: d}
+	item := &Move{Move: plan.Move{From: plan.Addr(s.Prefix) + in.From, To: plan.Addr(s.Prefix) + in.To, One: fromOne || toOne, Origin: s.Where(d.Head)}, Decl: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
-	item.place, item.lost, _ = s.Lookup(in.To)
-	s.moves = append(s.moves, item)
+	item.Place, item.Lost, _ = s.Declared.Lookup(in.To)
+	s.Moves = append(s.Moves, item)
 }
 
 func (s scope) evaluateRemoved() {
 	d := s.d
-	if s.r.failed {
+	if s.r.Failed {
 		return
 	}
-	r := plan.Removal{From: plan.Addr(s.prefix) + d.Intent.From, Destroy: true, Origin: s.Where(d.Head)}
+	r := plan.Removal{From: plan.Addr(s.Prefix) + d.Intent.From, Destroy: true, Origin: s.Where(d.Head)}
 	for _, l := range d.Block.Nested("lifecycle") {
 		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}
-	s.removals = append(s.removals, &removalItem{r, d})
+	s.Removals = append(s.Removals, &Removal{r, d})
 }
 
 func (s scope) evaluateImport() {
 	d := s.d
-	if s.r.failed {
+	if s.r.Failed {
 		return
 	}
 	a := d.Block.Arg("path")
@@ -83,12 +86,12 @@ func (s scope) evaluateImport() {
 		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
 		return
 	}
-	if _, lost, found := s.Lookup(d.Intent.To); !found {
+	if _, lost, found := s.Declared.Lookup(d.Intent.To); !found {
 		if lost != "" {
 			s.Errorf(d.Block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
 		}
 		s.fail()
 		return
 	}
-	s.imports = append(s.imports, &importItem{plan.Import{To: d.Intent.To, Path: path, Origin: s.Where(d.Head)}, d, s})
+	s.Imports = append(s.Imports, &Import{plan.Import{To: d.Intent.To, Path: path, Origin: s.Where(d.Head)}, d, s})
 }

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"errors"
@@ -18,16 +18,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ensembleBlock is an ensemble block evaluated.
-type ensembleBlock struct {
+// Ensemble is an ensemble block evaluated.
+type Ensemble struct {
 	Name                           string
 	Servers                        []string
 	AuthName                       string
 	Root                           string
 	SessionTimeout, ConnectTimeout time.Duration
-	TLS                            *tlsBlock // nil: plain TCP
+	TLS                            *TLS // nil: plain TCP
 	Auth                           []recipes.Auth
-	Login                          *loginBlock // nil: not at all
+	Login                          *Login // nil: not at all
 	DeclRange                      hcl.Range
 	PasswordFiles                  []string     // that Auth was read from
 	Access                         *plan.Access // nil when the block says neither admins nor readers
@@ -35,11 +35,11 @@ type ensembleBlock struct {
 	DefaultRoot                    string       // without values, where paths begin at "/"; "" if there is none
 }
 
-// tlsBlock are the files of an encrypted connection, ready to open.
-type tlsBlock struct{ CAFile, CertFile, KeyFile, ServerName string }
+// TLS are the files of an encrypted connection, ready to open.
+type TLS struct{ CAFile, CertFile, KeyFile, ServerName string }
 
-// loginBlock is how clients log in by SASL.
-type loginBlock struct {
+// Login is how clients log in by SASL.
+type Login struct {
 	Kerberos     *kerberos.Config
 	User         string
 	Password     recipes.Secret
@@ -48,7 +48,7 @@ type loginBlock struct {
 
 func (s scope) evaluateEnsemble() {
 	b := s.d.Block
-	e := &ensembleBlock{Name: b.Name(), Root: "/", DeclRange: b.Head}
+	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
 	if s.opts.NoValues {
 		s.codeEnsemble(e)
 		return
@@ -76,13 +76,13 @@ func (s scope) evaluateEnsemble() {
 		s.authOfEnvironment(e)
 	}
 	e.Access = s.evaluateAccess(b)
-	if len(s.Names["ensemble"]) == 1 {
+	if len(s.Declared.Names["ensemble"]) == 1 {
 		s.home = e
 	}
-	s.r.value = cty.CapsuleVal(ensembleType, e)
+	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }
 
-func (s scope) evaluateRoot(e *ensembleBlock) {
+func (s scope) evaluateRoot(e *Ensemble) {
 	a := s.d.Block.Arg("root")
 	root, ok := s.text(a)
 	if !ok {
@@ -119,7 +119,7 @@ func (l *loading) getenv(name string) string {
 
 // serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
 // missing.
-func (s scope) serversOfEnvironment(e *ensembleBlock) {
+func (s scope) serversOfEnvironment(e *Ensemble) {
 	list := s.getenv(serversVariable)
 	if list == "" {
 		return
@@ -134,13 +134,13 @@ func (s scope) serversOfEnvironment(e *ensembleBlock) {
 	}
 }
 
-func (s scope) authOfEnvironment(e *ensembleBlock) {
+func (s scope) authOfEnvironment(e *Ensemble) {
 	user, password, file := s.getenv(usernameVariable), recipes.Secret(s.getenv(passwordVariable)), s.getenv(passwordFileVariable)
 	if user == "" {
 		return
 	}
 	for _, name := range []string{usernameVariable, passwordVariable} {
-		if err := TextError(s.getenv(name)); err != nil {
+		if err := syntax.TextError(s.getenv(name)); err != nil {
 			s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s %v.", e.Name, name, err)
 			return
 		}
@@ -155,7 +155,7 @@ func (s scope) authOfEnvironment(e *ensembleBlock) {
 			file = filepath.Join(s.loading.Dir, file)
 		}
 		var err error
-		if password, err = passwordIn(file); err != nil {
+		if password, err = PasswordIn(file); err != nil {
 			s.refuse(e.DeclRange, "Cannot read the password", "%v. The environment variable %s names the file.", err, passwordFileVariable)
 			return
 		}
@@ -166,10 +166,10 @@ func (s scope) authOfEnvironment(e *ensembleBlock) {
 
 const maxServers = 100
 
-func (s scope) evaluateServers(a *syntax.Attribute, e *ensembleBlock) {
+func (s scope) evaluateServers(a *syntax.Attribute, e *Ensemble) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
-		if !s.r.failed { // absent, or null
+		if !s.r.Failed { // absent, or null
 			s.serversOfEnvironment(e)
 		}
 		return
@@ -213,8 +213,8 @@ func (s scope) duration(a *syntax.Attribute, lo, hi time.Duration) time.Duration
 	return 0
 }
 
-func (s scope) evaluateTLS(b *syntax.Block) *tlsBlock {
-	t := &tlsBlock{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
+func (s scope) evaluateTLS(b *syntax.Block) *TLS {
+	t := &TLS{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
 	t.ServerName, _ = s.text(b.Arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
 	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
@@ -224,7 +224,7 @@ func (s scope) evaluateTLS(b *syntax.Block) *tlsBlock {
 	return t
 }
 
-func (s scope) evaluateAuth(b *syntax.Block, e *ensembleBlock) {
+func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
 	if !s.fits(b) {
 		return
 	}
@@ -243,7 +243,7 @@ func (s scope) evaluateAuth(b *syntax.Block, e *ensembleBlock) {
 	password, file := s.password(b)
 	if file != "" { // access lists are made of it, so it is read now
 		var err error
-		if password, err = passwordIn(file); err != nil {
+		if password, err = PasswordIn(file); err != nil {
 			s.wrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
 			return
 		}
@@ -253,10 +253,10 @@ func (s scope) evaluateAuth(b *syntax.Block, e *ensembleBlock) {
 }
 
 // OfEnvironment is an ensemble block without arguments; nil without an error: no servers are set.
-func OfEnvironment(dir string, environ []string) (*ensembleBlock, error) {
+func OfEnvironment(dir string, environ []string) (*Ensemble, error) {
 	r := &syntax.Report{Dir: dir}
-	e := &ensembleBlock{Name: "environment", Root: "/"}
-	s := scope{evaluation: &evaluation{loading: &loading{Report: r, opts: evalOptions{Environ: environ}}}, r: &result{}}
+	e := &Ensemble{Name: "environment", Root: "/"}
+	s := scope{Evaluation: &Evaluation{loading: &loading{Report: r, opts: Options{Environ: environ}}}, r: &Result{}}
 	s.serversOfEnvironment(e)
 	s.authOfEnvironment(e)
 	if r.Diags.HasErrors() {

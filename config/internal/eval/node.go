@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"errors"
@@ -15,24 +15,24 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// instance is one znode of a node block.
-type instance struct {
-	decl     *static.Node
-	parent   *instance // nil at the top
-	key      string    // of for_each
-	each     *element  // of the nearest for_each around; nil when there is none
-	inside   siblings  // nil until there is one
-	addr     plan.Addr
-	name     string
-	path     string // "" when it is not known
-	policy   *policy
-	ensemble *ensembleBlock
-	params   kind.Params
-	protect  bool
-	nameless bool     // its argument name was wrong, or is not known
-	unknown  []string // parameters that are not known
-	any      bool     // it stands for several, because the keys of a for_each around it, or its own, are not known
-	failed   bool     // something about its block was wrong
+// Instance is one znode of a node block.
+type Instance struct {
+	Node     *static.Node
+	parent   *Instance // nil at the top
+	Key      string    // of for_each
+	Each     *Element  // of the nearest for_each around; nil when there is none
+	Inside   Siblings  // nil until there is one
+	Addr     plan.Addr
+	Name     string
+	Path     string // "" when it is not known
+	Policy   *policy
+	Ensemble *Ensemble
+	Params   kind.Params
+	Protect  bool
+	Nameless bool     // its argument name was wrong, or is not known
+	Unknown  []string // parameters that are not known
+	Any      bool     // it stands for several, because the keys of a for_each around it, or its own, are not known
+	Failed   bool     // something about its block was wrong
 	broken   bool     // its for_each was wrong: a stand-in, so that other errors inside are found
 }
 
@@ -46,35 +46,35 @@ func (s scope) evaluateNode() {
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
 	// that. But references to it must not be reported as missing.
-	if s.of(n.Parent.Decl).failed {
+	if s.Of(n.Parent.Decl).Failed {
 		s.fail()
 	}
-	for _, at := range s.top.of(n.Parent, nil) {
-		s.expand(at, at.ensemble)
+	for _, at := range s.Top.of(n.Parent, nil) {
+		s.expand(at, at.Ensemble)
 	}
 }
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
-func (s scope) ensembleOf(n *static.Node) *ensembleBlock {
+func (s scope) ensembleOf(n *static.Node) *Ensemble {
 	if a := n.Attr("ensemble"); a != nil {
 		return s.ensemble(a)
 	}
 	if s.home == nil {
 		s.fail()
 	}
-	if s.home == nil && s.outer != nil && len(s.root.Names["ensemble"]) > 1 {
-		s.Errorf(n.Head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.prefix, n.Addr)
+	if s.home == nil && s.outer != nil && len(s.root.Declared.Names["ensemble"]) > 1 {
+		s.Errorf(n.Head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.Prefix, n.Addr)
 	}
 	return s.home
 }
 
 // expand makes the instances of a block inside one instance of its parent.
-func (s scope) expand(at *instance, e *ensembleBlock) {
+func (s scope) expand(at *Instance, e *Ensemble) {
 	n := s.d.Node
-	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(s.prefix + n.Kind.Name + "." + n.Label)}
+	proto := Instance{Node: n, parent: at, Ensemble: e, Addr: plan.Addr(s.Prefix + n.Kind.Name + "." + n.Label)}
 	if at != nil {
-		proto.addr = at.addr.Child(n.Kind.Name, n.Label)
-		proto.each, proto.broken = at.each, at.broken
+		proto.Addr = at.Addr.Child(n.Kind.Name, n.Label)
+		proto.Each, proto.broken = at.Each, at.broken
 	}
 	if n.Attr("for_each") == nil {
 		s.instantiate(proto)
@@ -90,11 +90,11 @@ func (s scope) expand(at *instance, e *ensembleBlock) {
 	}
 	for e := range elements {
 		i := proto
-		i.each = &elements[e]
-		i.key = i.each.key
-		i.addr = proto.addr.Instance(i.key)
-		if i.each.any {
-			i.addr = proto.addr + "[*]"
+		i.Each = &elements[e]
+		i.Key = i.Each.Key
+		i.Addr = proto.Addr.Instance(i.Key)
+		if i.Each.Any {
+			i.Addr = proto.Addr + "[*]"
 		}
 		if !s.instantiate(i) {
 			return
@@ -102,22 +102,22 @@ func (s scope) expand(at *instance, e *ensembleBlock) {
 	}
 }
 
-func (s scope) ofInstance(i *instance) scope {
+func (s scope) ofInstance(i *Instance) scope {
 	s.broken = i.broken
-	if i.each != nil {
-		return s.each(*i.each, string(i.addr))
+	if i.Each != nil {
+		return s.each(*i.Each, string(i.Addr))
 	}
 	return s
 }
 
-type element struct {
-	key   string
+type Element struct {
+	Key   string
 	value cty.Value
-	any   bool // it stands for all elements, because they are not known
+	Any   bool // it stands for all elements, because they are not known
 }
 
 // forEach evaluates an argument for_each, in the order of its keys.
-func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
+func (s scope) forEach(a *syntax.Attribute) ([]Element, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
@@ -128,7 +128,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 		return nil, ok
 	}
 	if s.opts.NoValues && hasUnknownKeys(v) {
-		return []element{anyElement}, true
+		return []Element{anyElement}, true
 	}
 	ty := v.Type()
 	isMap, isSet := ty.IsMapType() || ty.IsObjectType(), ty.IsSetType()
@@ -140,7 +140,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 		_, ok := s.wrong(a, "Wrong type", "for_each must be a map or a set of strings. "+next)
 		return nil, ok
 	}
-	out := make([]element, 0, v.LengthInt())
+	out := make([]Element, 0, v.LengthInt())
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		if isSet {
@@ -150,7 +150,7 @@ func (s scope) forEach(a *syntax.Attribute) ([]element, bool) {
 			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out: [for k in ... : k if k != null].")
 			return nil, ok
 		}
-		out = append(out, element{key: k.AsString(), value: e})
+		out = append(out, Element{Key: k.AsString(), value: e})
 	}
 	if s.opts.NoValues && len(out) == 0 {
 		out = append(out, anyElement)
@@ -167,42 +167,42 @@ func (s scope) count(n int) bool {
 }
 
 // instantiate evaluates one instance. It returns false when there are too many.
-func (s scope) instantiate(i instance) bool {
+func (s scope) instantiate(i Instance) bool {
 	if !s.count(1) {
 		return false
 	}
 	n, inst := s.d.Node, &i
-	inst.name = n.Label
+	inst.Name = n.Label
 	if n.Attr("for_each") != nil {
-		inst.name += "-" + inst.key
+		inst.Name += "-" + inst.Key
 	}
-	inst.any = s.at.any || i.each != nil && i.each.any || i.parent != nil && i.parent.any
-	inst.params = n.Kind.New()
+	inst.Any = s.At.Any || i.Each != nil && i.Each.Any || i.parent != nil && i.parent.Any
+	inst.Params = n.Kind.New()
 	inst.inherit()
 	s.ofInstance(inst).evaluateInstance(inst)
 	s.place(inst)
-	in := s.top
+	in := s.Top
 	if i.parent != nil {
-		if i.parent.inside == nil {
-			i.parent.inside = siblings{}
+		if i.parent.Inside == nil {
+			i.parent.Inside = Siblings{}
 		}
-		in = i.parent.inside
+		in = i.parent.Inside
 	}
 	in[n] = append(in[n], inst)
 	return true
 }
 
 // inherit takes over what the namespace around passes on.
-func (i *instance) inherit() {
+func (i *Instance) inherit() {
 	if i.parent == nil {
 		return
 	}
-	i.policy = i.parent.policy
-	for _, from := range i.parent.params.Fields() {
+	i.Policy = i.parent.Policy
+	for _, from := range i.parent.Params.Fields() {
 		if !from.Inherit || from.Get() == from.Default {
 			continue
 		}
-		for _, f := range i.params.Fields() {
+		for _, f := range i.Params.Fields() {
 			if f.Name == from.Name {
 				_ = f.Set(from.Get()) // it kept to the same rule there
 			}
@@ -210,20 +210,20 @@ func (i *instance) inherit() {
 	}
 }
 
-func (s scope) evaluateInstance(i *instance) {
-	b := i.decl.Block
+func (s scope) evaluateInstance(i *Instance) {
+	b := i.Node.Block
 	if a := b.Arg("name"); a != nil {
 		name, ok := s.text(a)
 		if ok {
-			i.name = name
+			i.Name = name
 		}
-		i.nameless = !ok && (s.isBad(a) || s.r.failed || s.unknown(a))
+		i.Nameless = !ok && (s.isBad(a) || s.r.Failed || s.unknown(a))
 	} else {
-		i.nameless = i.each != nil && i.each.any && i.decl.Attr("for_each") != nil
+		i.Nameless = i.Each != nil && i.Each.Any && i.Node.Attr("for_each") != nil
 	}
 	if a := b.Arg("acl"); a != nil && !s.opts.NoValues {
 		if v, ok := s.value(a); ok && !isNull(v) {
-			if i.policy = policyValue(v); i.policy == nil {
+			if i.Policy = policyValue(v); i.Policy == nil {
 				next := "."
 				if v.Type().IsObjectType() {
 					next = ", or acl.NAME[\"KEY\"] where that has for_each."
@@ -235,30 +235,30 @@ func (s scope) evaluateInstance(i *instance) {
 		}
 	}
 	for _, l := range b.Nested("lifecycle") {
-		i.protect = s.yes(l.Arg("prevent_destroy"))
+		i.Protect = s.yes(l.Arg("prevent_destroy"))
 	}
-	for _, f := range i.params.Fields() {
+	for _, f := range i.Params.Fields() {
 		a := b.Arg(f.Name)
 		if s.setField(a, f); s.unknown(a) {
-			i.unknown = append(i.unknown, f.Name)
+			i.Unknown = append(i.Unknown, f.Name)
 		}
 	}
 	s.checkTogether(i)
 }
 
 // checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
-func (s scope) checkTogether(i *instance) {
-	missing := slices.ContainsFunc(i.params.Fields(), func(f kind.Field) bool { return f.Required && i.decl.Attr(f.Name) == nil })
+func (s scope) checkTogether(i *Instance) {
+	missing := slices.ContainsFunc(i.Params.Fields(), func(f kind.Field) bool { return f.Required && i.Node.Attr(f.Name) == nil })
 	var wrong *kind.ParamError
-	if s.r.failed || missing || len(i.unknown) > 0 || !errors.As(kind.Validate(i.params), &wrong) {
+	if s.r.Failed || missing || len(i.Unknown) > 0 || !errors.As(kind.Validate(i.Params), &wrong) {
 		return
 	}
 	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
-	if a := i.decl.Attr(wrong.Name); a != nil {
+	if a := i.Node.Attr(wrong.Name); a != nil {
 		s.wrong(a, summary, detail)
 		return
 	}
-	s.refuse(i.decl.Head, "Missing argument", "%s", detail)
+	s.refuse(i.Node.Head, "Missing argument", "%s", detail)
 }
 
 // setField stores an argument as the parameter of that name.
@@ -312,61 +312,61 @@ func setText(f kind.Field, text string) (err error) {
 	return f.Set(text)
 }
 
-// reserved is where the tool keeps its own records, below every root.
-const reserved = ".locktree"
+// Reserved is where the tool keeps its own records, below every root.
+const Reserved = ".locktree"
 
 // place gives the instance its path.
-func (s scope) place(i *instance) {
+func (s scope) place(i *Instance) {
 	parent := ""
 	switch {
-	case i.broken || i.nameless, s.opts.NoValues && i.parent != nil && i.parent.path == "":
+	case i.broken || i.Nameless, s.opts.NoValues && i.parent != nil && i.parent.Path == "":
 		return // no path: what is inside has none either, and nothing is reported
 	case i.parent != nil:
-		parent = i.parent.path
-	case i.ensemble != nil:
-		parent = i.ensemble.Root
+		parent = i.parent.Path
+	case i.Ensemble != nil:
+		parent = i.Ensemble.Root
 	}
 	// The name is worth looking at even when the namespace around has no path, or the ensemble is not known.
-	summary, err := "Illegal znode name", kind.ValidateName(i.name)
+	summary, err := "Illegal znode name", kind.ValidateName(i.Name)
 	if err == nil && parent != "" {
-		i.path = kind.JoinPath(parent, i.name)
-		summary, err = "Illegal path", kind.ValidatePath(i.path)
+		i.Path = kind.JoinPath(parent, i.Name)
+		summary, err = "Illegal path", kind.ValidatePath(i.Path)
 		switch {
 		case err != nil:
-		case i.parent == nil && i.name == reserved:
-			summary, err = "Reserved name", fmt.Errorf("%s is where locktree keeps its own records", i.path)
-		case len(i.path) > syntax.MaxPathBytes:
-			summary, err = "Path too long", fmt.Errorf("the path has %d bytes; at most %d are allowed", len(i.path), syntax.MaxPathBytes)
+		case i.parent == nil && i.Name == Reserved:
+			summary, err = "Reserved name", fmt.Errorf("%s is where locktree keeps its own records", i.Path)
+		case len(i.Path) > syntax.MaxPathBytes:
+			summary, err = "Path too long", fmt.Errorf("the path has %d bytes; at most %d are allowed", len(i.Path), syntax.MaxPathBytes)
 		}
 	}
 	if err != nil {
 		next := "Change its name."
-		if i.decl.Attr("name") == nil {
+		if i.Node.Attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.Errorf(i.decl.NameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.addr, next)
+		s.Errorf(i.Node.NameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.Addr, next)
 	}
 	if err != nil || parent == "" {
-		i.path = ""
+		i.Path = ""
 		s.fail()
 	}
 }
 
-// planNode is what the declaration of the instance says besides its parameters. own is the access list of what
+// PlanNode is what the declaration of the instance says besides its parameters. own is the access list of what
 // has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
 // an append of the planner makes a list of its own instead of writing behind the end of all.
-func (i *instance) planNode(origin string, own kind.List) plan.Node {
-	n := plan.Node{Path: i.path, Origin: origin, Payload: &kind.Payload{Protect: i.protect}}
-	p := i.policy
+func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
+	n := plan.Node{Path: i.Path, Origin: origin, Payload: &kind.Payload{Protect: i.Protect}}
+	p := i.Policy
 	if p == nil {
 		n.ACL = slices.Clip(own)
-		if i.ensemble.Access != nil && !i.decl.Kind.Container {
+		if i.Ensemble.Access != nil && !i.Node.Kind.Container {
 			n.Payload.ChildACL = n.ACL // without it, the next apply would give contenders to its own identity
 		}
 		return n
 	}
 	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout
-	if i.decl.Kind.Container {
+	if i.Node.Kind.Container {
 		n.ACL = slices.Clip(p.namespace)
 		return n
 	}
@@ -376,12 +376,12 @@ func (i *instance) planNode(origin string, own kind.List) plan.Node {
 }
 
 // orders gives the locks inside their places in the order that the namespace declares.
-func (i *instance) orders() {
-	for rank, n := range i.decl.Order {
-		for _, in := range i.inside.of(n, i.decl) {
-			for _, f := range in.params.Fields() {
-				if f.Derived && i.path != "" {
-					_ = f.Set(kind.Place{Of: i.path, Rank: rank + 1}.String())
+func (i *Instance) orders() {
+	for rank, n := range i.Node.Order {
+		for _, in := range i.Inside.of(n, i.Node) {
+			for _, f := range in.Params.Fields() {
+				if f.Derived && i.Path != "" {
+					_ = f.Set(kind.Place{Of: i.Path, Rank: rank + 1}.String())
 				}
 			}
 		}

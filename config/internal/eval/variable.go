@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -13,22 +13,22 @@ import (
 
 // evaluateVariables gives the variables their values, and checks their rules when all of them have one, because a rule may refer
 // to another variable.
-func (e *evaluation) evaluateVariables() {
+func (e *Evaluation) evaluateVariables() {
 	values := map[*static.Variable]*static.Given{}
-	for _, name := range e.Names["var"] {
-		v := e.Variables[name]
+	for _, name := range e.Declared.Names["var"] {
+		v := e.Declared.Variables[name]
 		if v.Broken {
 			continue
 		}
 		if values[v] = e.valueOf(v); values[v] == nil {
-			e.of(v.Decl).failed = true
+			e.Of(v.Decl).Failed = true
 		} else {
-			e.of(v.Decl).value = values[v].Value
+			e.Of(v.Decl).Value = values[v].Value
 		}
 	}
 	var rejected []*static.Variable
-	for _, name := range e.Names["var"] {
-		v := e.Variables[name]
+	for _, name := range e.Declared.Names["var"] {
+		v := e.Declared.Variables[name]
 		if values[v] == nil {
 			continue
 		}
@@ -41,12 +41,12 @@ func (e *evaluation) evaluateVariables() {
 	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
 	// already, the order of declarations would decide how many errors are shown.
 	for _, v := range rejected {
-		e.of(v.Decl).failed = true
+		e.Of(v.Decl).Failed = true
 	}
 }
 
 // valueOf is the input of the highest precedence, or the default; nil when there is none, which has been reported.
-func (e *evaluation) valueOf(v *static.Variable) *static.Given {
+func (e *Evaluation) valueOf(v *static.Variable) *static.Given {
 	in, set := e.inputs[v.Block.Name()]
 	switch {
 	case in.failed:
@@ -66,7 +66,7 @@ func (e *evaluation) valueOf(v *static.Variable) *static.Given {
 }
 
 // keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
-func (e *evaluation) keeps(v *static.Variable, rule *static.Decl, at hcl.Range) bool {
+func (e *Evaluation) keeps(v *static.Variable, rule *static.Decl, at hcl.Range) bool {
 	return !rule.Broken && e.apart(rule).keepsRule(v, rule.Block, at)
 }
 
@@ -74,7 +74,7 @@ func (s scope) keepsRule(v *static.Variable, rule *syntax.Block, at hcl.Range) b
 	condition := rule.Arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
-		return !s.r.failed // not known yet
+		return !s.r.Failed // not known yet
 	}
 	if ok, _ = ok.Unmark(); ok.True() {
 		return true

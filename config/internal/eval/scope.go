@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -28,9 +28,9 @@ func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {
 
 // scope evaluates one declaration, or one instance of it.
 type scope struct {
-	*evaluation
+	*Evaluation
 	d      *static.Decl
-	r      *result
+	r      *Result
 	ctx    *hcl.EvalContext
 	broken bool   // each is not known, because for_each was wrong
 	which  string // which instance, for diagnostics; ""
@@ -38,26 +38,26 @@ type scope struct {
 
 // scope is that of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
 // not evaluated yet can be seen.
-func (e *evaluation) scope(d *static.Decl) scope {
-	return scope{evaluation: e, d: d, r: e.of(d), ctx: e.contextOf(d.Attrs)}
+func (e *Evaluation) scope(d *static.Decl) scope {
+	return scope{Evaluation: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}
 }
 
 // apart is the scope of expressions that no declaration in the graph has; their result is their own.
-func (e *evaluation) apart(d *static.Decl) scope {
-	return scope{evaluation: e, d: d, r: &result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
+func (e *Evaluation) apart(d *static.Decl) scope {
+	return scope{Evaluation: e, d: d, r: &Result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
 
 // Value evaluates an argument that no declaration has, as if d had it.
-func (e *evaluation) Value(d *static.Decl, a *syntax.Attribute) (cty.Value, bool) {
+func (e *Evaluation) Value(d *static.Decl, a *syntax.Attribute) (cty.Value, bool) {
 	return e.apart(d).value(a)
 }
 
 // Text is an argument of a declaration that has been evaluated.
-func (e *evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
+func (e *Evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
 	return e.scope(d).text(a)
 }
 
-func (s scope) fail() { s.r.failed = true }
+func (s scope) fail() { s.r.Failed = true }
 
 // refuse reports an error of the declaration, which has no value then.
 func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
@@ -67,14 +67,14 @@ func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
 
 // contextOf holds what the expressions refer to. path.module, as path.root, is relative to the directory of the configuration
 // and not to the working directory, so that a plan does not depend on where it is made.
-func (e *evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
+func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	values := map[string]map[string]cty.Value{}
 	seen := map[*static.Decl]bool{}
 	var nodes []*static.Node
 	for _, a := range attrs {
-		for _, dep := range e.RefersTo(a).Deps {
+		for _, dep := range e.Declared.RefersTo(a).Deps {
 			switch {
-			case e.of(dep).failed || seen[dep]:
+			case e.Of(dep).Failed || seen[dep]:
 				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
 				// The other arguments of the declaration are, and their errors found.
 			case dep.Node != nil:
@@ -84,17 +84,17 @@ func (e *evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 				if values[root] == nil {
 					values[root] = map[string]cty.Value{}
 				}
-				values[root][name] = e.of(dep).value
+				values[root][name] = e.Of(dep).Value
 			}
 			seen[dep] = true
 		}
 	}
 	variables := e.nodeValues(nodes)
-	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(e.Path), "root": cty.StringVal(".")})
+	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(e.Declared.Path), "root": cty.StringVal(".")})
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
-	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.Declarations]}
+	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.Declared]}
 }
 
 // value evaluates an argument. It returns false when there is none, or when it
@@ -121,13 +121,13 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 }
 
 func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
-	return functions.Compute(a.Expr, s.ctx, s.Files.Text(a.Expr.Range()))
+	return functions.Compute(a.Expr, s.ctx, s.Declared.Files.Text(a.Expr.Range()))
 }
 
 // spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
 func (s scope) spoil(a *syntax.Attribute) {
 	s.fail()
-	if !s.RefersTo(a).Each {
+	if !s.Declared.RefersTo(a).Each {
 		s.bad[a] = true
 	}
 }
@@ -135,17 +135,17 @@ func (s scope) spoil(a *syntax.Attribute) {
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
 func (s scope) waits(a *syntax.Attribute) bool {
-	refs := s.RefersTo(a)
-	return refs.Unresolved || s.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.of(d).failed })
+	refs := s.Declared.RefersTo(a)
+	return refs.Unresolved || s.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.Of(d).Failed })
 }
 
 // about says which instance an error was found in, where there are several.
 func (s scope) about(a *syntax.Attribute) string {
 	switch {
-	case s.which != "" && s.RefersTo(a).Each:
+	case s.which != "" && s.Declared.RefersTo(a).Each:
 		return " This is about " + s.which + "."
 	case s.outer != nil:
-		return " This is about " + strings.TrimSuffix(s.prefix, ".") + "."
+		return " This is about " + strings.TrimSuffix(s.Prefix, ".") + "."
 	}
 	return ""
 }
@@ -252,7 +252,7 @@ func (s scope) secret(a *syntax.Attribute) (string, bool) {
 
 // nodeValues are the objects namespace, mutex, ... that hold exactly the given
 // declarations, and what leads to them.
-func (e *evaluation) nodeValues(nodes []*static.Node) map[string]cty.Value {
+func (e *Evaluation) nodeValues(nodes []*static.Node) map[string]cty.Value {
 	wanted := map[*static.Node]bool{}
 	children := map[*static.Node][]*static.Node{}
 	for _, n := range nodes {
@@ -261,10 +261,10 @@ func (e *evaluation) nodeValues(nodes []*static.Node) map[string]cty.Value {
 			children[n.Parent] = append(children[n.Parent], n)
 		}
 	}
-	return e.childValues(children, nil, e.top)
+	return e.childValues(children, nil, e.Top)
 }
 
-func (e *evaluation) childValues(children map[*static.Node][]*static.Node, in *static.Node, at siblings) map[string]cty.Value {
+func (e *Evaluation) childValues(children map[*static.Node][]*static.Node, in *static.Node, at Siblings) map[string]cty.Value {
 	byKind := map[string]map[string]cty.Value{}
 	for _, n := range children[in] {
 		if byKind[n.Kind.Name] == nil {
@@ -282,15 +282,15 @@ func (e *evaluation) childValues(children map[*static.Node][]*static.Node, in *s
 // nodeValue is one block as a reference sees it: an object, or with for_each an
 // object of objects by key. An object and not a map, since what is inside
 // may differ from key to key.
-func (e *evaluation) nodeValue(children map[*static.Node][]*static.Node, n *static.Node, at siblings) cty.Value {
+func (e *Evaluation) nodeValue(children map[*static.Node][]*static.Node, n *static.Node, at Siblings) cty.Value {
 	byKey := map[string]cty.Value{}
 	for _, i := range at[n] {
-		if i.each != nil && i.each.any && n.Attr("for_each") != nil {
+		if i.Each != nil && i.Each.Any && n.Attr("for_each") != nil {
 			return cty.DynamicVal
 		}
-		attrs := e.childValues(children, n, i.inside)
-		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
-		for _, f := range i.params.Fields() {
+		attrs := e.childValues(children, n, i.Inside)
+		attrs["path"], attrs["name"] = cty.StringVal(i.Path), cty.StringVal(i.Name)
+		for _, f := range i.Params.Fields() {
 			if !f.Derived {
 				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), syntax.FieldType(f)) // an int, a bool or a string
 			}
@@ -301,7 +301,7 @@ func (e *evaluation) nodeValue(children map[*static.Node][]*static.Node, n *stat
 		if n.Attr("for_each") == nil {
 			return cty.ObjectVal(attrs)
 		}
-		byKey[i.key] = cty.ObjectVal(attrs)
+		byKey[i.Key] = cty.ObjectVal(attrs)
 	}
 	return cty.ObjectVal(byKey)
 }

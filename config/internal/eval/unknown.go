@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 )
 
 // anyElement stands for the elements of a for_each that are not known.
-var anyElement = element{value: cty.DynamicVal, any: true}
+var anyElement = Element{value: cty.DynamicVal, Any: true}
 
 func hasUnknownKeys(v cty.Value) bool {
 	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
@@ -34,32 +34,32 @@ func (s scope) unknown(a *syntax.Attribute) bool {
 }
 
 // hide takes from what a reference to a node offers whatever is not known.
-func (i *instance) hide(attrs map[string]cty.Value) {
+func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)
-	if i.nameless {
+	if i.Nameless {
 		attrs["name"] = cty.UnknownVal(cty.String)
 	}
-	for _, name := range i.unknown {
+	for _, name := range i.Unknown {
 		attrs[name] = cty.UnknownVal(attrs[name].Type())
 	}
 }
 
 // codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
-func (s scope) codeEnsemble(e *ensembleBlock) {
+func (s scope) codeEnsemble(e *Ensemble) {
 	if !s.unknown(s.d.Block.Arg("root")) {
 		s.evaluateRoot(e)
 		e.DefaultRoot = e.Root
 	}
 	e.Root = "/"
-	if len(s.Names["ensemble"]) == 1 {
+	if len(s.Declared.Names["ensemble"]) == 1 {
 		s.home = e
 	}
-	s.r.value = cty.CapsuleVal(ensembleType, e)
+	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }
 
-// reasons says what arguments refer to that has no value here, in this module or where the module is called.
-func (e *evaluation) reasons(all ...*syntax.Attribute) string {
-	r := reasons{map[string]bool{}, map[*result]bool{}, false}
+// Reasons says what arguments refer to that has no value here, in this module or where the module is called.
+func (e *Evaluation) Reasons(all ...*syntax.Attribute) string {
+	r := reasons{map[string]bool{}, map[*Result]bool{}, false}
 	for _, a := range all {
 		r.attribute(e, a)
 	}
@@ -81,29 +81,29 @@ var environment = regexp.MustCompile(`\benv\s*\(`)
 
 type reasons struct {
 	found map[string]bool
-	seen  map[*result]bool
+	seen  map[*Result]bool
 	nodes bool // one of those seen is a node, whose path begins with the root
 }
 
-func (r *reasons) attribute(e *evaluation, a *syntax.Attribute) {
+func (r *reasons) attribute(e *Evaluation, a *syntax.Attribute) {
 	if a == nil {
 		return
 	}
-	if environment.Match(e.Files.Text(a.Expr.Range())) {
+	if environment.Match(e.Declared.Files.Text(a.Expr.Range())) {
 		r.found["the environment"] = true
 	}
-	for _, d := range e.RefersTo(a).Deps {
+	for _, d := range e.Declared.RefersTo(a).Deps {
 		r.declaration(e, d)
 	}
 }
 
-func (r *reasons) declaration(e *evaluation, d *static.Decl) {
-	if r.seen[e.of(d)] || isUnseen(d) || strings.HasPrefix(d.Addr, "ensemble.") {
+func (r *reasons) declaration(e *Evaluation, d *static.Decl) {
+	if r.seen[e.Of(d)] || isUnseen(d) || strings.HasPrefix(d.Addr, "ensemble.") {
 		return // no name depends on access lists and servers
 	}
-	r.seen[e.of(d)] = true
+	r.seen[e.Of(d)] = true
 	r.nodes = r.nodes || d.Node != nil || d.IsModule()
-	v := e.Variables[strings.TrimPrefix(d.Addr, "var.")]
+	v := e.Declared.Variables[strings.TrimPrefix(d.Addr, "var.")]
 	if v == nil || v.Decl != d {
 		for _, a := range d.Attrs {
 			r.attribute(e, a)

@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func (s scope) evaluateCall() {
 	if d.Child == nil {
 		return
 	}
-	addr, elements := s.prefix+d.Addr, []element{{}}
+	addr, elements := s.Prefix+d.Addr, []Element{{}}
 	if d.ForEach != nil {
 		var ok bool
 		if elements, ok = s.forEach(d.ForEach); !ok {
@@ -31,51 +31,51 @@ func (s scope) evaluateCall() {
 	for _, el := range elements {
 		in, at := s, addr
 		if d.ForEach != nil {
-			at += "[" + strconv.Quote(el.key) + "]"
-			if el.any {
+			at += "[" + strconv.Quote(el.Key) + "]"
+			if el.Any {
 				at = addr + "[*]"
 			}
 			in = s.each(el, at)
 		}
-		s.moduleAddrs = append(s.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
-		byKey[el.key] = in.evaluateModule(at, el)
+		s.ModuleAddrs = append(s.ModuleAddrs, struct{ Instance, Block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
+		byKey[el.Key] = in.evaluateModule(at, el)
 	}
-	switch s.r.value = byKey[""]; {
-	case d.ForEach != nil && len(elements) == 1 && elements[0].any:
-		s.r.value = cty.DynamicVal
+	switch s.r.Value = byKey[""]; {
+	case d.ForEach != nil && len(elements) == 1 && elements[0].Any:
+		s.r.Value = cty.DynamicVal
 	case d.ForEach != nil:
-		s.r.value = cty.ObjectVal(byKey)
+		s.r.Value = cty.ObjectVal(byKey)
 	}
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
-func (s scope) evaluateModule(addr string, el element) cty.Value {
-	child := newEvaluation(s.d.Child, s.loading, s.evaluation, addr+".")
-	child.call, child.at = s.d, el
-	child.at.any = el.any || s.at.any
-	s.calls[s.d] = append(s.calls[s.d], child)
+func (s scope) evaluateModule(addr string, el Element) cty.Value {
+	child := newEvaluation(s.d.Child, s.loading, s.Evaluation, addr+".")
+	child.call, child.At = s.d, el
+	child.At.Any = el.Any || s.At.Any
+	s.Calls[s.d] = append(s.Calls[s.d], child)
 	child.home = s.home
 	if a := s.d.Block.Arg("ensemble"); a != nil {
 		if child.home = s.ensemble(a); child.home == nil {
 			return cty.DynamicVal
 		}
 	}
-	for _, name := range child.Names["var"] {
+	for _, name := range child.Declared.Names["var"] {
 		a := s.d.Block.Arg(name)
 		switch {
 		case a != nil:
 			value, ok := s.value(a)
 			r := a.Expr.Range()
 			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
-		case child.Named["var"][name].Block.Arg("default") == nil:
+		case child.Declared.Named["var"][name].Block.Arg("default") == nil:
 			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
 		}
 	}
 	child.run()
-	outputs := make(map[string]cty.Value, len(child.Outputs))
-	for _, o := range child.Outputs {
-		outputs[o.Block.Name()] = child.of(o).value
-		if child.of(o).failed {
+	outputs := make(map[string]cty.Value, len(child.Declared.Outputs))
+	for _, o := range child.Declared.Outputs {
+		outputs[o.Block.Name()] = child.Of(o).Value
+		if child.Of(o).Failed {
 			s.fail()
 		}
 	}
@@ -83,9 +83,9 @@ func (s scope) evaluateModule(addr string, el element) cty.Value {
 }
 
 // each is the scope of one element of for_each.
-func (s scope) each(el element, addr string) scope {
-	key := cty.StringVal(el.key)
-	if el.any {
+func (s scope) each(el Element, addr string) scope {
+	key := cty.StringVal(el.Key)
+	if el.Any {
 		key = cty.UnknownVal(cty.String).RefineNotNull()
 	}
 	s = s.element("each", key, el.value)

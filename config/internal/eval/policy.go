@@ -1,4 +1,4 @@
-package config
+package eval
 
 import (
 	"errors"
@@ -29,12 +29,12 @@ type policy struct {
 // that wants one can look inside, and nothing else can be passed for one.
 var (
 	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
-	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[ensembleBlock]())
+	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
 )
 
 func policyValue(v cty.Value) *policy { return encapsulated[policy](v, policyType) }
 
-func ensembleValue(v cty.Value) *ensembleBlock { return encapsulated[ensembleBlock](v, ensembleType) }
+func EnsembleValue(v cty.Value) *Ensemble { return encapsulated[Ensemble](v, ensembleType) }
 
 func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 	v, _ = v.Unmark()
@@ -45,14 +45,14 @@ func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 }
 
 // ensemble evaluates an argument that names an ensemble; nil when it does not, which is reported.
-func (s scope) ensemble(a *syntax.Attribute) *ensembleBlock {
+func (s scope) ensemble(a *syntax.Attribute) *Ensemble {
 	v, ok := s.value(a)
 	if !ok {
 		return nil
 	}
-	e := ensembleValue(v)
+	e := EnsembleValue(v)
 	if e == nil && !v.IsKnown() {
-		s.wrong(a, "Not known to programs", "It depends on "+s.reasons(a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
+		s.wrong(a, "Not known to programs", "It depends on "+s.Reasons(a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
 		return nil
 	}
 	if e == nil {
@@ -86,10 +86,10 @@ func (s scope) forElements(evaluate func(scope)) {
 	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
-		evaluate(s.each(el, s.prefix+s.d.Addr+"["+strconv.Quote(el.key)+"]"))
-		byKey[el.key] = s.r.value
+		evaluate(s.each(el, s.Prefix+s.d.Addr+"["+strconv.Quote(el.Key)+"]"))
+		byKey[el.Key] = s.r.Value
 	}
-	s.r.value = cty.ObjectVal(byKey)
+	s.r.Value = cty.ObjectVal(byKey)
 }
 
 func (s scope) evaluatePrincipal() {
@@ -104,7 +104,7 @@ func (s scope) evaluatePrincipal() {
 	id, ok := s.as(idAttr, cty.String)
 	switch {
 	case ok:
-	case s.r.failed:
+	case s.r.Failed:
 		return
 	case scheme == "world":
 		id = cty.StringVal("anyone")
@@ -135,7 +135,7 @@ func (s scope) evaluatePrincipal() {
 		s.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
-	s.r.value = cty.ObjectVal(map[string]cty.Value{
+	s.r.Value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.Block.Name()), "scheme": cty.StringVal(scheme), "id": id,
 	})
 }
@@ -155,7 +155,7 @@ func (s scope) evaluateACL() {
 		namespace: kind.List{}, lock: kind.List{}, contender: kind.List{},
 	}
 	grants := d.Block.Nested("grant")
-	if len(grants) == 0 && !s.r.failed {
+	if len(grants) == 0 && !s.r.Failed {
 		s.refuse(d.Head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
@@ -167,10 +167,10 @@ func (s scope) evaluateACL() {
 	}
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
-	if !s.r.failed && len(p.namespace) == 0 {
+	if !s.r.Failed && len(p.namespace) == 0 {
 		s.refuse(d.Head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
 	}
-	s.r.value = cty.CapsuleVal(policyType, p)
+	s.r.Value = cty.CapsuleVal(policyType, p)
 }
 
 func (s scope) evaluateGrant(g *syntax.Block, p *policy) {
@@ -256,9 +256,9 @@ func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	return out, true
 }
 
-// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
+// OwnACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
 // declared, else everything for the identities of the ensemble's own auth blocks.
-func (e *ensembleBlock) ownACL() kind.List {
+func (e *Ensemble) OwnACL() kind.List {
 	if e.Access != nil {
 		return e.Access.List()
 	}
@@ -275,7 +275,7 @@ func (e *ensembleBlock) ownACL() kind.List {
 func (s scope) evaluateAccess(b *syntax.Block) *plan.Access {
 	admins := s.declaredTo(b.Arg("admins"), plan.RoleAdmin)
 	readers := s.declaredTo(b.Arg("readers"), plan.RoleObserve)
-	if s.r.failed || admins == nil && readers == nil {
+	if s.r.Failed || admins == nil && readers == nil {
 		return nil
 	}
 	if len(admins) == 0 {
