@@ -167,15 +167,6 @@ func (s Sight) State() string {
 // Away reports whether it is cut off or silent.
 func (s Sight) Away() bool { return s.Connection == CutOff || s.Connection == Silent }
 
-// Brief is State in a few words, for a column.
-func (s Sight) Brief() string {
-	text := strings.ReplaceAll(string(s.Connection), "_", " ")
-	if s.Away() && !s.SessionExpires.IsZero() {
-		text += ", free in " + s.left().String()
-	}
-	return text
-}
-
 func (s Sight) left() time.Duration { return max(0, s.SessionExpires.Sub(s.at)).Round(time.Second) }
 
 func (s Sight) free() string {
