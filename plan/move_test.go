@@ -105,23 +105,6 @@ func TestALockThatIsQueuedForAtTheLastMomentKeepsItsPath(t *testing.T) {
 	require.NotNil(t, m.nodes["/locks/solo"])
 }
 
-func TestALockGetsItsPathBack(t *testing.T) {
-	m := applied(t, base())
-	same := addr("namespace.x.semaphore.locks_pay_pool")
-	tree := base()
-	tree.Nodes[2] = declare("/locks/pay/tank", kind.Semaphore, set("permits", 3), same)
-	p := replan(t, m, tree)
-	require.Equal(t, []string{"- /locks/pay/pool", "+ /locks/pay/tank"}, actions(p))
-	settle(t, m, p, tree)
-	require.Nil(t, m.nodes["/locks/pay/pool"])
-	require.NotNil(t, m.nodes["/locks/pay/tank/leases"])
-
-	p = replan(t, m, base())
-	require.Equal(t, []string{"- /locks/pay/tank", "+ /locks/pay/pool"}, actions(p))
-	settle(t, m, p, base())
-	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
-}
-
 // Each of two locks gets the path of the other, or of a third one. A lock that only got another address would have two paths for a
 // while: programs that hold it at the old one do not notice.
 func TestLocksThatTakeEachOthersPathsAreReplacedTogether(t *testing.T) {
