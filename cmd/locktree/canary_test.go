@@ -184,7 +184,7 @@ func helpLines() (out []string) {
 // canaryLoads are commands that read the configuration, each of which shows in its
 // own way what is wrong with it.
 var canaryLoads = []string{
-	"validate", "validate -json", "test", "test -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
+	"validate", "validate -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
 	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "serve -listen=127.0.0.1:nonsense",
 	"history", "revoke -auto-approve namespace.pay.mutex.ledger", "break -auto-approve namespace.pay.mutex.ledger",
