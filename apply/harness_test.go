@@ -62,6 +62,7 @@ func digest(userPassword string) string {
 var (
 	admin  = kind.ACL{Scheme: "digest", ID: digest("provisioner:secret"), Perms: kind.PermAll}
 	worker = kind.ACL{Scheme: "digest", ID: digest("worker:w"), Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	reads  = kind.ACL{Scheme: "digest", ID: worker.ID, Perms: kind.PermRead} // in a namespace
 	crew   = kind.ACL{Scheme: "digest", ID: digest("worker:w"), Perms: kind.PermCreate | kind.PermRead | kind.PermWrite | kind.PermDelete}
 )
 
@@ -106,6 +107,9 @@ func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 		Path: path, Addr: plan.Addr(addr), Origin: "locks.locktree.hcl:1", ACL: kind.List{admin, worker},
 		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: addr}, ChildACL: kind.List{admin, crew}},
 	}
+	if k.Container {
+		n.ACL = kind.List{admin, reads}
+	}
 	for _, f := range change {
 		f(n)
 	}
@@ -127,6 +131,9 @@ func set(name string, v any) func(*plan.Node) {
 }
 
 func adminOnly(n *plan.Node) { n.ACL = kind.List{admin} }
+
+// openToOthers lets the worker create nodes in a namespace.
+func openToOthers(n *plan.Node) { n.ACL = kind.List{admin, worker} }
 
 // shop is a tree with every kind in it.
 func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {

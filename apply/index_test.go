@@ -131,9 +131,54 @@ func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	require.False(t, part.HasChanges())
 	require.NotEmpty(t, text(part, "/pay contains "+s.root+"/pay/batch, which stays (and 3 more): the namespace is not forgotten yet."))
 	s.apply(c, tree, plan.Options{AllowMassDestroy: true})
-	require.Empty(t, s.index(c).Away)
+	require.Empty(t, s.index(c).Untracked)
 	require.Nil(t, s.node(c, "/pay/ledger"))
 	require.NotNil(t, s.node(c, "/pay"), "another program's by now")
+}
+
+// Others may create nodes in a namespace. A read does not walk into it: it finds what is declared there, and what the record names, also
+// in a namespace below that is closed to others. It counts the rest, whatever its marks say.
+func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	locks := func(names ...string) *plan.Tree {
+		nodes := []*plan.Node{declare("/pay", kind.Namespace, openToOthers), declare("/pay/in", kind.Namespace)}
+		for _, name := range names {
+			nodes = append(nodes, declare("/pay/"+name, kind.Mutex))
+		}
+		return s.tree(nodes...)
+	}
+	first, second := locks("in/old", "ledger", "old"), locks("ledger")
+	s.apply(c, first)
+	require.Equal(t, []string{"/locks/pay/in", "/locks/pay/in/old", "/locks/pay/ledger", "/locks/pay/old"}, s.index(c).Untracked)
+	mark := s.at("/pay/old").Data
+	for _, path := range []string{"/pay/forged", "/pay/in/forged", "/pay/.locktree/stacks/" + stack} {
+		require.NoError(t, s.server.Create(s.root+path, mark))
+	}
+	listed := s.server.Inject(func(r zktest.Request) bool {
+		return strings.HasPrefix(r.Op, "getChildren") && strings.HasPrefix(r.Path, s.root+"/pay") || strings.Contains(r.Path, "forged")
+	}, zktest.Fault{})
+	p := s.plan(c, first)
+	require.False(t, p.HasChanges(), "%s", p)
+	require.Empty(t, p.Problems)
+	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/in": 1}, p.Unread)
+	require.Zero(t, listed.Hits())
+
+	_, err := s.session(c).SetACL(t.Context(), s.root+"/pay/ledger", apply.ToZK(kind.List{admin}), -1)
+	require.NoError(t, err)
+	p = s.plan(c, second)
+	require.Equal(t, plan.Counts{Change: 1, Destroy: 2}, p.Summary())
+	require.Len(t, p.Drifted, 1)
+	require.Equal(t, s.root+"/pay/ledger", p.Drifted[0].Path)
+	s.apply(c, second)
+	require.Equal(t, []string{"/locks/pay/in", "/locks/pay/ledger"}, s.index(c).Untracked)
+	p = s.plan(c, s.tree())
+	require.Equal(t, plan.Counts{Destroy: 1}, p.Summary())
+	require.NotEmpty(t, text(p, "/locks/pay contains /locks/pay/* (2 nodes not read) (and 1 more): the namespace is left where it is."))
+	require.NoError(t, s.destroy(c, second))
+	require.Nil(t, s.node(c, "/pay/ledger"))
+	require.NotNil(t, s.node(c, "/pay/forged"))
+	require.NotNil(t, s.node(c, "/pay/in/forged"))
 }
 
 // It was an error of every command, so that whoever may create nodes in a namespace could stop them all.
@@ -152,12 +197,12 @@ func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	tree := s.shop()
 	p := s.plan(c, tree)
 	require.False(t, p.HasChanges(), "%s", p)
-	require.Len(t, p.Problems, 1)
-	require.Contains(t, p.Problems[0].Detail, `A configuration with the root /locks/pay has the same stack, "shop"`)
+	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/batch": 0}, p.Unread)
 
+	s.apply(c, s.tree(append(s.shopNodes(), declare("/more", kind.Mutex))...)) // from now on the record names what is not walked to
 	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 	s.apply(c, tree)
-	require.Nil(t, s.node(c, "/pay/ledger"), "what its sum says is ours is ours")
+	require.Nil(t, s.node(c, "/pay/ledger"), "what the record names is ours")
 	require.NoError(t, s.destroy(c, tree))
 	require.NotNil(t, s.node(c, "/pay/theirs"))
 	require.Nil(t, s.node(c, "/solo"))

@@ -39,7 +39,7 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		if err := s.Sync(ctx, "/"); err != nil {
 			return nil, readError("/", err)
 		}
-		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}}
+		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}, Unread: map[string]int{}}
 		err := readIndex(ctx, s, tree)
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 
 // reader is one pass over the tree.
 //
-// It follows three leads: the children of the root and of every namespace of ours, where the
+// It follows three leads: the children of the root and of every namespace of ours in which only those who apply create nodes, where the
 // nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
@@ -123,6 +123,7 @@ type reader struct {
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
+	walks bool   // and does not read what is named elsewhere
 
 	mu        sync.Mutex
 	illegible []*plan.Node // see [plan.Tree]
@@ -139,13 +140,18 @@ func (r *reader) ours(n *plan.Node) bool {
 }
 
 // walk reads level by level: the children of the root, then those of every
-// namespace of ours, then named nodes elsewhere.
+// namespace of ours in which only those who apply may create nodes, then named nodes elsewhere.
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return readError(r.tree.Root, err)
 	}
 	rootThere := err == nil
+	if rootThere {
+		if err := r.frame(ctx, desired); err != nil {
+			return err
+		}
+	}
 	var level []string
 	for _, name := range names {
 		path := kind.JoinPath(r.tree.Root, name)
@@ -153,23 +159,19 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 			level = append(level, path)
 		}
 	}
+	r.walks = true
 	if err := r.descend(ctx, level); err != nil {
 		return err
 	}
+	r.walks = false
 	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
 		return err
 	}
-	if err := r.adopt(ctx, desired); err != nil {
-		return err
-	}
-	if !rootThere {
-		return nil
-	}
-	return r.frame(ctx, desired)
+	return r.adopt(ctx, desired)
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent exists but
-// is not ours, so its children were not listed. A child of an absent node is absent
+// is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
 // without asking.
 //
 // names is sorted, so a parent comes before its children. The children of a namespace of ours were
@@ -184,8 +186,9 @@ func (r *reader) elsewhere(rootThere bool) []string {
 		}
 		parent := kind.ParentPath(path)
 		p, known := r.seen[parent]
+		_, unread := r.tree.Unread[parent]
 		switch {
-		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p)):
+		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p) && !unread):
 			r.seen[path] = nil
 		default:
 			out = append(out, path)
@@ -206,7 +209,7 @@ func (r *reader) named(desired *plan.Tree) []string {
 		}
 	}
 	if r.tree.Index != nil {
-		for _, path := range r.tree.Index.Away {
+		for _, path := range r.tree.Index.Untracked {
 			if kind.ValidatePath(path) == nil {
 				out = append(out, path)
 			}
@@ -331,37 +334,34 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, error) {
+// list returns the children of a namespace that is walked into. Of another one, and of all below it, it notes how many there are.
+func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	names, err := childrenOf(ctx, r.s, n.Path)
-	another := n.Path == plan.ScaffoldPath(kind.ParentPath(n.Path))
+	walk := r.walks && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
+	if walk {
+		if names, err = childrenOf(ctx, r.s, n.Path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
+		inner, err := r.s.Exists(ctx, plan.IndexPath(n.Path, r.tree.Stack))
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+			return nil, nil, readError(n.Path, err)
+		}
+		walk = err == nil && inner == nil
+	}
+	if !walk {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tree.Unread[n.Path] = n.Live.Children
+		return n, nil, nil
+	}
 	for i, name := range names {
 		names[i] = kind.JoinPath(n.Path, name)
-		another = another || names[i] == plan.ScaffoldPath(n.Path)
 	}
-	if err == nil && another {
-		err = r.apart(ctx, n)
-	}
-	return n, names, err
-}
-
-// apart is for a namespace of ours that is a root of other stacks. It notes if one of them has our name, or if that cannot be read:
-// each of the two would delete what the other one declares.
-func (r *reader) apart(ctx context.Context, n *plan.Node) error {
-	inner := plan.IndexPath(n.Path, r.tree.Stack)
-	stat, err := r.s.Exists(ctx, inner)
-	switch {
-	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return readError(inner, err)
-	case err == nil && stat == nil:
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tree.Nested = append(r.tree.Nested, n.Path)
-	return nil
+	return n, names, nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
@@ -405,6 +405,9 @@ func (r *reader) collect() {
 		if n == nil {
 			continue
 		}
+		if at := kind.ParentPath(path); r.tree.Unread[at] > 0 {
+			r.tree.Unread[at]--
+		}
 		_, named := slices.BinarySearch(r.names, path)
 		if r.ours(n) || named && !r.structural(path) {
 			r.tree.Nodes = append(r.tree.Nodes, n)
@@ -422,5 +425,4 @@ func (r *reader) collect() {
 	}
 	slices.Sort(r.tree.Unmanaged)
 	slices.Sort(r.tree.Unreadable)
-	slices.Sort(r.tree.Nested)
 }

@@ -135,7 +135,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, other.Delete(s.t.Context(), s.root+"/many/lock-007", -1))
 		_, err = other.Create(s.t.Context(), s.root+"/many/lock-007", data, 0, []zk.ACL{{Scheme: "auth", Perms: 31}, {Scheme: "world", ID: "anyone", Perms: 1}})
 		require.NoError(s.t, err)
-		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(kind.List{admin, worker}), -1)
+		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(kind.List{admin, reads}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
 	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {

@@ -58,7 +58,7 @@ func written(expr hcl.Expression) hcl.Expression {
 	if !json.IsJSONExpression(expr) || !ok {
 		return expr
 	}
-	parsed, diags := hclsyntax.ParseExpression([]byte(text), expr.Range().Filename, expr.Range().Start)
+	parsed, diags := parseExpression(text, expr.Range().Filename, expr.Range().Start)
 	if diags.HasErrors() { // with an address in parsed where more follows it
 		return expr
 	}

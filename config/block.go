@@ -18,6 +18,7 @@ type block struct {
 	labelRanges []hcl.Range
 	args        []*attribute // in the order of their names, so that nothing depends on the order of a map
 	blocks      []*block
+	stray       bool      // it has an argument for_each, and may not
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
@@ -58,6 +59,11 @@ func (b *block) arg(name string) *attribute {
 	return b.args[i]
 }
 
+// strayForEach reports whether the block, or one in it that declares nothing, has an argument for_each that was refused.
+func (b *block) strayForEach() bool {
+	return b != nil && (b.stray || slices.ContainsFunc(b.blocks, func(n *block) bool { return n.typ.kind == nil && n.strayForEach() }))
+}
+
 func (b *block) nested(name string) []*block {
 	var out []*block
 	for _, n := range b.blocks {
@@ -82,6 +88,9 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		// Only these hold declarations that something else could refer to.
 		if holdsNames := t.top || t.kind != nil && t.kind.Container; holdsNames && isUnknownBlock(d) {
 			r.incomplete = true
+		}
+		if m := quotedName.FindStringSubmatch(d.Detail); m != nil && m[1] == "for_each" {
+			b.stray = true
 		}
 		r.add(t.explain(d))
 	}

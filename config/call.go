@@ -179,11 +179,7 @@ func (s scope) element(name string, key, value cty.Value) scope {
 // moduleReference checks what follows module.NAME: one of its outputs.
 func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	i := 2
-	if d.forEach != nil && i < len(t) {
-		if _, ok := t[i].(hcl.TraverseIndex); !ok {
-			r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
-			return false
-		}
+	if d.forEach != nil {
 		i++
 	}
 	name, ok := word(t, i)

@@ -78,9 +78,9 @@ func (r *reading) collect(root *block) {
 				r.unique("local", a.name, d)
 			}
 		case name == "principal":
-			r.name("principal", b, scope.evaluatePrincipal, b.args...)
+			r.name("principal", b, scope.evaluatePrincipals, b.args...).forEach = b.arg("for_each")
 		case name == "acl":
-			r.name("acl", b, scope.evaluateACL, b.all()...)
+			r.name("acl", b, scope.evaluateACLs, b.all()...).forEach = b.arg("for_each")
 		case name == "ensemble":
 			r.name("ensemble", b, scope.evaluateEnsemble, b.all()...)
 		case name == "output":

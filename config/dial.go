@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
@@ -71,7 +70,7 @@ func (e *Ensemble) encryption() (*tls.Config, error) {
 	t := e.TLS
 	out := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := ReadFile(t.CAFile)
 		if err != nil {
 			return nil, e.trouble("Cannot read the certificate authority", "%v. It is named by ca_file of the tls block, or ZOOKEEPER_TLS_CA_FILE.", err)
 		}
@@ -81,8 +80,10 @@ func (e *Ensemble) encryption() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
+		cert, err := ReadFile(t.CertFile)
+		key, unread := ReadFile(t.KeyFile)
+		pair, unfit := tls.X509KeyPair(cert, key)
+		if err = cmp.Or(err, unread, unfit); err != nil {
 			return nil, e.trouble("Cannot read the client certificate", "%s and %s: %v. They are named by cert_file and key_file of the tls block, or ZOOKEEPER_TLS_CERT_FILE and ZOOKEEPER_TLS_KEY_FILE.", t.CertFile, t.KeyFile, err)
 		}
 		out.Certificates = []tls.Certificate{pair}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,19 @@ func TestDialTakesAllThatTheEnsembleBlockSays(t *testing.T) {
 	require.ErrorAs(t, err, &wrong, "nothing is dialled without it")
 	require.Contains(t, wrong.Detail, "gone.pem")
 	require.Equal(t, filepath.Join(dir, "a.locktree.hcl"), wrong.Subject.Filename)
+}
+
+// A device was read without an end.
+func TestAFileOfSecretsIsARegularFile(t *testing.T) {
+	for _, tls := range []config.TLS{{CAFile: "/dev/zero"}, {CertFile: "/dev/zero", KeyFile: "/dev/null"}} {
+		_, err := (&config.Ensemble{Servers: []string{"zk:1"}, TLS: &tls}).ClientConfig(recipes.Config{})
+		require.ErrorContains(t, err, "/dev/zero: not a regular file")
+	}
+	login := &config.Ensemble{Servers: []string{"zk:1"}, Login: &config.Login{User: "u", PasswordFile: "/dev/zero"}}
+	_, err := login.ClientConfig(recipes.Config{})
+	require.ErrorContains(t, err, "/dev/zero: not a regular file")
+	_, diags := loadText(strings.Replace(preamble, `password = env("PASSWORD")`, `password_file = "/dev/zero"`, 1), config.Options{})
+	require.Contains(t, summaries(diags), "/dev/zero: not a regular file")
 }
 
 // What the block leaves open is the program's to say, and nothing else is.

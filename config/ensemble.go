@@ -109,6 +109,12 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 	if user == "" {
 		return
 	}
+	for _, name := range []string{usernameVariable, passwordVariable} {
+		if err := TextError(s.getenv(name)); err != nil {
+			s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s %v.", e.Name, name, err)
+			return
+		}
+	}
 	if (password == "") == (file == "") || strings.Contains(user, ":") {
 		s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and either %s must hold its password, or %s must name a file with it.",
 			e.Name, usernameVariable, passwordVariable, passwordFileVariable)

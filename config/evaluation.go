@@ -33,6 +33,7 @@ type evaluation struct {
 	calls  map[*decl][]*evaluation
 	prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
+	unread bool      // a file of them could not be read, which has been reported
 	home   *Ensemble // of nodes at the top that name none
 
 	results []result // by the number of the declaration

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
@@ -21,5 +22,38 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	if isJSON || r.diags.HasErrors() {
 		return src, r.sorted()
 	}
-	return hclwrite.Format(src), r.sorted()
+	// hclwrite takes the line ends inside an interpolation of a heredoc for its own, and indents what is behind them.
+	bodies := [][]byte{}
+	without := heredocs(src, func(body []byte) []byte {
+		bodies = append(bodies, body)
+		return nil
+	})
+	next := -1
+	return heredocs(hclwrite.Format(without), func(body []byte) []byte {
+		if next++; next < len(bodies) {
+			return bodies[next]
+		}
+		return body
+	}), r.sorted()
+}
+
+// heredocs replaces the lines of each heredoc.
+func heredocs(src []byte, with func(body []byte) []byte) []byte {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	var out []byte
+	last, start, depth := 0, 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOHeredoc:
+			if depth++; depth == 1 {
+				start = t.Range.End.Byte
+			}
+		case hclsyntax.TokenCHeredoc:
+			if depth--; depth == 0 {
+				out = append(append(out, src[last:start]...), with(src[start:t.Range.Start.Byte])...)
+				last = t.Range.Start.Byte
+			}
+		}
+	}
+	return append(out, src[last:]...)
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -23,6 +24,7 @@ func TestFormat(t *testing.T) {
 		"indents lists":      {"a = [\n1,\n      { b = 1\n},\n]\n", "a = [\n  1,\n  { b = 1\n  },\n]\n"},
 		"keeps empty lines":  {"\na = 1  \n  \n\nb {\n\n}\n", "\na = 1\n\n\nb {\n\n}\n"},
 		"keeps comments":     {"// one\na = 1 /* two */\nb \"c\" { # three\n  # four\n} // five\n# six", "// one\na = 1 /* two */\nb \"c\" { # three\n  # four\n} // five\n# six"},
+		"keeps heredocs":     {"a {\nb = <<-E\n    x\n      ${f(\n        y,\n      )}\n  E\n  c=1\n}\n", "a {\n  b = <<-E\n    x\n      ${f(\n        y,\n      )}\n  E\n  c = 1\n}\n"},
 		"keeps line ends":    {"a = 1\r\n\r\nc   = 1\r\n", "a = 1\r\n\r\nc = 1\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +75,7 @@ func drawExpression(t *rapid.T, depth int) string {
 	space := func() string {
 		return rapid.SampledFrom([]string{"", " ", "\n", " # c\n", "/* d */", "\n\n"}).Draw(t, "space")
 	}
-	forms := []string{"a.b", "1", `"t"`, "<<E\nx ${y}\nE\n", "<<-E\n  x\n  E\n"}
+	forms := []string{"a.b", "1", `"t"`, "<<E\nx ${y}\nE\n", "<<-E\n  x\n  E\n", "<<-E\n  x ${f(\n      1,\n  )}\n  E\n"}
 	if depth < 4 {
 		forms = append(forms, "(1)", "[1, 1]", "f(1)", "{ k = 1\n}", "1+1", "1?1:1", "[for k in 1: k]", `"${1}"`, `"${~1~}"`, `"-${1}${1}"`, `"%{ if x }${1}%{ endif }"`)
 	}
@@ -143,6 +145,7 @@ func FuzzFormatKeepsTheMeaning(f *testing.F) {
 
 func requireSameMeaning(t *testing.T, before, after []byte) {
 	t.Helper()
+	require.Equal(t, bytes.Count(before, []byte("\n")), bytes.Count(after, []byte("\n")), "fmt -diff compares line by line")
 	require.Equal(t, outline(t, before), outline(t, after), "%q became %q", before, after)
 	require.Equal(t, comments(before), comments(after), "%q became %q", before, after)
 }

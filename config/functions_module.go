@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -72,8 +71,8 @@ func env(environ []string) function.Function {
 		switch {
 		case !ok:
 			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
-		case !utf8.ValidString(value):
-			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not valid UTF-8", name)}
+		case TextError(value) != nil:
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w", name, TextError(value))}
 		}
 		return cty.StringVal(value).Mark(sensitive), nil
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
@@ -108,12 +107,12 @@ func (d *declarations) read(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src, err := readLimited(d.files.fsys, inside, maxReadBytes)
-	switch {
-	case err != nil:
+	src, err := readText(d.files.fsys, inside)
+	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
-	case !utf8.Valid(src):
-		return "", fmt.Errorf("%s is not valid UTF-8", inside)
+	}
+	if err := TextError(string(src)); err != nil {
+		return "", fmt.Errorf("%s %w", inside, err)
 	}
 	return string(src), nil
 }

@@ -149,6 +149,9 @@ func (g *generator) block(f *Existing, in, indent string) {
 		notes = append(slices.Clone(notes), "Its access list cannot be written here: ZooKeeper shows digests only to administrators of",
 			"the node. Without acl = ... it inherits a list from what is around it, and the plan shows the difference.")
 	}
+	if unwritten(f.ACL) {
+		notes = append(slices.Clone(notes), "Its access list cannot be written here: the id of a principal is not in Unicode's form NFC.")
+	}
 	for _, note := range notes {
 		fmt.Fprintf(&g.blocks, "\n%s# %s", indent, note)
 	}
@@ -204,9 +207,14 @@ func masked(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && checkDigest(e.ID) != nil })
 }
 
+// unwritten: a configuration would name another principal.
+func unwritten(list kind.List) bool {
+	return slices.ContainsFunc(list, func(e kind.ACL) bool { return TextError(e.ID) != nil })
+}
+
 // acl labels the block that says what the access list says, "" where none can.
 func (g *generator) acl(list kind.List) string {
-	if len(list) == 0 || masked(list) {
+	if len(list) == 0 || masked(list) || unwritten(list) {
 		return ""
 	}
 	allow, grants := "", ""

@@ -2,12 +2,9 @@ package config
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
@@ -39,7 +36,7 @@ func (e *evaluation) readInputs() {
 	}
 	files, _ := e.files.ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {
-		e.readInputFile(e.files.display(file), func() ([]byte, error) { return readLimited(e.files.fsys, file, maxFileBytes) })
+		e.readInputFile(e.files.display(file), func() ([]byte, error) { return readText(e.files.fsys, file) })
 	}
 	for _, in := range e.opts.Inputs {
 		if in.File != "" {
@@ -52,10 +49,10 @@ func (e *evaluation) readInputs() {
 
 func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
-		return readAtMost(in.Reader, maxFileBytes)
+		src, err := readAtMost(in.Reader)
+		return plainText(src), err
 	}
-	name := filepath.Clean(in.File)
-	return readLimited(os.DirFS(filepath.Dir(name)), filepath.Base(name), maxFileBytes)
+	return readText(system{}, in.File)
 }
 
 // readSetting takes one NAME=VALUE of the command line.
@@ -79,24 +76,50 @@ func (e *evaluation) readSetting(setting string) {
 // taken as it is where the type is a string, a number or a bool, or where none is
 // declared; for every other type, any included, it must be an expression.
 func (e *evaluation) parseInput(v *variable, text, from string) input {
+	name := v.block.name()
+	if err := TextError(text); err != nil {
+		e.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, %v.", name, from, err)
+		return input{failed: true}
+	}
 	if v.typ.IsPrimitiveType() || v.block.arg("type") == nil {
 		return input{value: cty.StringVal(text), from: from}
 	}
-	name := v.block.name()
-	expr, diags := hclsyntax.ParseExpression([]byte(text), from, hcl.InitialPos)
-	var value cty.Value
-	if !diags.HasErrors() {
-		value, diags = expr.Value(nil)
+	expr, diags := parseExpression(text, from, hcl.InitialPos)
+	if diags.HasErrors() && quotesNothing(diags[0]) {
+		e.errorf(v.head, diags[0].Summary, "In the value of var.%s, from %s: %s", name, from, lowerFirst(diags[0].Detail))
+		return input{failed: true}
 	}
+	if diags.HasErrors() {
+		why := ": " + lowerFirst(diags[0].Summary)
+		if v.sensitive {
+			why = ""
+		}
+		e.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
+		return input{failed: true}
+	}
+	return e.constant(v, expr, from, v.head)
+}
+
+// constant is the value of an expression that is in no configuration.
+func (e *evaluation) constant(v *variable, expr hcl.Expression, from string, at hcl.Range) input {
+	value, diags := expr.Value(nil)
 	if !diags.HasErrors() {
 		return input{value: value, from: from}
 	}
-	why := ": " + lowerFirst(diags[0].Summary)
-	if v.sensitive {
-		why = ""
-	}
-	e.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
+	e.errorf(at, "Invalid value for variable", "The value of var.%s at %s %s", v.block.name(), from, v.noConstant(diags))
 	return input{failed: true}
+}
+
+// noConstant says why an expression without a scope has no value.
+func (v *variable) noConstant(diags hcl.Diagnostics) string {
+	switch why := diags[0]; {
+	case why.Summary == "Variables not allowed" || why.Summary == "Function calls not allowed":
+		return "must be a constant: it cannot refer to other values or call functions."
+	case v.sensitive:
+		return "has no result. The reason is not shown because the variable is sensitive."
+	default:
+		return "has no result: " + lowerFirst(why.Detail)
+	}
 }
 
 // readInputFile reads a file of values. Snippets may show its text only when it names no sensitive variable and has no
@@ -105,15 +128,21 @@ func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
 		e.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
+		e.unread = true
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
 	file, diags := parseFile(src, shown, isJSON)
 	if diags.HasErrors() {
+		e.unread = true
 		for _, d := range diags {
 			// hcl quotes the text around some syntax errors. The place is in the text, because without its source it is not shown.
 			at := subject(d)
-			e.add(errorAt(at, d.Summary, fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)))
+			detail := fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)
+			if quotesNothing(d) {
+				detail = fmt.Sprintf("In line %d, column %d: %s", at.Start.Line, at.Start.Column, lowerFirst(d.Detail))
+			}
+			e.add(errorAt(at, d.Summary, detail))
 		}
 		return
 	}
@@ -138,15 +167,12 @@ func (e *evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 }
 
 func (e *evaluation) fileInput(v *variable, a *hcl.Attribute, from string) input {
-	value, diags := a.Expr.Value(nil)
-	if !diags.HasErrors() {
-		r := a.Expr.Range()
-		return input{value: value, from: from, rng: &r}
-	}
-	at := a.Expr.Range()
+	r := a.Expr.Range()
+	at := r
 	if v.sensitive {
 		at = v.head
 	}
-	e.errorf(at, "Not a constant", "The value of var.%s at %s must be a constant: it cannot refer to other values or call functions.", v.block.name(), from)
-	return input{failed: true}
+	in := e.constant(v, a.Expr, from, at)
+	in.rng = &r
+	return in
 }

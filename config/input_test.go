@@ -84,6 +84,12 @@ variable "list" {
 		"syntax":           {"list = [\"canary", "has a syntax error in line 1, column "},
 		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at vars/given.ltvars:1 must be a constant"},
 		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from vars/given.ltvars:1, does not fit its type"},
+		// All of these were "Not a constant".
+		"no such element":  {"list = [[1, 2][7]]", "has no result: the given key does not identify an element in this collection value"},
+		"two types":        {"list = true ? [] : \"\"", "has no result: the true and false result expressions must have consistent types"},
+		"sensitive result": {"secret = [\"canary\"][7]", "at vars/given.ltvars:1 has no result. The reason is not shown because the variable is sensitive"},
+		// The last one counted.
+		"key twice": {"list = [{ a = \"canary\", \"a\" = 2 }]", "this object has that key already, in line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})
@@ -93,6 +99,11 @@ variable "list" {
 			require.NotContains(t, text, "canary")
 		})
 	}
+	// A variable whose file cannot be read was also said to have no value.
+	unread := writeDir(t, map[string]string{"main.locktree.hcl": main + "variable \"needed\" {}\n", "x.auto.ltvars": "needed = {\n  a = 1\n  a = 2\n}\n"})
+	_, diags := config.Load(unread, config.Options{Environ: testEnviron})
+	require.Len(t, diags, 1)
+	require.Equal(t, "Key given twice", diags[0].Summary)
 	// One line holds the mistake and the secret beside it: it must not be quoted.
 	dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "x.auto.ltvars.json": `{"list": 3, "secret": "canary"}`})
 	cfg, diags := config.Load(dir, config.Options{Environ: testEnviron})

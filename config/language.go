@@ -99,6 +99,7 @@ func declarationTypes() []*blockType {
 		{
 			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
 			args: []argument{
+				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one principal for each element."),
 				arg("scheme", "string", "world, digest, x509, ip or sasl.").must(),
 				arg("id", "string", "The identity, in the form of the scheme."),
 			},
@@ -106,6 +107,7 @@ func declarationTypes() []*blockType {
 		{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
 			args: []argument{
+				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one access list for each element."),
 				arg("allow_world", "bool", "Let everybody do more than read; false by default."),
 				arg("allow_lockout", "bool", "Let an apply remove its own admin right; false by default."),
 			},

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,15 +76,18 @@ func (l *Login) password() (recipes.Secret, error) {
 
 // passwordIn is the password in a file, which usually ends in a newline that is no part of it.
 func passwordIn(file string) (recipes.Secret, error) {
-	text, err := os.ReadFile(file)
+	text, err := readText(system{}, file)
 	if err != nil {
 		return "", err
 	}
-	password := recipes.Secret(strings.TrimRight(string(text), "\r\n"))
+	password := strings.TrimRight(string(text), "\r\n")
+	if err := TextError(password); err != nil {
+		return "", fmt.Errorf("%s %w", file, err)
+	}
 	if password == "" {
 		return "", fmt.Errorf("%s is empty", file)
 	}
-	return password, nil
+	return recipes.Secret(password), nil
 }
 
 // schemeArguments are the arguments of an auth block, by its scheme; the first ones are required.

@@ -222,7 +222,13 @@ func (s scope) evaluateInstance(i *instance) {
 	if a := b.arg("acl"); a != nil && s.code == nil {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.policy = policyValue(v); i.policy == nil {
-				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME.")
+				next := "."
+				if v.Type().IsObjectType() {
+					next = ", or acl.NAME[\"KEY\"] where that has for_each."
+				}
+				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME"+next)
+			} else {
+				s.visibleChoice(a, v.IsMarked())
 			}
 		}
 	}

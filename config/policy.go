@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -57,12 +58,40 @@ func (s scope) ensemble(a *attribute) *Ensemble {
 	}
 	if e == nil {
 		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
+	} else if !s.visibleChoice(a, v.IsMarked()) {
+		return nil
 	}
 	return e
 }
 
 // principalType is what principal.NAME is.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
+
+func (s scope) evaluatePrincipals() { s.forElements(scope.evaluatePrincipal) }
+
+func (s scope) evaluateACLs() { s.forElements(scope.evaluateACL) }
+
+// forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.
+func (s scope) forElements(evaluate func(scope)) {
+	if s.d.forEach == nil {
+		evaluate(s)
+		return
+	}
+	elements, ok := s.forEach(s.d.forEach)
+	if !ok {
+		s.fail()
+		return
+	}
+	if !s.count(len(elements)) {
+		return
+	}
+	byKey := make(map[string]cty.Value, len(elements))
+	for _, el := range elements {
+		evaluate(s.each(el, s.prefix+s.d.addr+"["+strconv.Quote(el.key)+"]"))
+		byKey[el.key] = s.r.value
+	}
+	s.r.value = cty.ObjectVal(byKey)
+}
 
 func (s scope) evaluatePrincipal() {
 	d := s.d
@@ -99,12 +128,16 @@ func (s scope) evaluatePrincipal() {
 	}
 	// A file usually ends in a newline, which is no part of an id.
 	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
+	id = plain
+	if len(marks) > 0 {
+		id = plain.Mark(secretID)
+	}
 	if scheme == "x509" && fromTheTop.MatchString(plain.AsString()) {
 		s.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
 	s.r.value = cty.ObjectVal(map[string]cty.Value{
-		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": plain.WithMarks(marks),
+		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": id,
 	})
 }
 
@@ -287,11 +320,21 @@ func grantPerms(word string) (plan.RolePerms, error) {
 	return plan.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
 }
 
-// principals reads a list of principals. Their marks come off here: an
+// principals reads a list of principals. The marks of their ids come off here: an
 // access list is what the id is for, and it is never printed with the hash.
 func (s scope) principals(a *attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
-	v, _ = v.UnmarkDeep()
+	v, chosen := v.UnmarkDeepWithPaths()
+	for _, at := range chosen {
+		_, hidden := at.Marks[sensitive]
+		if n := len(at.Path); n > 0 {
+			step, ok := at.Path[n-1].(cty.GetAttrStep)
+			hidden = hidden && !(ok && step.Name == "id")
+		}
+		if hidden {
+			return nil, s.visibleChoice(a, true)
+		}
+	}
 	ty := v.Type()
 	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
 		s.wrong(a, "Wrong type", a.name+" must be a list of principals: [principal.NAME].")

@@ -124,9 +124,15 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 		// The argument is evaluated once for each instance of the namespace around.
 		allowed = n.parent != nil && n.parent.repeated()
 	}
-	if !allowed {
-		r.errorf(t.SourceRange(), `Reference to "each" without for_each`,
-			"each.key and each.value exist in blocks with for_each, and inside them. Set for_each here, or name a value directly.")
+	switch {
+	case r.d.block.strayForEach():
+		return false // which each was meant: that one has been reported
+	case !allowed:
+		next := "This block has none: name a value directly."
+		if r.d.block != nil && slices.Contains(r.d.block.typ.argNames(), "for_each") {
+			next = "Set for_each here, or name a value directly."
+		}
+		r.errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
 		return false
 	}
 	r.a.each = true
@@ -145,7 +151,19 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 		return r.unknown(t, "There is no %s.%s.%s", root, name, hint(name, r.names[root], "None is declared."))
 	}
 	r.depend(d)
+	if d.forEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
+		return false
+	}
 	return root != "module" || r.moduleReference(t, d)
+}
+
+// hasKey reports whether a reference names an instance of a block with for_each.
+func (r resolver) hasKey(t hcl.Traversal, i int, d *decl) bool {
+	_, ok := t[i].(hcl.TraverseIndex)
+	if !ok {
+		r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
+	}
+	return ok
 }
 
 func (r resolver) depend(d *decl) {
@@ -183,8 +201,7 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 		}
 		at, i = n, i+2
 		if at.attr("for_each") != nil && i < len(t) {
-			if _, ok := t[i].(hcl.TraverseIndex); !ok {
-				r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", at.addr, at.addr)
+			if !r.hasKey(t, i, at.decl) {
 				return false
 			}
 			i++

@@ -19,6 +19,17 @@ type mark string
 // sensitive marks a value that must not be shown.
 const sensitive mark = "sensitive"
 
+// secretID marks the id of a principal in place of sensitive: access lists are what it is for, and name it without its secret.
+const secretID mark = "id of a principal"
+
+// visibleChoice refuses a reference that a sensitive value has chosen: access lists and paths would tell the choice.
+func (s scope) visibleChoice(a *attribute, hidden bool) bool {
+	if hidden {
+		s.wrong(a, "Sensitive value", a.name+" appears in plans and znodes, so nothing sensitive can choose it. If the choice is not secret, wrap the condition in nonsensitive(...).")
+	}
+	return !hidden
+}
+
 // scope evaluates one declaration, or one instance of it.
 type scope struct {
 	*evaluation

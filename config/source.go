@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -80,7 +78,7 @@ func (s *sources) ending(native, json string) (out []string, ok bool) {
 // parse returns the body of a file. One with syntax errors still has a body: the sound rest of it.
 func (s *sources) parse(name string) hcl.Body {
 	shown := s.display(name)
-	src, err := readLimited(s.fsys, name, maxFileBytes)
+	src, err := readText(s.fsys, name)
 	if err != nil {
 		s.errorf(fileStart(shown), "Cannot read the file", "%s", plan.Sentence(plainError(err)))
 		return nil
@@ -115,36 +113,30 @@ func (n *navigator) ContextString(offset int) string {
 	return ""
 }
 
+// parseFile parses what checkTokens lets through.
 func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
 	if isJSON {
+		if at, summary, detail := checkJSON(src, true); at >= 0 {
+			return nil, hcl.Diagnostics{errorAt(positionOf(src, at, shown), summary, detail)}
+		}
 		return json.Parse(src, shown)
 	}
-	return hclsyntax.ParseConfig(src, shown, hcl.InitialPos)
+	tokens, _ := hclsyntax.LexConfig(src, shown, hcl.InitialPos)
+	if diags := checkTokens(tokens); len(diags) > 0 {
+		return nil, diags
+	}
+	file, diags := hclsyntax.ParseConfig(src, shown, hcl.InitialPos)
+	return file, append(diags, repeatedKeys(file.Body.(*hclsyntax.Body))...)
 }
 
-// readLimited reads a regular file of at most limit bytes.
-func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	// Asked before the file is opened: opening a FIFO waits for somebody who writes.
-	switch info, err := fs.Stat(fsys, name); {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", info.Name())
+// parseExpression is parseFile for an expression that is in no file, or in a string of JSON.
+func parseExpression(src, from string, at hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics) {
+	tokens, _ := hclsyntax.LexExpression([]byte(src), from, at)
+	if diags := checkTokens(tokens); len(diags) > 0 {
+		return nil, diags
 	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAtMost(f, limit)
-}
-
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
-	src, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(src)) > limit {
-		err = fmt.Errorf("the file is larger than %d MiB", limit>>20)
-	}
-	return src, err
+	expr, diags := hclsyntax.ParseExpression([]byte(src), from, at)
+	return expr, append(diags, repeatedKeys(expr)...)
 }
 
 // plainError cuts the operation off a file error: "open x: no such file" says

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -80,7 +82,7 @@ func (e *evaluation) valueOf(v *variable) *given {
 		return v.fitting(in.value, at, in.from, e.report)
 	case v.fallback == nil && e.code != nil && e.outer == nil:
 		return v.unknown()
-	case v.fallback == nil:
+	case v.fallback == nil && !e.unread: // the value may be where nothing could be read
 		v.noValue(e.report)
 	}
 	return v.fallback
@@ -150,7 +152,11 @@ func (r *reading) declareVariables() {
 func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
 	value, diags := expr.Value(nil)
 	if diags.HasErrors() {
-		r.errorf(expr.Range(), "Not a constant", "default must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.")
+		why := v.noConstant(diags)
+		if strings.HasPrefix(why, "must") {
+			why += " Compute it in a local instead."
+		}
+		r.errorf(expr.Range(), "Not a constant", "default %s", why)
 		return nil
 	}
 	at := v.head
@@ -161,6 +167,12 @@ func (r *reading) fallback(v *variable, expr hcl.Expression) *given {
 }
 
 func (r *reading) readType(v *variable, expr hcl.Expression) bool {
+	if text, ok := constantText(expr); ok && json.IsJSONExpression(expr) {
+		if _, diags := parseExpression(text, expr.Range().Filename, expr.Range().Start); len(diags) > 0 && quotesNothing(diags[0]) {
+			r.add(diags...)
+			return false
+		}
+	}
 	switch hcl.ExprAsKeyword(expr) { // Terraform's shorthands
 	case "list":
 		v.typ = cty.List(cty.DynamicPseudoType)

@@ -49,7 +49,7 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, away: p.away(false)}
+	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false)}
 	record, err := b.record(p.indexHead(applyID, nil), false)
 	b.budget = MaxTransaction - reserve - payload(record)
 	for units := p.units(); err == nil; {
@@ -92,11 +92,11 @@ type batcher struct {
 	id  string
 	acl kind.List
 
-	budget int       // for the changes of a transaction, in bytes
-	n      int       // transactions so far
-	at     Pin       // of the record, as they leave it
-	steps  []ACLStep // access lists to set on what they create
-	away   []string  // see [Plan.away]
+	budget    int       // for the changes of a transaction, in bytes
+	n         int       // transactions so far
+	at        Pin       // of the record, as they leave it
+	steps     []ACLStep // access lists to set on what they create
+	untracked []string  // see [Plan.untrackedPaths]
 }
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
@@ -234,9 +234,9 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 }
 
 func (b *batcher) record(x *Index, last bool) ([]Op, error) {
-	x.Away = b.away
+	x.Untracked = b.untracked
 	if last {
-		x.Away = b.p.away(true)
+		x.Untracked = b.p.untrackedPaths(true)
 	}
 	op, err := x.op(b.at, b.acl)
 	return []Op{op}, err

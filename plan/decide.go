@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,29 +13,24 @@ func (d *decisions) changes() {
 	paths := d.paths()
 	d.p.Changes = make([]Change, 0, len(paths))
 	for _, path := range paths {
-		want, have, first := d.want[path], d.have[path], len(d.p.Problems)
+		want, have := d.want[path], d.have[path]
+		mine := d.ours(have) && !d.overwrittenAsLock(want, have)
 		if d.opts.Destroy {
 			want = nil
 		}
 		switch {
 		case want == nil && have == nil, d.refused[path]: // destroying what is not there
-		case want == nil && !d.ours(have):
-			d.remains(d.want[path], have, first)
-		case d.ours(have) && d.want[path] != nil && d.seized(d.want[path], have):
-			d.problem(Error, ProblemMarkerLost, &Node{Addr: have.owned(), Path: path}, "Namespace was made a lock",
-				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
-					path, have.Kind().Name, have.Live.Children, plural(have.Live.Children)))
-			d.spare(d.want[path], first)
+		case want == nil && !mine:
+			d.remains(d.want[path], have)
 		case want == nil:
 			d.add(d.departure(have))
 		case have == nil:
 			d.add(d.creation(want))
-		case !d.ours(have):
+		case !mine:
 			if c, ok := d.adoption(want, have); ok {
 				d.add(c)
 			} else {
 				d.obstacle(want, have)
-				d.spare(want, first)
 			}
 		default:
 			c := d.comparison(want, have)

@@ -59,6 +59,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.vacated()
 	d.listings()
 	d.crowds()
+	d.crowded()
 	(&frame{sides: d.sides}).plan()
 	d.uncompared()
 	d.unsealed()
@@ -77,7 +78,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
-			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(),
+			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(), Unread: current.Unread,
 		},
 	}
 	if d.p.Index.Path == "" {
@@ -88,9 +89,8 @@ func newSides(current, desired *Tree, opts Options) *sides {
 			"Options.Identities is empty, so nothing can be said of the rights that the plan leaves us. Give those of the client, as apply.Begin does: every client has one.")
 	}
 	d.index(desired)
-	d.nested()
 	d.stand()
-	d.withoutClaims()
+	d.dropUntrusted()
 	return d
 }
 
@@ -154,7 +154,7 @@ func (d *sides) index(desired *Tree) {
 	d.p.prior.Named = d.intent.Access.administrators()
 	if x := d.current.Index; x != nil {
 		d.pending = x.Pending
-		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Away = x.Extra, x.Key, d.dark(x.Away)
+		d.p.prior.Extra, d.p.prior.Key, d.p.prior.Untracked = x.Extra, x.Key, d.unreadablePaths(x.Untracked)
 	}
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {

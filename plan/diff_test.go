@@ -147,7 +147,7 @@ func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
 	m := applied(t, base())
 	for _, n := range m.nodes {
 		if len(n.acl) == 2 {
-			masked := worker
+			masked := n.acl[1]
 			masked.ID = "worker:x"
 			n.acl = kind.List{admin, masked}
 		}

@@ -37,8 +37,8 @@
 //
 // diff.go goes through the phases, each of which is a type: sides, pairing, decisions, selection,
 // frame. decide.go chooses the action for each path, move.go and import.go find nodes that
-// continue at another path or are taken over, tenant.go leaves alone what others make in namespaces that they were given, scope.go removes what was not asked for. guard.go,
-// access.go, admins.go and audit.go find what must not be done. set.go says whose the root is, and own.go plans the lists of the
+// continue at another path or are taken over, tenant.go leaves alone what others create in a namespace that is open to them, scope.go
+// removes what was not asked for. guard.go, access.go, admins.go and audit.go find what must not be done. set.go says whose the root is, and own.go plans the lists of the
 // tool's own nodes. ops.go and batch.go turn
 // changes into transactions; listing.go bounds a namespace. keys.go is about the nodes of a family's keys. sum.go notes in each node how it was left, and index.go and lists.go
 // write what no node says. document.go is the JSON of a plan.

@@ -35,7 +35,7 @@ func Document(version string, checks []Check, plans ...*Plan) *document.Plan {
 
 // document adds what a plan does.
 func (p *Plan) document(d *document.Plan) {
-	d.Ensembles = append(d.Ensembles, document.Ensemble{Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Servers: p.Servers, Destroy: p.Destroy, DrainMs: p.Drain, Resumes: p.Resumes, Sum: p.Sum()})
+	d.Ensembles = append(d.Ensembles, document.Ensemble{Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Servers: p.Servers, Destroy: p.Destroy, DrainMs: p.Drain, Resumes: p.Resumes, Sum: p.Sum(), NotRead: p.Unread})
 	d.Transactions = append(d.Transactions, document.Transaction{Ensemble: p.Ensemble, Ops: p.Transaction.Ops, Bytes: p.Transaction.Bytes, ACLPhase: p.Transaction.ACLPhase})
 	d.AccessChanges = append(d.AccessChanges, p.AccessDocument()...)
 	at := make(map[string]*Change, len(p.Drifted))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -58,28 +59,40 @@ func Sentence(s string) string {
 	return s
 }
 
-// obstacle reports a node that is not ours at the path of a declared one. It is always an error: the
-// declaration cannot be fulfilled, and the other node must not be overwritten.
+// obstacle reports a node that is not ours at the path of a declared one. It is an error: the
+// declaration cannot be fulfilled, and the other node must not be overwritten. It is a warning if the declaration lets others create
+// nodes in a namespace, and nothing is declared in it: those others must not stop the plan.
 func (d *decisions) obstacle(want, have *Node) {
+	severity, then := Error, ""
+	if want.Kind().Container && d.p.othersCanCreate(want.ACL) && !slices.ContainsFunc(d.desired, func(n *Node) bool { return under(n.Path, want.Path) }) {
+		severity, then = Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
+	}
+	tell := func(code ProblemCode, summary, detail string) { d.problem(severity, code, want, summary, detail+then) }
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
 	case "":
+		if d.ours(have) {
+			tell(ProblemMarkerLost, "Namespace was made a lock",
+				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
+					want.Path, have.Kind().Name, have.Live.Children, plural(have.Live.Children)))
+			return
+		}
 		if have.Payload.Owner.Stack == "" {
-			d.problem(Error, ProblemForeign, want, "Path is taken by a lock that was let go",
+			tell(ProblemForeign, "Path is taken by a lock that was let go",
 				at+fmt.Sprintf("where there is a %s that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
 					have.Kind().Name, want.Addr, want.Path))
 			return
 		}
-		d.problem(Error, ProblemOtherStack, want, "Path belongs to another stack",
+		tell(ProblemOtherStack, "Path belongs to another stack",
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
 				have.Payload.Owner.Stack, have.owned()))
 	case TroubleNewer:
-		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+"where "+detail+".")
+		tell(ProblemNewer, "Node written by a newer version", at+"where "+detail+".")
 	case TroubleDamaged:
-		d.problem(Error, ProblemDamaged, want, "Node is damaged",
+		tell(ProblemDamaged, "Node is damaged",
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case TroubleUnreadable:
-		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
+		tell(ProblemUnreadable, "Node cannot be read",
 			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")
 	default:
 		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
@@ -90,15 +103,15 @@ func (d *decisions) obstacle(want, have *Node) {
 		case have.Live.DataLength > 0:
 			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
 		}
-		d.problem(Error, ProblemForeign, want, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
+		tell(ProblemForeign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
 }
 
 // remains reports what stands at a declared path and a destroy leaves there, although it may be ours.
-func (d *decisions) remains(want, have *Node, first int) {
-	if trouble, _ := troubleOf(have); want != nil && slices.Contains([]Trouble{TroubleNewer, TroubleDamaged, TroubleUnreadable}, trouble) {
+func (d *decisions) remains(want, have *Node) {
+	trouble, _ := troubleOf(have)
+	if want != nil && (d.ours(have) || slices.Contains([]Trouble{TroubleNewer, TroubleDamaged, TroubleUnreadable}, trouble)) {
 		d.obstacle(want, have)
-		d.spare(want, first)
 	}
 }
 
@@ -207,6 +220,9 @@ type contents struct {
 	mine map[string]bool     // of nodes that were ours, whether they still are
 }
 
+// notRead ends an entry for nodes that were only counted.
+const notRead = " not read)"
+
 func (d *selection) contents() contents {
 	x := contents{map[string][]string{}, map[string]bool{}}
 	staying := slices.Clone(d.current.Unmanaged)
@@ -214,6 +230,11 @@ func (d *selection) contents() contents {
 		if c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
 			staying = append(staying, c.Path)
 			x.mine[c.Path] = d.ours(c.After)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.current.Unread)) {
+		if n := d.current.Unread[path]; n > 0 {
+			staying = append(staying, fmt.Sprintf("%s/* (%d node%s%s", path, n, plural(n), notRead))
 		}
 	}
 	for _, u := range staying {
@@ -271,6 +292,8 @@ func (d *selection) occupied(path string, inside []string, mine bool) (what stri
 	switch first := inside[0]; {
 	case mine:
 		what = ", which stays"
+	case strings.HasSuffix(first, notRead):
+		what = ""
 	case slices.Contains(d.current.Unreadable, first):
 		what = ", which this connection cannot read"
 	case slices.ContainsFunc(d.current.Illegible, func(n *Node) bool { return n.Path == first }):

@@ -23,8 +23,8 @@ type Index struct {
 	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
 	// Next is what it sets.
 	Access, Next kind.List
-	// Away are the paths of nodes that no walk from the root finds, see [Plan.away].
-	Away []string
+	// Untracked are the paths of nodes that no walk from the root finds, see [Plan.untrackedPaths].
+	Untracked []string
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
@@ -106,8 +106,8 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Next) > 0 {
 		doc["next"] = x.Next
 	}
-	if len(x.Away) > 0 {
-		doc["away"] = x.Away
+	if len(x.Untracked) > 0 {
+		doc["untracked"] = x.Untracked
 	}
 	if len(x.Outputs) > 0 {
 		doc["outputs"] = x.Outputs
@@ -164,7 +164,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}
 	x := &Index{}
 	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
-	err = cmp.Or(err, read("pending_acl", &x.Pending), read("away", &x.Away))
+	err = cmp.Or(err, read("pending_acl", &x.Pending), read("untracked", &x.Untracked))
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +188,9 @@ func (d *selection) lost() {
 		summary, why = "Record is missing", "does not exist, although there are nodes of this stack"
 	}
 	then := "Apply writes it again, and new sums into the nodes; no lock changes. The outputs are not known until then. " +
-		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces."
+		"Changes by hand since the last apply stay unknown, and so do nodes of this stack outside of its namespaces, or where others may create nodes."
 	if d.opts.Destroy {
-		then = "Nodes of this stack outside of its namespaces are not known, so they stay where they are."
+		then = "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known, so they stay where they are."
 	}
 	d.p.prior.Lost = true
 	d.problem(Warning, ProblemIndex, &Node{}, summary, fmt.Sprintf("%s %s. %s", d.p.Index.Path, why, then))
@@ -199,22 +199,18 @@ func (d *selection) lost() {
 // MendsIndex reports whether an apply restores the record; see [ProblemIndex].
 func (p *Plan) MendsIndex() bool { return p.prior.Lost }
 
-// unseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's, unless others
-// may create nodes there.
+// unseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's.
 func (d *selection) unseen() {
 	if d.p.Targeted {
 		return
 	}
 	for _, path := range d.current.Unreadable {
-		if d.want[path] == nil && !d.lent(path) {
+		if d.want[path] == nil {
 			d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
 				fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
 		}
 	}
 	for _, n := range d.current.Illegible {
-		if d.lent(n.Path) {
-			continue
-		}
 		whose := "It may be this stack's"
 		if n.Addr != "" {
 			whose = fmt.Sprintf("It says that it is this stack's %s", n.Addr)
@@ -228,18 +224,8 @@ func (d *selection) unseen() {
 	}
 }
 
-// lent reports whether others may create nodes beside a node.
-func (d *sides) lent(path string) bool {
-	at := kind.ParentPath(path)
-	list := d.framed(at).ACL
-	if around := d.have[at]; around != nil {
-		list = around.ACL
-	}
-	return slices.ContainsFunc(list, d.another)
-}
-
-// dark are those of the paths at which something stands that cannot be understood.
-func (d *sides) dark(paths []string) (out []string) {
+// unreadablePaths are those of the paths at which something stands that cannot be understood.
+func (d *sides) unreadablePaths(paths []string) (out []string) {
 	for _, path := range paths {
 		if n := d.have[path]; n != nil && n.Payload == nil && n.Live != nil && n.Live.Trouble != TroubleForeign {
 			out = append(out, path)
@@ -248,21 +234,46 @@ func (d *sides) dark(paths []string) (out []string) {
 	return out
 }
 
-// away are the nodes of the stack that no walk from the root finds, because they are neither right below it nor in a namespace of
-// the stack: somebody has made another node of the namespace around them. The record names them until they are gone, and before the
-// last transaction also those that are yet to go.
-func (p *Plan) away(last bool) []string {
+// untrackedPaths are the nodes of the stack that no walk from the root finds: a namespace around them is not walked into, or is another
+// program's by now. The record names them until they are gone, and before the last transaction also those that are yet to go.
+func (p *Plan) untrackedPaths(last bool) []string {
 	ours := func(n *Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
-	walked := map[string]bool{p.Root: true}
+	open := func(n *Node) bool { return n != nil && n.Kind().Container && p.othersCanCreate(n.ACL) }
+	walked := map[string]bool{}
 	for c := range p.Each() {
-		walked[c.Path] = c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container
+		namespace := c.Kind.Container && ours(c.After) || ours(c.Before) && c.Before.Kind().Container
+		if _, unread := p.Unread[c.Path]; namespace && !open(cmp.Or(c.After, c.Before)) && (!unread || open(c.Before)) {
+			walked[c.Path] = true
+		}
 	}
-	out := slices.Clone(p.prior.Away)
+	found := func(path string) bool {
+		for path != p.Root && walked[path] {
+			path = kind.ParentPath(path)
+		}
+		return path == p.Root
+	}
+	out := slices.Clone(p.prior.Untracked)
 	for c := range p.Each() {
-		if !walked[kind.ParentPath(c.Path)] && (ours(c.After) || !last && ours(c.Before)) {
+		if !found(kind.ParentPath(c.Path)) && (ours(c.After) || !last && ours(c.Before)) {
 			out = append(out, c.Path)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// maxUntracked bounds the paths that the record names, in bytes: every transaction writes the record.
+const maxUntracked = 400_000
+
+// crowded finds more nodes where others may create nodes than the record can name.
+func (d *selection) crowded() {
+	size, paths := 0, d.p.untrackedPaths(false)
+	for _, path := range paths {
+		size += len(path) + len(`"",`)
+	}
+	if size > maxUntracked {
+		d.problem(Error, ProblemListing, &Node{Path: kind.ParentPath(paths[len(paths)-1])}, "Too many nodes where others may create nodes",
+			fmt.Sprintf("The record would name %d nodes of this stack in %d bytes, and it has room for %d. It names those in namespaces in which others may create nodes. "+
+				"Declare an acl there by which only administrators create nodes, or give the others a namespace of their own.", len(paths), size, maxUntracked))
+	}
 }

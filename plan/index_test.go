@@ -44,14 +44,14 @@ func TestForeignDataIsNoIndex(t *testing.T) {
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	var newer *plan.VersionError
-	_, err := plan.DecodeIndex([]byte(`{"locktree":4,"apply":1,"away":{}}`))
+	_, err := plan.DecodeIndex([]byte(`{"locktree":4,"apply":1,"untracked":{}}`))
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade")
 	for field, s := range map[string]string{
-		"locktree": `{"locktree":0,"apply":""}`,
-		"outputs":  `{"locktree":3,"apply":"","outputs":[]}`,
-		"apply":    `{"locktree":3,"apply":1}`,
-		"away":     `{"locktree":3,"apply":"","away":{}}`,
+		"locktree":  `{"locktree":0,"apply":""}`,
+		"outputs":   `{"locktree":3,"apply":"","outputs":[]}`,
+		"apply":     `{"locktree":3,"apply":1}`,
+		"untracked": `{"locktree":3,"apply":"","untracked":{}}`,
 	} {
 		_, err := plan.DecodeIndex([]byte(s))
 		require.ErrorContains(t, err, fmt.Sprintf("plan: damaged record: %s: ", field))
@@ -59,7 +59,7 @@ func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 }
 
 func FuzzDecodeIndex(f *testing.F) {
-	x := &plan.Index{Apply: "a", Away: []string{"/m"}, Pending: []plan.PendingACL{{To: kind.WorldAll()}}}
+	x := &plan.Index{Apply: "a", Untracked: []string{"/m"}, Pending: []plan.PendingACL{{To: kind.WorldAll()}}}
 	good, err := x.Encode()
 	require.NoError(f, err)
 	f.Add(good)

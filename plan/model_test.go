@@ -197,6 +197,7 @@ const (
 var (
 	admin  = kind.ACL{Scheme: "digest", ID: "provisioner:AAAAAAAAAAAAAAAAAAAAAAAAAAA=", Perms: kind.PermAll}
 	worker = kind.ACL{Scheme: "digest", ID: "worker:BBBBBBBBBBBBBBBBBBBBBBBBBBB=", Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	reads  = kind.ACL{Scheme: "digest", ID: worker.ID, Perms: kind.PermRead} // in a namespace
 	us     = []plan.Identity{{"world", "anyone"}, {"digest", admin.ID}}
 )
 
@@ -206,6 +207,9 @@ func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	n := &plan.Node{
 		Path: path, Addr: plan.Addr("namespace.x").Child(k.Name, strings.ReplaceAll(path[1:], "/", "_")),
 		Origin: "locks.locktree.hcl:1", Payload: p, ACL: kind.List{admin, worker},
+	}
+	if k.Container {
+		n.ACL = kind.List{admin, reads}
 	}
 	for _, f := range change {
 		f(n)

@@ -120,7 +120,7 @@ func (d *selection) vacated() {
 			after = d.byPath()
 		}
 		at, list := d.remaining(c.Path, after)
-		if list != nil && !slices.ContainsFunc(list, d.another) {
+		if list != nil && !d.p.othersCanCreate(list) {
 			continue
 		}
 		if n++; first == nil {
@@ -211,10 +211,6 @@ func (d *decisions) busy(c *Change, verb string) {
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
-	case d.p.Drain > 0 && !c.Closable():
-		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %s for it to become idle, and refuses otherwise. "+
-				"Nothing keeps others out meanwhile: stop the programs that use it if it does not become idle.", c.Addr, verb, c.Usage, seconds(d.p.Drain)))
 	case d.p.Drain > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",

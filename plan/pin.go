@@ -142,6 +142,6 @@ func sameJSON(a, b json.RawMessage) bool {
 // dropsIndex reports whether no record is left: everything is destroyed, nothing had to
 // stay, and there is no output to keep. The record may also have been lost already.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && len(p.prior.Away) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+	return p.Destroy && len(p.prior.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }

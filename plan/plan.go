@@ -40,6 +40,8 @@ type Plan struct {
 	Index Pin
 	// Destroys is how often the stack had been destroyed, see [Tree].
 	Destroys int32
+	// Unread is that of the tree that was read, see [Tree].
+	Unread map[string]int
 	// Applied is the id of the apply that wrote the record, "" if there was none to read.
 	Applied string
 	// Drifted are the nodes that differ from what the last apply left, by path. Lock
@@ -67,15 +69,16 @@ type Plan struct {
 
 // prior is what the transactions need of the record that was read.
 type prior struct {
-	Key      string                     // of the sums, "" if the stack has none yet
-	Noted    kind.List                  // the set of the root, by the record
-	Next     kind.List                  // the one that was to take its place
-	Named    kind.List                  // the administrators that the stack names
-	Leaving  kind.List                  // see sides.leaving
-	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
-	Unmarked bool                       // see Plan.Unmarked
-	Away     []string                   // what the record names and cannot be understood, to be kept
-	Extra    map[string]json.RawMessage // unknown fields of the record, to be kept
+	Key       string                     // of the sums, "" if the stack has none yet
+	Noted     kind.List                  // the set of the root, by the record
+	Next      kind.List                  // the one that was to take its place
+	Named     kind.List                  // the administrators that the stack names
+	Insiders  kind.List                  // see sides.insiders
+	Leaving   kind.List                  // see sides.leaving
+	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
+	Unmarked  bool                       // see Plan.Unmarked
+	Untracked []string                   // what the record names and cannot be understood, to be kept
+	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
 // Pin is the state of a node on which a plan relied.

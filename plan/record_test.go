@@ -60,6 +60,31 @@ func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
 	require.True(t, replan(t, m, none).HasChanges())
 }
 
+// Each of some thousand transactions wrote a record of almost a megabyte.
+func TestTheRecordNamesSoManyNodesWhereOthersMayCreate(t *testing.T) {
+	many := func(list ...kind.ACL) *plan.Tree {
+		nodes := []*plan.Node{declare("/locks/many", kind.Namespace, acl(list...))}
+		for i := range 15_000 {
+			nodes = append(nodes, declare(fmt.Sprintf("/locks/many/orders-%020d", i), kind.Mutex, addr(fmt.Sprintf("mutex.m%d", i))))
+		}
+		return declared(nodes...)
+	}
+	diff := func(current, desired *plan.Tree) *plan.Plan {
+		return plan.Diff(current, desired, plan.Options{Identities: us[1:]})
+	}
+	m, open := newModel(testRoot, testStack), many(admin, worker)
+	p := diff(m.read(t, testRoot, testStack), open)
+	require.False(t, p.Applyable())
+	require.Contains(t, p.Problems[0].Detail, "The record would name 15000 nodes of this stack")
+
+	m.inTransactions(t, diff(m.read(t, testRoot, testStack), many(admin)), plan.MaxTransaction)
+	opened := m.read(t, testRoot, testStack) // by hand
+	opened.Nodes[0].ACL = kind.List{admin, worker}
+	opened.Unread = map[string]int{"/locks/many": 0}
+	require.True(t, diff(opened, many(admin)).Applyable(), "an apply closes it again")
+	require.False(t, diff(opened, open).Applyable())
+}
+
 // The record must not name the locks that leave a namespace which is let go with the same plan: some thousands did not fit into a
 // transaction.
 func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
@@ -73,7 +98,7 @@ func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
 	require.Equal(t, plan.Counts{Add: 3, Destroy: 2, Forget: 1}, p.Summary())
 	record, err := p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
-	require.Empty(t, record.Away)
+	require.Empty(t, record.Untracked)
 	paths := smallest(t, m, p)
 	require.Equal(t, []string{"/locks/many"}, paths[len(paths)-1])
 	require.False(t, replan(t, m, tree).HasChanges())
@@ -88,5 +113,5 @@ func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
 	p := plan.Diff(current, base(), plan.Options{Identities: us, Destroy: true})
 	text := p.Problems[len(p.Problems)-1].Detail
 	require.NotContains(t, text, "no lock changes")
-	require.Contains(t, text, "Nodes of this stack outside of its namespaces are not known")
+	require.Contains(t, text, "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known")
 }

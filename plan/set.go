@@ -50,6 +50,7 @@ func (d *sides) stand() {
 	} else if set.standing != standsOpen {
 		d.p.Set = AccessOf(set.there)
 	}
+	d.p.prior.Insiders = d.insiders()
 }
 
 // named reports whether the set is after the plan what the stack names.

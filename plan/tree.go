@@ -45,8 +45,10 @@ type Tree struct {
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
-	// Nested are the paths of this stack's namespaces in which a configuration with the same stack has its root.
-	Nested []string
+	// Unread are the paths of this stack's namespaces that a read does not walk into: others may create nodes there, or around them,
+	// or another configuration of this stack has its root there. The value counts the children that are neither declared nor named
+	// by the record.
+	Unread map[string]int
 	// Illegible are nodes that are not declared, with marks that this program cannot understand and that do not name another stack,
 	// by path. Addr is what the mark says, "" if that cannot be read either.
 	Illegible []*Node

@@ -17,17 +17,17 @@ import (
 // asked is a call of a program, as its Observer and its errors know it.
 type asked struct {
 	c     *Client
-	q     *queue // the handle; of a set, that of its first member
-	call  *call  // nil without an Observer
+	q     *handle // the handle; of a set, that of its first member
+	call  *call   // nil without an Observer
 	start time.Time
 }
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
-func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
-	return q.c.take(ctx, q, false, try, lock.Member{Q: &q.Queue, N: n})
+func (q *handle) lock(ctx context.Context, n int, try bool) (*Lease, error) {
+	return q.c.take(ctx, q, false, try, lock.Member{Handle: &q.Handle, Permits: n})
 }
 
-func (c *Client) take(ctx context.Context, q *queue, set, try bool, members ...lock.Member) (*Lease, error) {
+func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...lock.Member) (*Lease, error) {
 	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
 	ended := ctx.Err() != nil // before anything was tried
 	a := c.state.NewCall(ctx, set, try, k, members...)
@@ -117,7 +117,7 @@ func (c *Client) call(ctx context.Context, path string, members ...lock.Member) 
 func eventLocks(members []lock.Member) []EventLock {
 	locks := make([]EventLock, len(members))
 	for i, m := range members {
-		locks[i] = EventLock{Path: m.Q.Path, Kind: m.Q.Kind, Shared: m.Q.Shared, Permits: m.N}
+		locks[i] = EventLock{Path: m.Handle.Path, Kind: m.Handle.Kind, Shared: m.Handle.Shared, Permits: m.Permits}
 	}
 	return locks
 }
@@ -130,7 +130,7 @@ func (k *call) tell(e Event) {
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
 // is part of the tenure that it was entered in, unless the Observer has heard that the call waits.
 type tenure struct {
-	q       *queue // its holder's handle
+	q       *handle // its holder's handle
 	call    *call
 	since   time.Time
 	wait    time.Duration

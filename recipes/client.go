@@ -149,11 +149,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 }
 
 func (c *Client) live(ctx context.Context) (*session.Session, error) {
-	e, err := c.state.Epoch(ctx)
+	e, err := c.state.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return e.S, nil
+	return e.Session, nil
 }
 
 // SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a server

@@ -25,11 +25,11 @@ type Declaration struct {
 
 // Declaration returns what is declared for the lock of kind k at path.
 func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opts ...Option) (*Declaration, error) {
-	q := c.queue(k, path, false, opts)
+	q := c.handle(k, path, false, opts)
 	if q.Wrong != nil {
 		return nil, q.Wrong
 	}
-	e, err := c.state.Epoch(ctx)
+	e, err := c.state.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	if err != nil {
 		return nil, err
 	}
-	return &Declaration{Path: q.Path, Params: d.Params, Written: d.Written, Changed: d.Changed(), ID: q.Id, Timeout: e.S.Timeout()}, nil
+	return &Declaration{Path: q.Path, Params: d.Params, Written: d.Written, Changed: d.Changed(), ID: q.ID, Timeout: e.Session.Timeout()}, nil
 }
 
 // Now is the client's clock.
@@ -54,7 +54,7 @@ func AfterGrant(err error) error { return held.AfterGrant(err) }
 
 // CreateMissing makes, with WithCreate among opts, what the lock's layout lacks, and reports whether it has made something.
 func (c *Client) CreateMissing(ctx context.Context, k *kind.Kind, path string, opts ...Option) (bool, error) {
-	q := c.queue(k, path, false, opts)
+	q := c.handle(k, path, false, opts)
 	s, err := c.live(ctx)
 	if err != nil {
 		return false, err

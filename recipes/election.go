@@ -18,11 +18,11 @@ import (
 
 // Election chooses one of several candidates: the first leads, and the next one follows when it leaves. In ZooKeeper
 // it is Curator's LeaderLatch; the data of a candidate's node is its ID alone.
-type Election struct{ q *queue }
+type Election struct{ q *handle }
 
 // Election returns a handle on the election at path; see Client.Mutex.
 func (c *Client) Election(path string, opts ...Option) *Election {
-	return &Election{c.queue(kind.Election, path, false, opts)}
+	return &Election{c.handle(kind.Election, path, false, opts)}
 }
 
 // Path returns the election's path.
@@ -77,7 +77,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
 		return Contender{}, false, e.q.Wrong
 	}
-	at, err := e.q.c.state.Epoch(ctx)
+	at, err := e.q.c.state.Live(ctx)
 	if err != nil {
 		return Contender{}, false, err
 	}
@@ -86,7 +86,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		return Contender{}, false, err
 	}
 	for {
-		children, _, err := at.S.Children(ctx, q.Dir())
+		children, _, err := at.Session.Children(ctx, q.Dir())
 		if znode.IsNoNode(err) {
 			return Contender{}, false, errs.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, q.Path, err)
 		}
@@ -94,7 +94,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		if err != nil || len(line) == 0 {
 			return Contender{}, false, err
 		}
-		leader, err := inspect.ReadContender(ctx, at.S, q.Dir(), line[0])
+		leader, err := inspect.ReadContender(ctx, at.Session, q.Dir(), line[0])
 		if err != nil {
 			return Contender{}, false, err
 		}
@@ -139,7 +139,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 // leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
 // be watched to its end.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
-	now, err := e.q.c.state.Epoch(ctx)
+	now, err := e.q.c.state.Live(ctx)
 	if err != nil {
 		return Contender{}, nil, nil, err
 	}
@@ -148,13 +148,13 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 		return Contender{}, nil, nil, err
 	}
 	for {
-		children, err := znode.ListChildren(ctx, now.S, at.Dir())
+		children, err := znode.ListChildren(ctx, now.Session, at.Dir())
 		if err != nil {
 			return Contender{}, nil, nil, err
 		}
-		leader, w, err := (&Election{at}).follow(ctx, now.S, children)
+		leader, w, err := (&Election{at}).follow(ctx, now.Session, children)
 		if w != nil || err != nil {
-			return leader, now.S, w, err
+			return leader, now.Session, w, err
 		}
 	}
 }

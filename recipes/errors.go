@@ -77,9 +77,6 @@ const (
 	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
 )
 
-// Limits that a program cannot do anything about while it runs; [ResultOf] calls the second one a quota.
-var ()
-
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
 // table "What an error means" in docs/errors.md says for which errors that is so. It is never so once the lock was
 // granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the
@@ -115,9 +112,9 @@ type HeldError struct {
 	at    time.Time  // when it was made
 }
 
-// described fills in what the holder says about itself, as far as its data is known.
+// described fills in what the holder's name says and, as far as its data is known, what it says about itself.
 func (e *HeldError) described() *HeldError {
-	if e.Holder.Data != nil {
+	if e.Holder.Name != "" {
 		k, _ := kind.ParseContender(e.Holder.Name)
 		e.Holder = inspect.NewContender(kind.ParentPath(e.Holder.Path), k, e.Holder.Data, nil)
 	}

@@ -70,11 +70,11 @@ func (c *Client) Pinned() []string {
 }
 
 // PathBytes is a session's account of ephemeral paths.
-func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.EpochOf(s).Bytes }
+func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.StateOf(s).Bytes }
 
 // Remove leaves contenders to the janitor.
 func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
-	return c.state.EpochOf(s).Janitor.Remove(ks...)
+	return c.state.StateOf(s).Janitor.Remove(ks...)
 }
 
 // Leftovers says what a client still keeps although nothing of it holds or waits.
@@ -84,12 +84,12 @@ func (c *Client) Leftovers() (left []string) {
 	if turns := c.state.Turns.Keys(); len(turns) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", turns))
 	}
-	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.Newest.S == s { // they stay until the next session is used
+	if n := len(c.state.Lost); n > 0 && s.State() != session.StateLost && c.state.Newest.Session == s { // they stay until the next session is used
 		left = append(left, fmt.Sprintf("epochs of %d lost sessions", n))
 	}
 	declared := 0
 	if e := c.state.Newest; e != nil {
-		if n := e.Bytes.Load(); n != 0 && e.S.State() != session.StateLost {
+		if n := e.Bytes.Load(); n != 0 && e.Session.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
 		e.Janitor.Mu.Lock()
@@ -121,8 +121,8 @@ func (c *Client) Leftovers() (left []string) {
 func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclared(ctx) }
 func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
 
-func (q *queue) readDeclared(ctx context.Context) error {
-	e, err := q.c.state.Epoch(ctx)
+func (q *handle) readDeclared(ctx context.Context) error {
+	e, err := q.c.state.Live(ctx)
 	if err == nil {
 		_, err = e.Decl.Of(ctx, &q.Name)
 	}
@@ -131,14 +131,14 @@ func (q *queue) readDeclared(ctx context.Context) error {
 
 // Contenders are n that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
-	e := m.q.c.state.EpochOf(s)
+	e := m.q.c.state.StateOf(s)
 	d, err := e.Decl.Of(ctx, &m.q.Name)
 	for range n {
 		if err != nil {
 			break
 		}
 		var k *znode.Node
-		k, err = m.q.Contender(e.Session, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
+		k, err = m.q.Contender(e.SessionNodes, d, kind.Mutex.Queues[0], znode.HolderSelf("a"))
 		ks = append(ks, k)
 	}
 	return ks, err
@@ -148,8 +148,8 @@ func (m *Semaphore) Client() *Client { return m.q.c }
 func (m *Mutex) Client() *Client     { return m.q.c }
 
 func (l *Lease) Client() *Client           { return l.u.Listener().(*tenure).q.c }
-func (l *Lease) Session() *session.Session { return l.u.H.Session().S }
-func (l *Lease) SessionID() int64          { return l.u.H.Session().S.ID() }
+func (l *Lease) Session() *session.Session { return l.u.H.Session().Session }
+func (l *Lease) SessionID() int64          { return l.u.H.Session().Session.ID() }
 func (l *Lease) Reads() bool               { return lock.AboutOf(l.u).Q.Shared }
 func (l *Lease) Ended() error              { return l.u.Ended() }
 
@@ -166,14 +166,14 @@ func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
-	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Q: &m.q.Queue})}
+	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Handle: &m.q.Handle})}
 	k.Queued("", nil)
 	k.refused(refused)
 	l.u.Listener().Granted(1)
 }
 
 // Turns are the local queues of a client.
-type Turns struct{ turns turn.Turns[lock.Place] }
+type Turns struct{ turns turn.Turns[lock.Handover] }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
 	_, ahead := t.turns.Enter(ctx, turn.Key{Path: key}, id, try, nil)

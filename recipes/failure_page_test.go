@@ -1,6 +1,9 @@
 package recipes_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,4 +52,41 @@ func TestFailureCasesNameTests(t *testing.T) {
 	}
 	require.Equal(t, want, listed(cases))
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 19, 20, 21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54}, listed(rows))
+}
+
+// TestProofsAreWhereThePageSays holds the table of docs/promises.md: each link leads to a file that declares what it names, with a comment.
+func TestProofsAreWhereThePageSays(t *testing.T) {
+	page, err := os.ReadFile("../docs/promises.md")
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(page), "## Where the proofs are")
+	require.True(t, ok)
+	links := regexp.MustCompile(`\[(?:(\w+)\.)?(\w+)\]\(\.\./recipes/([^)]+)\)`).FindAllStringSubmatch(table, -1)
+	require.Len(t, links, strings.Count(table, "]("))
+	for _, link := range links {
+		of, name, file := link[1], link[2], link[3]
+		source, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		proven := false
+		for _, d := range source.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				receiver := ""
+				if d.Recv != nil {
+					ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+						if id, ok := n.(*ast.Ident); ok && receiver == "" {
+							receiver = id.Name
+						}
+						return true
+					})
+				}
+				proven = proven || d.Name.Name == name && receiver == of && d.Doc != nil
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					named, ok := s.(*ast.TypeSpec)
+					proven = proven || ok && named.Name.Name == name && of == "" && d.Doc != nil
+				}
+			}
+		}
+		require.True(t, proven, "%s has no declaration of %s with a comment", file, strings.TrimPrefix(of+"."+name, "."))
+	}
 }

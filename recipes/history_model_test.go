@@ -35,12 +35,12 @@ type event struct {
 	grant     int    // of acquire, its lease's number; of the others, whose
 	old       int    // of exchange: the grant that ended
 	token     uint64 // 0 when the lease was over before anybody could read it
-	node      string // several grants share one after a local hand-off
+	node      string
 	shared    bool
 	n         int // permits
 	unknown   bool
 	ok        bool    // of write: accepted
-	passed    bool    // of acquire: by a goroutine of the same client, without a request; of see: such a thing may happen
+	passed    bool    // of acquire: by a program that obeys no declaration
 	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
 	call, ret int64
 }
@@ -65,8 +65,7 @@ type mutexState struct {
 func stepMutex(m mutexState, e event) []any {
 	switch e.op {
 	case opAcquire:
-		// A local hand-off shares node and token.
-		if m.holder != 0 || e.token != 0 && e.token <= m.token && (e.token != m.token || e.node != m.node) {
+		if m.holder != 0 || e.token != 0 && e.token <= m.token {
 			return nil
 		}
 		m.holder, m.token, m.node = e.grant, max(m.token, e.token), e.node
@@ -99,7 +98,7 @@ func stepElection(m mutexState, e event) []any {
 	}
 	switch {
 	case m.holder != 0 && e.node == m.node:
-	case m.holder == 0 && (e.node == "" || e.token > m.token || e.passed && e.node == m.node):
+	case m.holder == 0 && (e.node == "" || e.token > m.token):
 	default:
 		return nil
 	}

@@ -71,7 +71,7 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 	if len(keys) == 1 {
 		return k.queue(kind.Mutex, keys[0], false).lock(ctx, 0, try)
 	}
-	handles := make([]*queue, len(keys))
+	handles := make([]*handle, len(keys))
 	for i, key := range keys {
 		handles[i] = k.queue(kind.Mutex, key, false)
 	}
@@ -79,8 +79,8 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 }
 
 // queue is the way into the queue of a key, as in a family without directories: see queue.at.
-func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *queue {
-	q := k.c.queue(of, k.path, shared, k.opts)
+func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *handle {
+	q := k.c.handle(of, k.path, shared, k.opts)
 	if q.Wrong != nil {
 		return q
 	}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/lock"
 )
 
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
@@ -61,7 +60,7 @@ func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 //
 // When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be
 // applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
-// session, have expired it; for readers of one client, which share a node, until the last of them has released it.
+// session, have expired it.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }
@@ -125,7 +124,7 @@ func (l *Lease) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, set := l.u.H.Session().S.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
+	most, set := l.u.H.Session().Session.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
 	for _, q := range lock.AboutOf(l.u).Members {
 		set = lock.Shorter(set, q.MaxRelease)
 	}

@@ -32,7 +32,7 @@ func (e *Election) Locker() Locker { return locker{q: e.q} }
 
 // locker is a lock by another name.
 type locker struct {
-	q *queue
+	q *handle
 	n int // permits
 }
 
@@ -59,7 +59,7 @@ func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want,
 	if k.Permits == nil {
 		want.Permits = 0
 	}
-	return c.queue(k, path, want.Shared && k.Queues[0].Shared != nil, opts).lock(ctx, want.Permits, want.Try)
+	return c.handle(k, path, want.Shared && k.Queues[0].Shared != nil, opts).lock(ctx, want.Permits, want.Try)
 }
 
 // Take is [Client.Take] for the lock of a key, which the family declares to be of kind of.

@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 
-	"github.com/locktree/locktree/recipes/internal/lock"
-
-	"github.com/locktree/locktree/recipes/internal/wait"
-
 	"github.com/locktree/locktree/recipes/internal/declare"
-
+	"github.com/locktree/locktree/recipes/internal/lock"
+	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or RWMutex.Reader. A
 // semaphore cannot: a set that waits would take permits that nobody holds.
-type Member interface{ handle() *queue }
+type Member interface{ handle() *handle }
 
-func (m *Mutex) handle() *queue    { return m.q }
-func (e *Election) handle() *queue { return e.q }
-func (m *RWMutex) handle() *queue  { return m.write }
-func (q *queue) handle() *queue    { return q }
+func (m *Mutex) handle() *handle    { return m.q }
+func (e *Election) handle() *handle { return e.q }
+func (m *RWMutex) handle() *handle  { return m.write }
+func (q *handle) handle() *handle   { return q }
 
 // Reader returns the lock, for reading, as a member of a MultiLock.
 func (m *RWMutex) Reader() Member { return m.read }
@@ -30,15 +27,15 @@ func (m *RWMutex) Reader() Member { return m.read }
 //
 // Why MultiLocks do not wait for each other in a circle, nor with single locks. All places of a set are created by one
 // transaction: they are all older, or all younger, than those of another set in every queue they share.
-//   - A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
+//  1. A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
 //     free to finish.
-//   - Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
+//  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
 //     waits for that, it keeps nobody else waiting; goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {
 	c       *Client
-	handles []*queue
+	handles []*handle
 }
 
 // MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
@@ -48,7 +45,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = &queue{c: c, Queue: lock.Queue{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
+			each = &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
 		}
 		m.handles = append(m.handles, each.handle())
 	}
@@ -78,7 +75,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	}
 	members := make([]lock.Member, len(m.handles))
 	for i, q := range m.handles {
-		members[i].Q = &q.Queue
+		members[i].Handle = &q.Handle
 	}
 	return m.c.take(ctx, m.handles[0], true, try, members...)
 }

@@ -8,12 +8,12 @@ import (
 
 // Mutex is a lock with one holder, granted in the order of arrival. A Mutex is a handle: cheap, immutable, and safe
 // for any number of goroutines. In ZooKeeper it is Curator's InterProcessMutex (or kazoo's Lock, when declared so).
-type Mutex struct{ q *queue }
+type Mutex struct{ q *handle }
 
 // Mutex returns a handle on the mutex at path. Nothing is sent: whether the lock is declared, and as a mutex, is
 // found when it is first taken.
 func (c *Client) Mutex(path string, opts ...Option) *Mutex {
-	return &Mutex{c.queue(kind.Mutex, path, false, opts)}
+	return &Mutex{c.handle(kind.Mutex, path, false, opts)}
 }
 
 // Path returns the lock's path.

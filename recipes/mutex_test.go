@@ -131,7 +131,7 @@ func TestTryLockOfAHeldLockTakesOneRoundTripAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestLocalHandOffTakesOneTransactionAndOneContender(t *testing.T) { // case 21: g goroutines, one znode
+func TestGoroutinesOfAClientHandALockOverInOneTransactionWithOneContender(t *testing.T) { // case 21: g goroutines, one znode
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Mutex(l.mutex())
 		x, err := m.Lock(t.Context())
@@ -161,7 +161,7 @@ func TestLocalHandOffTakesOneTransactionAndOneContender(t *testing.T) { // case 
 	})
 }
 
-func TestLocalHandOffLetsOtherProcessesInBetween(t *testing.T) {
+func TestOtherProcessesComeBetweenGoroutinesOfAClient(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		a := l.client("a").Mutex(m)

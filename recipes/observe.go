@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,8 +23,7 @@ const (
 	EventRefused  EventType = "refused"  // it returns an error
 )
 
-// Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Readers that share a contender
-// have one lease each. Downgrade ends the old lease with Released.
+// Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with Released.
 const (
 	EventReleased EventType = "released" // it was given back; its node may take until the next reconnect to go
 	EventLost     EventType = "lost"     // it ended before it was released

@@ -67,8 +67,7 @@ func WithCreate(acl ...zk.ACL) Option {
 // ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
-// WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. Readers of one client
-// that share a contender appear under the ID of the reader that created it. A goroutine that inherits the place of
+// WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. A goroutine that inherits the place of
 // one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 

@@ -14,15 +14,12 @@ import (
 // RWMutex is a lock that many readers or one writer hold. It serves readers and writers in the order of arrival: a
 // reader does not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
 //
-// Writers of one client queue in the process and keep one contender. Its readers share one: a goroutine gets a lease
-// on the contender of another reader of this client while that reader waits, or while it reads and no writer is
-// queued. So a reader may overtake writers that arrived after the reader whose place it shares, but never a writer
-// that is queued when its client already reads.
-type RWMutex struct{ read, write *queue }
+// Writers of one client queue in the process and keep one contender. Each reader has one of its own.
+type RWMutex struct{ read, write *handle }
 
 // RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
 func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
-	return &RWMutex{c.queue(kind.RWLock, path, true, opts), c.queue(kind.RWLock, path, false, opts)}
+	return &RWMutex{c.handle(kind.RWLock, path, true, opts), c.handle(kind.RWLock, path, false, opts)}
 }
 
 // Path returns the lock's path.
@@ -78,12 +75,12 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	return &Lease{now}, nil
 }
 
-// at is the handle on the lock where h holds it, if marks lead there. Its error is that of finding out.
+// at is the handle on the lock where u holds it: a key's may be in a directory. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
-	if b := lock.AboutOf(u); b.Path == m.Path() || b.Q.C != m.write.Queue.C {
+	if b := lock.AboutOf(u); b.Path == m.Path() || b.Q.C != m.write.Handle.C {
 		return m, nil
 	}
-	write, err := m.write.present(ctx, m.write.c.state.EpochOf(u.H.Session().S))
+	write, err := m.write.present(ctx, m.write.c.state.StateOf(u.H.Session().Session))
 	if errors.Is(err, ErrDraining) { // who holds it may exchange it
 		err = nil
 	}
@@ -104,5 +101,5 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.read.Exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), lock.Member{Q: &m.read.Queue})})
+	return m.read.Exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), lock.Member{Handle: &m.read.Handle})})
 }

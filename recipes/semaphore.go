@@ -10,11 +10,11 @@ import (
 // the layout of Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and callers that must wait queue
 // below "locks". The number is read from the declaration, and changes take effect: a higher number admits waiters at
 // once; a lower one interrupts nobody, but admits nobody until enough permits have come back.
-type Semaphore struct{ q *queue }
+type Semaphore struct{ q *handle }
 
 // Semaphore returns a handle on the semaphore at path; see Client.Mutex.
 func (c *Client) Semaphore(path string, opts ...Option) *Semaphore {
-	return &Semaphore{c.queue(kind.Semaphore, path, false, opts)}
+	return &Semaphore{c.handle(kind.Semaphore, path, false, opts)}
 }
 
 // Path returns the lock's path.

@@ -34,7 +34,7 @@ func newBehind(seed uint64) *schedule {
 	s := &schedule{seed: seed, recipe: recipe, tick: 2 * time.Second, timeout: time.Duration(4+r.IntN(5)) * 2 * time.Second, replica: true,
 		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]}
 	for i := range 4 {
-		s.clients = append(s.clients, simConfig{server: []string{"leader", "follower"}[i%2], handoffs: r.IntN(2), releases: (seed/6+uint64(i))%2 == 0})
+		s.clients = append(s.clients, simConfig{server: []string{"leader", "follower"}[i%2], releases: (seed/6+uint64(i))%2 == 0})
 	}
 	for range 4 + r.IntN(3) {
 		var script []simStep

@@ -29,11 +29,7 @@ func (w *simWorld) see(worker int, c recipes.Contender, called int64) {
 	if w.follower != nil {
 		return
 	}
-	passing := false
-	for _, c := range w.plan.clients {
-		passing = passing || c.handoffs > 0
-	}
-	w.enter(event{op: opSee, client: worker, token: c.Token, passed: passing, call: called, ret: w.stamp()},
+	w.enter(event{op: opSee, client: worker, token: c.Token, call: called, ret: w.stamp()},
 		&simPart{lock: "/l", nodes: []string{c.Path}})
 }
 

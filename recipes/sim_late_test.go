@@ -16,7 +16,7 @@ import (
 
 // TestSimulationOfLateRequests looks for what single requests do that are executed late: a thread of a server stands still with
 // one, the connection is cut, on the client's side or the server's, and the client goes on before the thread does. All recipes
-// are in one world, with sets, several permits, exchanges, hand-offs and kept places. Callers give up at every moment.
+// are in one world, with sets, several permits and exchanges. Callers give up at every moment.
 func TestSimulationOfLateRequests(t *testing.T) {
 	effort.Proof(t)
 	total := playSeeds(t, effort.Of(500, 20), newLate)
@@ -41,7 +41,7 @@ func newLate(seed uint64) *schedule {
 		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)], replica: r.IntN(4) == 0}
 	s.quiet = 6 * s.timeout // as long as a late node may stay: see txn.recheck
 	for range 3 {
-		s.clients = append(s.clients, simConfig{handoffs: r.IntN(3), retains: []time.Duration{0, s.timeout / 16, s.timeout / 2}[r.IntN(3)]})
+		s.clients = append(s.clients, simConfig{})
 	}
 	for range 6 {
 		var script []simStep

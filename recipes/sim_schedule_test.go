@@ -29,12 +29,9 @@ type schedule struct {
 }
 
 type simConfig struct {
-	suspect   bool          // LoseOnSuspect
-	handoffs  int           // WithLocalHandoff
-	retains   time.Duration // WithRetention, of a mutex
-	releases  bool          // by Release, where it would unlock
-	exchanges bool          // goes on to other locks by LockFrom
-	server    string        // the only one it knows, where there are two; "" is both
+	suspect  bool   // LoseOnSuspect
+	releases bool   // by Release, where it would unlock
+	server   string // the only one it knows, where there are two; "" is both
 }
 
 type simRecipe string
@@ -99,13 +96,9 @@ func newSchedule(seed uint64) *schedule {
 
 // staff draws the clients, and what their workers do.
 func (s *schedule) staff(r *rand.Rand) {
-	r.IntN(3) // for nothing: seeds that found something go on meaning the same
 	s.waiters = max(0, r.IntN(8)-4)
 	for i := range 2 + r.IntN(3) {
-		// Not drawn: seeds that found something go on meaning the same.
-		retains := []time.Duration{0, s.timeout / 16, s.timeout, 0}[(s.seed/uint64(len(simRecipes))+uint64(i))%4]
-		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3), retains: retains,
-			releases: (s.seed/5+uint64(i))%3 == 0, exchanges: (s.seed/3+uint64(i))%4 == 0})
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, releases: (s.seed/5+uint64(i))%3 == 0})
 	}
 	for range len(s.clients) + r.IntN(2*len(s.clients)) {
 		var script []simStep

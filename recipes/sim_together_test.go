@@ -42,8 +42,7 @@ func newWorld(seed uint64) *schedule {
 	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
 		latency: []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}[r.IntN(3)], replica: r.IntN(3) == 0}
 	for i := range 3 + r.IntN(2) {
-		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3),
-			releases: (seed/2+uint64(i))%3 == 0, exchanges: (seed+uint64(i))%3 == 0})
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, releases: (seed/2+uint64(i))%3 == 0})
 	}
 	for range 2 * len(s.clients) {
 		var script []simStep

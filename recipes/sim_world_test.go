@@ -52,7 +52,6 @@ type simStats struct {
 	stale                                  int    // writes the fenced store refused
 	seen                                   int    // answers to who leads
 	late                                   int    // requests with which a thread of a server stood still
-	exchanged                              int    // leases, for those of other locks
 	rivals                                 [3]int // grants of rivals, by habit
 }
 

@@ -20,8 +20,8 @@ import (
 // formatter is one run of fmt.
 type formatter struct {
 	*app
-	list, write, check, recursive bool
-	changed, broken               bool
+	list, write, check, diff, recursive bool
+	changed, broken                     bool
 }
 
 func fmtCommand(a *app) *cobra.Command {
@@ -39,6 +39,7 @@ func fmtCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&f.list, "list", true, "list the files that changed")
 	c.Flags().BoolVar(&f.write, "write", true, "write the files; -write=false only lists them")
 	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit with 3 if a file would change")
+	c.Flags().BoolVar(&f.diff, "diff", false, "print what changes, as diff -u does")
 	c.Flags().BoolVar(&f.recursive, "recursive", false, "include the directories below")
 	return c
 }
@@ -64,7 +65,7 @@ func (f *formatter) run(args []string) error {
 
 func (f *formatter) target(arg string) error {
 	if arg == "-" {
-		src, err := io.ReadAll(f.stdin)
+		src, err := io.ReadAll(io.LimitReader(f.stdin, 32<<20)) // Format refuses less
 		if err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}
@@ -106,9 +107,9 @@ func formattable(path string) bool {
 }
 
 func (f *formatter) file(name string) error {
-	src, err := os.ReadFile(f.path(name))
+	src, err := config.ReadFile(f.path(name))
 	if err != nil {
-		return &codeError{exitFmtRead, view.Failf("Cannot read "+name, "%v.", err)}
+		return &codeError{exitFmtRead, view.Failf("Cannot read the file", "%v.", err)}
 	}
 	out, ok := f.format(src, name)
 	if !ok || bytes.Equal(src, out) {
@@ -117,6 +118,9 @@ func (f *formatter) file(name string) error {
 	f.changed = true
 	if f.list {
 		fmt.Fprintln(f.stdout, name)
+	}
+	if f.diff {
+		f.printDiff(name, src, out)
 	}
 	if f.write {
 		info, err := os.Stat(f.path(name))
@@ -133,9 +137,54 @@ func (f *formatter) file(name string) error {
 // standardInput writes the formatted text; -check only compares.
 func (f *formatter) standardInput(src []byte) {
 	out, ok := f.format(src, "<stdin>")
-	f.changed = f.changed || ok && !bytes.Equal(src, out)
-	if ok && !f.check {
+	differs := ok && !bytes.Equal(src, out)
+	f.changed = f.changed || differs
+	switch {
+	case f.diff && differs:
+		f.printDiff("<stdin>", src, out)
+	case ok && !f.check && !f.diff:
 		_, _ = f.stdout.Write(out) // run reports an error
+	}
+}
+
+// printDiff prints the lines that change, each with up to three lines around it. Formatting adds no line and removes none.
+func (f *formatter) printDiff(name string, before, after []byte) {
+	was, is := strings.SplitAfter(string(before), "\n"), strings.SplitAfter(string(after), "\n")
+	fmt.Fprintf(f.stdout, "--- old/%s\n+++ new/%s\n", name, name)
+	const around = 3
+	line := func(mark, text string) { fmt.Fprintf(f.stdout, "%s%s\n", mark, strings.TrimRight(text, "\r\n")) }
+	for at := 0; at < len(was); at++ {
+		if was[at] == is[at] {
+			continue
+		}
+		last := at
+		for next := at; next < len(was) && next <= last+2*around; next++ {
+			if was[next] != is[next] {
+				last = next
+			}
+		}
+		from, to := max(at-around, 0), min(last+around+1, len(was))
+		if was[to-1] == "" { // behind the last line end
+			to--
+		}
+		fmt.Fprintf(f.stdout, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)
+		for i := from; i < to; {
+			end := i
+			for end < to && was[end] != is[end] {
+				end++
+			}
+			for _, text := range was[i:end] {
+				line("-", text)
+			}
+			for _, text := range is[i:end] {
+				line("+", text)
+			}
+			if i = end; i < to {
+				line(" ", was[i])
+				i++
+			}
+		}
+		at = last
 	}
 }
 

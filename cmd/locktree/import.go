@@ -132,6 +132,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	case cut:
 		return view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
 	}
+	leaveOut(found, "")
 	for _, line := range found.Lines() {
 		fmt.Fprintln(a.stdout, line)
 	}
@@ -142,7 +143,21 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if err != nil {
 		return denied(ctx, client, err)
 	}
+	leaveOut(whole, "")
 	return a.generate(cfg, e, found, whole, f)
+}
+
+// leaveOut skips nodes that no configuration can name, and those in them.
+func leaveOut(f *inspect.Found, why string) {
+	if err := config.TextError(kind.BaseName(f.Path)); err != nil {
+		why = fmt.Sprintf("its name %v; only a lock with another name can be declared", err)
+	}
+	if f.Skip == "" {
+		f.Skip = why
+	}
+	for _, inside := range f.Inside {
+		leaveOut(inside, why)
+	}
 }
 
 // maxSurvey bounds what one import reads, so that a wrong -from on a large ensemble

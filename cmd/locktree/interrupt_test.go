@@ -50,6 +50,17 @@ func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *lockedBuffer) {
 	require.NotContains(t, stderr.String(), "data loss")
 }
 
+// Out of stack and out of memory were the exit code of "there are changes". SIGQUIT ends a Go program as they do.
+func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
+	cmd, stdin, stderr := onItsOwn(t, "", "validate", "-var-file=-")
+	_, err := stdin.Write(make([]byte, 1<<19))
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGQUIT))
+	_ = cmd.Wait()
+	require.Contains(t, stderr.String(), "SIGQUIT: quit")
+	require.Equal(t, syscall.SIGABRT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}
+
 // "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	server := zktest.Start(t)
@@ -123,7 +134,7 @@ func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
 	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"}} {
 		cmd, _, stderr := onItsOwn(t, c[0], c[1:]...)
 		endsWith(t, cmd, exitError, stderr)
-		require.Contains(t, stderr.String(), "ifo is not a regular file")
+		require.Contains(t, stderr.String(), "ot a regular file")
 	}
 }
 

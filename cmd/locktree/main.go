@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 	_ "time/tzdata" // for schedules, where the machine has no database of time zones
@@ -39,6 +40,11 @@ func main() {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryGoal)
+	}
+	// A Go program that runs out of stack or memory exits with 2, which means that there are changes. This one is aborted.
+	debug.SetTraceback("crash")
+	if !slices.Contains(os.Args, "exec") { // whose command inherits the limit
+		child.NoCore()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

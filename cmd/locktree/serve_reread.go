@@ -25,7 +25,7 @@ import (
 // keepInput keeps what standard input has, which can be read once.
 func (s *service) keepInput() (err error) {
 	if slices.ContainsFunc(s.inputs, func(in config.Input) bool { return in.File == "-" }) {
-		if s.input, err = io.ReadAll(s.stdin); err != nil {
+		if s.input, err = io.ReadAll(io.LimitReader(s.stdin, 32<<20)); err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}
 		s.stdin = bytes.NewReader(s.input)
@@ -204,7 +204,7 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	if t := s.tlsOf(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
-			content, _ := os.ReadFile(name) // whoever uses the file says what is wrong
+			content, _ := config.ReadFile(name) // whoever uses the file says what is wrong
 			fmt.Fprintf(h, "%q %q\n", name, content)
 		}
 	}

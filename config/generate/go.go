@@ -246,11 +246,14 @@ func (f *goFile) helpers() {
 var keyedTypes = []string{"KeyedMutex", "KeyedRWMutex", "KeyedSemaphore"}
 
 func (f *goFile) keyed(typ string) {
-	f.printf("// Keyed%[1]s is a family of locks, one for each key.\ntype Keyed%[1]s struct{ family *recipes.Keyed }\n\n"+
-		"// For is the lock of a key.\nfunc (k Keyed%[1]s) For(key string) *recipes.%[1]s { return k.family.%[1]s(key) }\n\n", typ)
-	if typ == "Mutex" {
-		f.printf("// Lock takes the locks of the keys, all or none.\nfunc (k KeyedMutex) Lock(ctx context.Context, keys ...string) (*recipes.Lease, error) {\nreturn k.family.Lock(ctx, keys...)\n}\n\n")
+	f.printf("// Keyed%[1]s is a family of locks, one for each key.\n", typ)
+	if typ == "Mutex" { // the methods of the library's Keyed take mutexes
+		f.printf("// Lock, TryLock and Do take those of several keys, all or none.\ntype KeyedMutex struct{ *recipes.Keyed }\n\n" +
+			"// For is the lock of a key.\nfunc (k KeyedMutex) For(key string) *recipes.Mutex { return k.Mutex(key) }\n\n")
+		return
 	}
+	f.printf("type Keyed%[1]s struct{ family *recipes.Keyed }\n\n"+
+		"// For is the lock of a key.\nfunc (k Keyed%[1]s) For(key string) *recipes.%[1]s { return k.family.%[1]s(key) }\n\n", typ)
 }
 
 // list writes the names that follow no rule.

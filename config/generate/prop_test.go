@@ -92,6 +92,13 @@ func walk(v reflect.Value, outer string, keys []string) {
 		m := v.Method(i)
 		switch args := m.Type().NumIn() - 1; {
 		case strings.HasPrefix(m.Type().Out(0).Name(), "Keyed"):
+			if _, several := reflect.Zero(m.Type().Out(0)).Interface().(interface {
+				Lock(context.Context, ...string) (*recipes.Lease, error)
+				TryLock(context.Context, ...string) (*recipes.Lease, error)
+				Do(context.Context, func(context.Context, *recipes.Lease) error, ...string) error
+			}); several != (m.Type().Out(0).Name() == "KeyedMutex") {
+				fmt.Println("refused", m.Type().Out(0), "takes several keys:", several)
+			}
 			for _, key := range append(keys[:len(keys):len(keys)], "")[:max(args*len(keys), 1)] {
 				in := []reflect.Value{reflect.ValueOf(key)}[:args]
 				for _, id := range []string{"an order", "42"} {

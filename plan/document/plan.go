@@ -34,6 +34,8 @@ type Ensemble struct {
 	DrainMs  int64    `json:"drain_ms,omitempty"`
 	Resumes  string   `json:"resumes,omitempty"` // the id of an apply that was interrupted
 	Sum      string   `json:"sum"`               // what "locktree history" calls the plan
+	// NotRead counts by namespace the children that others may have created, which were not read.
+	NotRead map[string]int `json:"not_read,omitempty"`
 }
 
 // Transaction is the size of what is sent to an ensemble, all batches together.

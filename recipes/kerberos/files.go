@@ -73,10 +73,19 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", recipes.ErrAuth, fmt.Errorf(format, args...))
 }
 
+// read reads a regular file, of at most 4 MiB: a device, a pipe or a file by mistake must not keep the program busy.
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > 4<<20) {
+		return nil, fmt.Errorf("%s is not a regular file of at most 4 MiB", path)
+	}
+	return os.ReadFile(path)
+}
+
 func readConf(paths []string) (conf *config.Config, err error) {
 	var text strings.Builder
 	for _, path := range paths {
-		content, err := os.ReadFile(path)
+		content, err := read(path)
 		if err != nil {
 			return nil, wrong("cannot read the configuration of Kerberos: %v; name it in krb5_conf or KRB5_CONFIG, and make it readable", err)
 		}
@@ -94,7 +103,7 @@ func readConf(paths []string) (conf *config.Config, err error) {
 }
 
 func (f *files) readKeytab(path string) error {
-	content, err := os.ReadFile(path)
+	content, err := read(path)
 	if err != nil {
 		return wrong("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
 	}
@@ -132,7 +141,7 @@ func (f *files) readCache(name string, pinned bool) error {
 	}
 	f.cache = path
 	kinit := fmt.Sprintf("run \"kinit -c FILE:%s%s\", or name a keytab", path, pad(f.client.String()))
-	content, err := os.ReadFile(path)
+	content, err := read(path)
 	if err != nil {
 		return wrong("no tickets: %v; %s", err, kinit)
 	}

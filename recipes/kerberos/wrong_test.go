@@ -77,6 +77,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 		"a principal that is gone":         {gone, []string{"the KDC of LOCKTREE.TEST does not know gone@LOCKTREE.TEST", "addprinc"}},
 		"a principal that is locked":       {locked, []string{"locked@LOCKTREE.TEST is locked at the KDC", "unlock"}},
 		"a keytab of somebody else":        {with(func(c *kerberos.Config) { c.Principal = "bob" }), []string{"has no key of bob@LOCKTREE.TEST, only of ledger@LOCKTREE.TEST"}},
+		"a keytab without an end":          {with(func(c *kerberos.Config) { c.Keytab = "/dev/zero" }), []string{"/dev/zero is not a regular file"}},
 		"no keytab":                        {with(func(c *kerberos.Config) { c.Keytab = "/nowhere.keytab" }), []string{"/nowhere.keytab: no such file", "ktadd -k /nowhere.keytab ledger@LOCKTREE.TEST"}},
 		"a keytab cut short":               {with(func(c *kerberos.Config) { c.Keytab = file("k", string(whole[:len(whole)-20])) }), []string{"is not a keytab, or was cut short"}},
 		"no keytab at all in the file":     {with(func(c *kerberos.Config) { c.Keytab = file("k", "hello") }), []string{"is not a keytab"}},

@@ -4,7 +4,6 @@
 package locks
 
 import (
-	"context"
 	"strings"
 
 	"github.com/locktree/locktree/recipes"
@@ -129,12 +128,8 @@ func (p place) in(step, name string) place {
 func segment(key string) string { return strings.ReplaceAll(key, "/", "\x00") }
 
 // KeyedMutex is a family of locks, one for each key.
-type KeyedMutex struct{ family *recipes.Keyed }
+// Lock, TryLock and Do take those of several keys, all or none.
+type KeyedMutex struct{ *recipes.Keyed }
 
 // For is the lock of a key.
-func (k KeyedMutex) For(key string) *recipes.Mutex { return k.family.Mutex(key) }
-
-// Lock takes the locks of the keys, all or none.
-func (k KeyedMutex) Lock(ctx context.Context, keys ...string) (*recipes.Lease, error) {
-	return k.family.Lock(ctx, keys...)
-}
+func (k KeyedMutex) For(key string) *recipes.Mutex { return k.Mutex(key) }

@@ -137,19 +137,19 @@ func (d *Declaration) Dropped() <-chan struct{} { return d.dropped }
 // OfKey reports whether it is what holds for each key of a family.
 func (d *Declaration) OfKey() bool { return d.family != nil }
 
-// Client keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
-type Client struct {
+// Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
+type Cache struct {
 	Authenticated func() bool // it has identities besides world:anyone
 	MaxDecls      int         // how many are kept, if not MaxDeclarations: tests have few
 
 	mu     sync.Mutex
 	pins   map[string]int // calls under way that need the declaration, by lock node
-	newest *Session
+	newest *Reader
 }
 
-// Session keeps the declarations read in one session; they end with it.
-type Session struct {
-	c *Client
+// Reader reads and keeps the declarations of one session; they end with it.
+type Reader struct {
+	c *Cache
 	s *session.Session
 
 	// Client.mu guards these.
@@ -158,37 +158,37 @@ type Session struct {
 }
 
 // Begin notes that s is the newest session.
-func (c *Client) Begin(s *session.Session) *Session {
+func (c *Cache) Begin(s *session.Session) *Reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newest = &Session{c: c, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
+	c.newest = &Reader{c: c, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
 	return c.newest
 }
 
 // End forgets all declarations, for a client that is used no more.
-func (e *Session) End() {
+func (e *Reader) End() {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
 	clear(e.decls)
 }
 
-// Needs begins a call that needs declarations.
-func (c *Client) Needs() *Needs { return &Needs{c: c} }
+// Pin begins a call that needs declarations.
+func (c *Cache) Pin() *Pins { return &Pins{c: c} }
 
 // MaxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
 // next lock opened pushes out another one, which costs that one a read more. One that is needed would be read again at
 // once, and push out another: they would chase each other for as long as the calls last.
 const MaxDeclarations = 4096
 
-// Needs are the paths whose declarations a call needs, with those of the marks on its way. Once they are read they are not pushed
+// Pins are the paths whose declarations a call needs. Once they are read they are not pushed
 // out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
 // (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
-type Needs struct {
-	c     *Client
+type Pins struct {
+	c     *Cache
 	paths []string
 }
 
-func (n *Needs) Add(path string) {
+func (n *Pins) Add(path string) {
 	if slices.Contains(n.paths, path) {
 		return
 	}
@@ -201,7 +201,7 @@ func (n *Needs) Add(path string) {
 	n.c.pins[path]++
 }
 
-func (n *Needs) End() {
+func (n *Pins) End() {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	for _, path := range n.paths {
@@ -215,7 +215,7 @@ func (n *Needs) End() {
 	}
 }
 
-// declarations are those of an epoch, by lock node. clientState.mu guards them, so their methods are called with mu held.
+// declarations are those of a session, by lock node. Cache.mu guards them, so their methods are called with mu held.
 type declarations map[string]*Declaration
 
 // trim pushes out a declaration that is not pinned if there are more than limit, or MaxDeclarations if that is 0. It looks at a
@@ -238,7 +238,7 @@ func (all declarations) trim(limit int, pins map[string]int) bool {
 }
 
 // Outdated drops d, which a server has said is not what the node holds.
-func (e *Session) Outdated(d *Declaration) {
+func (e *Reader) Outdated(d *Declaration) {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
 	if kept := e.decls[d.Path]; kept != nil && kept.w == d.w { // d may be a copy: see open
@@ -257,7 +257,7 @@ func (all declarations) drop(path string) {
 
 // Of returns the declaration of q's lock, checked against what the program opens, reading it only when it is
 // not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a SpelledError of a key that is somewhere else, or what reading it gave.
-func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
+func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
 	}
@@ -284,7 +284,7 @@ func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		return d.open(q.Kind, q.Params)
 	}
 	if d, err = d.openKeys(q.Kind); err == nil {
-		err = q.misspelled(d)
+		err = q.keyPathChanged(d)
 	}
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (e *Session) Of(ctx context.Context, q *Name) (*Declaration, error) {
 }
 
 // isKey looks whether q names the node of a key, if that has no declaration of its own.
-func (e *Session) isKey(ctx context.Context, q *Name, d *Declaration, err error) (*SpelledError, error) {
+func (e *Reader) isKey(ctx context.Context, q *Name, d *Declaration, err error) (*KeyPathError, error) {
 	switch {
 	case q.Family != "":
 		return nil, nil
@@ -316,7 +316,7 @@ func (e *Session) isKey(ctx context.Context, q *Name, d *Declaration, err error)
 }
 
 // declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
-func (e *Session) declaration(ctx context.Context, path string) (*Declaration, error) {
+func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, error) {
 	st := e.c
 	for {
 		st.mu.Lock()
@@ -356,7 +356,7 @@ func (e *Session) declaration(ctx context.Context, path string) (*Declaration, e
 }
 
 // Kept is how many declarations are kept.
-func (c *Client) Kept() int {
+func (c *Cache) Kept() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.newest == nil {
@@ -366,7 +366,7 @@ func (c *Client) Kept() int {
 }
 
 // Pinned are the paths whose declarations must be kept.
-func (c *Client) Pinned() []string {
+func (c *Cache) Pinned() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Keys(c.pins))
@@ -408,16 +408,15 @@ func (q *Name) at(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// SpelledError says that the lock which a handle names is that of a key: the handle names its node, or does not know its
-// directory. follow acts on it.
-type SpelledError struct{ Was, Is *Name }
+// KeyPathError says that a handle names the node of a key, or does not know the directory of its key. The caller goes on with Is.
+type KeyPathError struct{ Was, Is *Name }
 
-func (e *SpelledError) Error() string {
+func (e *KeyPathError) Error() string {
 	return fmt.Sprintf("recipes: %s is a key of %s, at %s", e.Was.Path, e.Is.Family, e.Is.Path)
 }
 
 // keyOf is the handle q, on the node of a key of a family.
-func (q *Name) keyOf(path string, family *kind.KeyedParams) *SpelledError {
+func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	name, ok := kind.ParseKeyName(kind.BaseName(q.Path))
 	if !ok {
 		return nil
@@ -428,7 +427,7 @@ func (q *Name) keyOf(path string, family *kind.KeyedParams) *SpelledError {
 	is := *q
 	is.Family, is.Key, is.Fanout = path, name, family.Fanout
 	is.Params, is.Create = nil, false // the family is declared
-	return &SpelledError{q, &is}
+	return &KeyPathError{q, &is}
 }
 
 // above are the nodes that may be the family of a key's node: the one above it, or with directories the one above that.
@@ -439,7 +438,7 @@ func above(path string) []string {
 
 // keyOf looks whether a node that has no declaration of its own is that of a key. Nothing is kept of what it reads: if there is a
 // family, its declaration is read again as such.
-func (e *Session) keyOf(ctx context.Context, q *Name) (*SpelledError, error) {
+func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	for _, path := range above(q.Path) {
 		var data []byte
 		err := znode.Retry(ctx, e.s, znode.Unanswered, func() (err error) {
@@ -462,9 +461,9 @@ func (e *Session) keyOf(ctx context.Context, q *Name) (*SpelledError, error) {
 	return nil, nil
 }
 
-// elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
+// Elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
 // neither a request nor a place in the local queue.
-func (c *Client) Elsewhere(q *Name) error {
+func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.newest == nil {
@@ -483,18 +482,18 @@ func (c *Client) Elsewhere(q *Name) error {
 		}
 	case d == nil || d.payload == nil || d.Stale():
 	case d.keys != nil && q.Family != "":
-		return q.misspelled(d.keys)
+		return q.keyPathChanged(d.keys)
 	}
 	return nil
 }
 
-// misspelled is the error of a key whose path is another one by its family's declaration.
-func (q *Name) misspelled(d *Declaration) error {
+// keyPathChanged is the error of a key whose path is another one by its family's declaration.
+func (q *Name) keyPathChanged(d *Declaration) error {
 	if d.family == nil {
 		return nil
 	}
 	if is := q.at(d.family); is != q {
-		return &SpelledError{q, is}
+		return &KeyPathError{q, is}
 	}
 	return nil
 }
@@ -535,30 +534,30 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 }
 
 // KeyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
-func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.Parent {
+func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil
 	}
-	n := &znode.Parent{Of: d.OfFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.Path}}
+	n := &znode.KeyNode{Family: d.OfFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.Path}}
 	for _, child := range q.Kind.Children { // the gate is the last: only who has to wait makes it
 		n.Dirs = append(n.Dirs, kind.JoinPath(q.Path, child))
 	}
-	n.Made, n.Need = make([]bool, len(n.Dirs)), len(n.Dirs)
+	n.Made, n.Needed = make([]bool, len(n.Dirs)), len(n.Dirs)
 	switch {
 	case in.Gate:
-		n.Rival = true
-		for i := range n.Need - 1 {
+		n.SeenOthers = true
+		for i := range n.Needed - 1 {
 			n.Made[i] = true
 		}
-	case n.Need > 1:
-		n.Need--
+	case n.Needed > 1:
+		n.Needed--
 	}
 	return n
 }
 
 // OfFamily is what the nodes of keys need of it.
 func (d *Declaration) OfFamily() *znode.Family {
-	return &znode.Family{Path: d.Path, Version: d.Version, Acl: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
+	return &znode.Family{Path: d.Path, Version: d.Version, ACL: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }
 
 // missing names the option that would have created a node that does not exist.
@@ -573,16 +572,16 @@ func (q *Name) missing() string {
 }
 
 // Present is the handle on the lock where it is by now, with the error of its declaration there.
-func (e *Session) Present(ctx context.Context, q *Name) (*Name, error) {
-	at, needs := q, e.c.Needs()
+func (e *Reader) Present(ctx context.Context, q *Name) (*Name, error) {
+	at, needs := q, e.c.Pin()
 	defer needs.End()
 	for {
 		needs.Add(at.DeclaredAt())
 		d, err := e.Of(ctx, at)
 		if err == nil {
-			err = at.misspelled(d)
+			err = at.keyPathChanged(d)
 		}
-		var key *SpelledError
+		var key *KeyPathError
 		if !errors.As(err, &key) {
 			return at, err
 		}
@@ -626,7 +625,7 @@ func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 }
 
 // Complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
-// as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
+// as errNotApplied says. (Of looks at the lock node only, whose children may be missing.)
 func (q *Name) Complete(ctx context.Context, s *session.Session, err error) error {
 	if !znode.IsNoNode(err) || q.Params == nil || !q.Create {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
-func (e *Session) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
+func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
 	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL
 	var notInherited error
@@ -68,7 +68,7 @@ func inheritedACL(ctx context.Context, s *session.Session, path string, authenti
 	return ContendersACL(acl, authenticated), nil
 }
 
-// contendersACL turns the ACL of a lock node, nil where we may not read it, into that of its contenders: who may
+// ContendersACL turns the ACL of a lock node, nil where we may not read it, into that of its contenders: who may
 // contend (CREATE) reads and writes them, who may look looks. A lock that everybody may use has contenders open to
 // everybody, which is what Curator's and kazoo's are.
 func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
@@ -102,7 +102,7 @@ func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	return acl
 }
 
-// KeyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
+// keyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
 // unmakes its own in the node of a key.
 func keyNodeACL(contenders []zk.ACL) []zk.ACL {
 	node := slices.Clone(contenders)

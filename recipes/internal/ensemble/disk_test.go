@@ -73,9 +73,8 @@ func TestRealFullDisks(t *testing.T) {
 	d := &disks{t: t}
 	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
-	e := &ensemble{t, servers}
+	e := together(t, servers)
 	client, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
-	declareLanes(t, client)
 	declareReal(t, client, "/data", kind.Mutex.New())
 	c := holdAll(t, client)
 	leader, followers := e.roles()

@@ -4,7 +4,9 @@
 package ensemble_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,30 @@ var longSessions = map[string]string{"maxSessionTimeout": "60000"}
 type ensemble struct {
 	t       *testing.T
 	servers []*realzk.Server
+}
+
+// together declares the lanes, and watches whether a server loses a commit: such a run is void.
+func together(t *testing.T, servers []*realzk.Server) ensemble {
+	t.Helper()
+	e := ensemble{t, servers}
+	c := e.client(t, busyTimeout, servers...)
+	declareLanes(t, c)
+	for i, s := range servers { // through each of them: some may be cut off
+		path, own := fmt.Sprint("/commits-", i), e.client(t, busyTimeout, s)
+		mustCreate(t, live(t, c), path, 0)
+		(&harness.Commits{Set: func(ctx context.Context) (int32, error) {
+			s, err := own.Session(ctx)
+			if err != nil {
+				return 0, err
+			}
+			stat, err := s.Set(ctx, path, nil, -1)
+			if err != nil {
+				return 0, err
+			}
+			return stat.Version, nil
+		}}).Keep(t, 50*time.Millisecond)
+	}
+	return e
 }
 
 // roles finds the leader and the followers.
@@ -121,8 +147,7 @@ func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
-	e := &ensemble{t, servers}
-	declareLanes(t, e.client(t, busyTimeout, servers...))
+	e := together(t, servers)
 
 	t.Run("the holder's follower stops", func(t *testing.T) {
 		leader, followers := e.roles()

@@ -54,8 +54,7 @@ func TestRealPartitions(t *testing.T) {
 	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Config: map[string]string{
 		"maxSessionTimeout": "60000", "syncLimit": "8"}, // a leader that stalls for three ticks stays the leader, on a busy machine, too
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
-	n := &network{ensemble{t, servers}, net}
-	declareLanes(t, n.client(t, busyTimeout, servers...))
+	n := &network{together(t, servers), net}
 
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second} {
 		t.Run("row 19: a follower is cut off with the holder on it, "+timeout.String(), func(t *testing.T) {
@@ -187,8 +186,7 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "readonlymode.enabled": "true"}})
-	e := &ensemble{t, servers}
-	declareLanes(t, e.client(t, busyTimeout, servers...))
+	e := together(t, servers)
 	c := e.contest(t, 4*time.Second, servers[:1], nil)
 	servers[1].Kill()
 	servers[2].Kill()

@@ -63,9 +63,9 @@ func (l *Use) Alone() error {
 // swap exchanges our node for another one of the same number, again as long as a try has done nothing. Its error is
 // ErrNotApplied if that was said of any of the tries.
 func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next *znode.Node, err error) {
-	k := h.ks[0]
+	k := h.nodes[0]
 	var unapplied error // what was said of the first such try
-	err = znode.Retry(ctx, h.s.S, znode.DidNothing, func() error {
+	err = znode.Retry(ctx, h.owner.Session, znode.DidNothing, func() error {
 		if next, err = node(); err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		// they were to wait for a writer, the readers behind are let in.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
-		works := h.works
-		next.Work.Store(&works)
-		_, err = (&znode.Txn{E: h.s, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
+		inUse := h.inUse
+		next.InUse.Store(&inUse)
+		_, err = (&znode.Txn{Owner: h.owner, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
 		if errors.Is(err, znode.ErrNotApplied) {
 			unapplied = cmp.Or(unapplied, err)
 		}
@@ -91,7 +91,8 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 // without a hold in between, and so never without heartbeats.
 func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	old := l.H
-	now, err := hold(ctx, g, told, old)
+	g.was = old
+	now, err := Hold(ctx, g, told)
 	old.stopWatching() // its node is gone, by our own hand
 	if err != nil {
 		l.release()
@@ -102,7 +103,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 		old.close(nil, nil)
 	}
 	if err != nil {
-		_ = g.S.Client().Drop(ctx, g.Nodes, func() {}) // goes on in the background if it must
+		_ = g.Owner.Client.Drop(ctx, g.Nodes, func() {}) // goes on in the background if it must
 		return nil, err
 	}
 	return now, nil

@@ -23,7 +23,7 @@ func Moves() map[string][]string {
 
 // LooksAtHidden is how often n hidden nodes are looked at again when nothing watches them any more.
 func LooksAtHidden(s *session.Session, n int) (looks int) {
-	h := &Lock{s: &znode.Session{S: s}}
+	h := &Lock{owner: &znode.SessionNodes{Session: s}}
 	h.own = make([]func(), n)
 	for i := range n {
 		h.watching(0, i, &znode.Watch{Hidden: true}, func() { looks++ })

@@ -24,7 +24,7 @@ type Listener interface {
 type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
-	Free()                                           // it is
+	Leave()                                          // it is
 	Next() *znode.Node                               // to be made for who is next; nil if nobody waits that takes one
 	HandOver(place *znode.Node, queue []string) bool // false: nobody is there any more to take it
 }
@@ -33,11 +33,13 @@ type Turns interface {
 type Grant struct {
 	Path  string // for people: of a set, those of all members
 	Keys  []Key  // by which contexts find it
-	S     *znode.Session
+	Owner *znode.SessionNodes
 	Nodes []*znode.Node
 	Turns Turns
 	Token int64 // where it has been read
 	About any   // the caller's own
+
+	was *Lock // which this lock replaces by an exchange; else nil
 }
 
 // Lock is what a grant means to this process: the nodes that hold, and what watches over them. Several uses share one when a lock is
@@ -49,8 +51,8 @@ type Grant struct {
 type Lock struct {
 	path  string
 	keys  []Key
-	s     *znode.Session
-	ks    []*znode.Node // one; a semaphore has one for each permit, a set one for each member
+	owner *znode.SessionNodes
+	nodes []*znode.Node // one; a semaphore has one for each permit, a set one for each member
 	turns Turns
 	About any
 
@@ -94,32 +96,30 @@ type guard struct {
 }
 
 // Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
-func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) { return hold(ctx, g, told, nil) }
-
-func hold(ctx context.Context, g Grant, told Listener, was *Lock) (*Use, error) {
-	h := &Lock{path: g.Path, keys: g.Keys, s: g.S, ks: g.Nodes, turns: g.Turns, About: g.About, was: was}
+func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
+	h := &Lock{path: g.Path, keys: g.Keys, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, About: g.About, was: g.was}
 	h.leases, h.czxid = 1, g.Token
-	works := h.works
-	for _, k := range h.ks {
-		k.Work.Store(&works)
+	inUse := h.inUse
+	for _, k := range h.nodes {
+		k.InUse.Store(&inUse)
 	}
-	paths := znode.Paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
+	paths := znode.Paths(h.nodes) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
-	err := znode.Retry(ctx, h.s.S, znode.Unanswered, func() (err error) {
-		h.drop, err = h.s.S.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
+	err := znode.Retry(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
+		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
 	if err != nil {
 		h.unused()
 	}
 	switch {
-	case znode.IsNoNode(err), err != nil && h.s.S.State() == session.StateLost:
-		return nil, znode.LostError(h.ks[0].Path, err)
+	case znode.IsNoNode(err), err != nil && h.owner.Session.State() == session.StateLost:
+		return nil, znode.LostError(h.nodes[0].Path, err)
 	case err != nil:
 		return nil, err
 	}
-	if h.czxid = max(h.czxid, h.ks[0].Czxid); h.czxid == 0 {
+	if h.czxid = max(h.czxid, h.nodes[0].Czxid); h.czxid == 0 {
 		h.known = make(chan struct{})
 	}
 	h.turns.Granted()
@@ -165,26 +165,26 @@ func (h *Lock) parting(g *tenure) (last bool, why error) {
 }
 
 // Nodes are the paths of what holds it.
-func (h *Lock) Nodes() []string { return znode.Paths(h.ks) }
+func (h *Lock) Nodes() []string { return znode.Paths(h.nodes) }
 
 // Session is the one under which it is held.
-func (h *Lock) Session() *znode.Session { return h.s }
+func (h *Lock) Session() *znode.SessionNodes { return h.owner }
 
 // revoke tells the holder that somebody wants the lock. It stays held until Unlock.
 func (h *Lock) revoke() {
 	h.mu.Lock()
 	h.revoked = true
 	h.mu.Unlock()
-	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.ks[0].Path)))
+	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 
-// Lose ends the holding against its holder's will: when it returns the leases' contexts are cancelled. A goroutine then deletes
-// the nodes that are left, so that nobody waits for a holder that knows it is none (CURATOR-202): lose is called from where
-// nothing may be waited for (see Session.Hold).
+// Lose ends the lock against its holder's will: when it returns the contexts of its uses are cancelled. A goroutine then deletes
+// the nodes that are left, so that no contender waits for a holder that knows it is none (CURATOR-202). The session calls Lose,
+// and waits for it (see Session.Hold).
 func (h *Lock) Lose(cause error) {
 	err := cause
 	if !errors.Is(err, znode.ErrLost) {
-		err = znode.LostError(h.ks[0].Path, cause)
+		err = znode.LostError(h.nodes[0].Path, cause)
 	}
 	err = AfterGrant(err)
 	if was := h.finish(err, true); was != over && was != starting { // hold does the rest of what abandon needs first
@@ -195,16 +195,16 @@ func (h *Lock) Lose(cause error) {
 // abandon does behind lose what takes time.
 func (h *Lock) abandon() {
 	h.turns.Leaving()
-	h.s.Client().Spawn(func() {
+	h.owner.Client.Spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
-		if h.s.S.State() != session.StateLost {
-			_ = h.s.Client().DropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
+		if h.owner.Session.State() != session.StateLost {
+			_ = h.owner.Client.DropNow(context.Background(), h.nodes) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(nil, nil)
 	})
 }
 
-// finish records the end, once, reports it for every tenure, and cancels the leases' context. It returns what the holding was.
+// finish records the end, once, reports it for every tenure, and cancels the contexts of the uses. It returns the state before.
 func (h *Lock) finish(why error, lost bool) (was holdState) {
 	h.mu.Lock()
 	if was = h.state; !h.state.to(over) {
@@ -236,7 +236,7 @@ func (h *Lock) end(cause error) {
 }
 
 // leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
-// loss of the holding, if it was lost.
+// loss of the lock, if it was lost.
 func (h *Lock) leave(l *Use) (last bool, why error) {
 	last, why = h.parting(l.g)
 	h.workEnded()
@@ -252,14 +252,14 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 	return true, nil
 }
 
-// works reports whether what was done under this holding may still go on.
-func (h *Lock) works() bool {
+// inUse reports whether work under this lock may still go on.
+func (h *Lock) inUse() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
 }
 
-// unused is for a holding whose lease was never handed out.
+// unused is for a lock that was never handed out.
 func (h *Lock) unused() {
 	h.mu.Lock()
 	h.leases--
@@ -269,10 +269,10 @@ func (h *Lock) unused() {
 
 // workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
 func (h *Lock) workEnded() {
-	if h.s.S.Err() == nil || h.works() {
+	if h.owner.Session.Err() == nil || h.inUse() {
 		return
 	}
-	h.s.WorkEnded()
+	h.owner.WorkEnded()
 }
 
 // giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
@@ -281,11 +281,11 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	next := h.next()
 	if next == nil {
 		h.turns.Leaving()
-		return h.s.Client().Drop(ctx, h.ks, func() { h.close(nil, nil) })
+		return h.owner.Client.Drop(ctx, h.nodes, func() { h.close(nil, nil) })
 	}
 	var p *passing
 	answered := false
-	if ctx.Err() == nil && h.s.S.State() == session.StateActive { // else the caller may leave before anything is sent
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // else the caller may leave before anything is sent
 		p = h.pass(ctx, next)
 		answered = p.sent() && p.t.Sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
@@ -294,7 +294,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 		}
 	}
 	done := make(chan error, 1)
-	h.s.Client().Spawn(func() { // as in drop: the caller may leave before
+	h.owner.Client.Spawn(func() { // as in drop: the caller may leave before
 		if p == nil {
 			p = h.pass(context.WithoutCancel(ctx), next)
 		}
@@ -305,25 +305,25 @@ func (h *Lock) giveBack(ctx context.Context) error {
 		h.close(p.next, p.queue)
 		done <- err
 	})
-	return znode.AwaitRelease(ctx, done, h.ks)
+	return znode.AwaitRelease(ctx, done, h.nodes)
 }
 
-// letGo is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
+// releaseAsync is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
 // lanes of a session bound how many are under way, and ctx the wait for room there.
 //
-// The tickets are passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
+// The turn is passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
 // of the next place is served behind the delete of this one. But it may go out on the next connection, when the delete was lost with the
 // one before: then this client would wait, or be refused, because of its own node.
-func (h *Lock) letGo() {
-	ctx, cancel := context.WithTimeout(context.Background(), h.s.S.Timeout()/6)
+func (h *Lock) releaseAsync() {
+	ctx, cancel := context.WithTimeout(context.Background(), h.owner.Session.Timeout()/6)
 	defer cancel()
 	h.drop()
-	st := h.s.Client()
+	st := h.owner.Client
 
 	next := h.next()
-	if next == nil || h.s.S.State() != session.StateActive {
+	if next == nil || h.owner.Session.State() != session.StateActive {
 		h.turns.Leaving()
-		h.s.Client().LeaveBehind(ctx, h.ks, func() { h.close(nil, nil) })
+		h.owner.Client.LeaveBehind(ctx, h.nodes, func() { h.close(nil, nil) })
 		return
 	}
 	p := h.pass(ctx, next)
@@ -337,7 +337,7 @@ func (h *Lock) letGo() {
 
 // next is the node to be made for the goroutine of this client that waits.
 func (h *Lock) next() *znode.Node {
-	if h.s.S.State() == session.StateLost {
+	if h.owner.Session.State() == session.StateLost {
 		return nil
 	}
 	return h.turns.Next()
@@ -354,8 +354,8 @@ type passing struct {
 
 // pass sends the transaction.
 func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
-	k.Key = h.ks[0].Key // it stays: somebody is in it at any moment
-	p := &passing{h: h, t: &znode.Txn{E: h.s, Born: []*znode.Node{k}, Gone: h.ks}}
+	k.Key = h.nodes[0].Key // it stays: somebody is in it at any moment
+	p := &passing{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
 	_ = p.t.Begin(ctx, k.Dir) // see sent
 	return p
 }
@@ -384,7 +384,7 @@ func (p *passing) undo(ctx context.Context) error {
 		<-p.t.Left
 	}
 	p.h.turns.Leaving()
-	return p.h.s.Client().DropNow(ctx, p.h.ks)
+	return p.h.owner.Client.DropNow(ctx, p.h.nodes)
 }
 
 // close ends the watching and passes the turn on, with a place if there is one. It deletes a place that nobody is there to take.
@@ -393,18 +393,17 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	h.drop()
 	switch {
 	case place == nil:
-		h.turns.Free()
+		h.turns.Leave()
 	case !h.turns.HandOver(place, queue): // who it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
-		h.s.Client().Spawn(func() {
-			_ = h.s.Client().DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
-			h.turns.Free()
+		h.owner.Client.Spawn(func() {
+			_ = h.owner.Client.DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
+			h.turns.Leave()
 		})
 	}
 }
 
-// holdState is what a holding is: its life is a walk through the table of moves, and to is the only step. What else is known of it
-// (leases, a revocation, writes that may still be applied) says who may use it, and never whether it is held.
+// holdState says whether a lock is held: its life is a walk through the table of moves, and to is the only step.
 type holdState int
 
 const (
@@ -414,7 +413,7 @@ const (
 	over                        // for good; why says why
 )
 
-// String completes the sentence "the holding is ...".
+// String completes the sentence "the lock is ...".
 func (s holdState) String() string {
 	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
@@ -426,7 +425,7 @@ var moves = map[holdState][]holdState{
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
 
-// to moves the holding, and reports whether that was legal; else nothing has changed.
+// to moves the lock, and reports whether that was legal; else nothing has changed.
 func (s *holdState) to(next holdState) bool {
 	legal := slices.Contains(moves[*s], next)
 	if legal {
@@ -435,7 +434,7 @@ func (s *holdState) to(next holdState) bool {
 	return legal
 }
 
-// watched reports whether what happens to the nodes is somebody else's doing, and ends the holding.
+// watched reports whether what happens to the nodes is somebody else's doing, and ends the lock.
 func (s holdState) watched() bool { return s != exchanging && s != over }
 
 // ErrReleased: Unlock gave the lease back.
@@ -461,11 +460,11 @@ func AfterGrant(err error) error {
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
+// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
 // session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
 
-// startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
+// startWatching watches over the lock: at once where the token is still to be read, or the place may be kept. A place that
 // is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *Lock) startWatching() {
 	h.mu.Lock()
@@ -505,10 +504,10 @@ func (h *Lock) watchNodes() {
 	if !h.state.watched() {
 		return
 	}
-	h.timer, h.own = nil, make([]func(), len(h.ks))
+	h.timer, h.own = nil, make([]func(), len(h.nodes))
 	watch := h.watch
-	for i := range h.ks {
-		h.s.Client().Spawn(func() { h.look(watch, i) })
+	for i := range h.nodes {
+		h.owner.Client.Spawn(func() { h.look(watch, i) })
 	}
 }
 
@@ -548,16 +547,16 @@ func (h *Lock) look(watch, i int) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
-			h.s.Client().Spawn(func() { h.look(watch, i) })
+			h.owner.Client.Spawn(func() { h.look(watch, i) })
 		}
 	}
-	if say := h.ks[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
+	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
 		(*say)()
 	}
-	o := &znode.Watch{K: h.ks[i]}
+	o := &znode.Watch{K: h.nodes[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := znode.Retry(context.Background(), h.s.S, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
+		err := znode.Retry(context.Background(), h.owner.Session, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
 			o.Unwatch()
 			if err := o.Read(context.Background(), news); err != nil || !o.Hidden {
 				return err
@@ -594,7 +593,7 @@ func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	case o.W != nil:
 		h.own[i] = o.W.Stop
 	case o.Hidden:
-		timer := time.AfterFunc(h.s.S.Timeout(), again)
+		timer := time.AfterFunc(h.owner.Session.Timeout(), again)
 		h.own[i] = func() { timer.Stop() }
 	}
 	return true

@@ -68,7 +68,7 @@ func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing 
 	return fn(looking{inner, l.H})
 }
 
-// end cancels the context of a lease that ends before its holding, also if it is asked for later.
+// end cancels the context of a lease that ends before its lock, also if it is asked for later.
 func (l *Use) end(why error) {
 	l.H.mu.Lock()
 	l.why = why
@@ -82,10 +82,10 @@ func (l *Use) end(why error) {
 
 // overdue looks at the clock; when it reports true the lease is lost.
 func (h *Lock) overdue() bool {
-	if time.Now().Before(h.s.S.Deadline()) || h.s.S.State() != session.StateLost {
+	if time.Now().Before(h.owner.Session.Deadline()) || h.owner.Session.State() != session.StateLost {
 		return false
 	}
-	h.Lose(h.s.S.Err()) // which the session does too, but perhaps it has just begun to
+	h.Lose(h.owner.Session.Err()) // which the session does too, but perhaps it has just begun to
 	return true
 }
 
@@ -130,7 +130,7 @@ func (l *Use) Token() uint64 {
 
 // Deadline is that of a lease.
 func (l *Use) Deadline() time.Time {
-	at := l.H.s.S.Deadline()
+	at := l.H.owner.Session.Deadline()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
 	for _, ended := range []time.Time{l.released, l.H.ended} {
@@ -146,8 +146,8 @@ func (l *Use) Verify(ctx context.Context) error {
 	if err := l.Ended(); err != nil {
 		return err
 	}
-	err := znode.Retry(ctx, l.H.s.S, func(err error) bool { return znode.Unanswered(err) && l.Ended() == nil }, func() error {
-		return l.H.s.S.Confirm(ctx, znode.Paths(l.H.ks)...)
+	err := znode.Retry(ctx, l.H.owner.Session, func(err error) bool { return znode.Unanswered(err) && l.Ended() == nil }, func() error {
+		return l.H.owner.Session.Confirm(ctx, znode.Paths(l.H.nodes)...)
 	})
 	if znode.IsNoNode(err) {
 		l.H.sessionSays(err)
@@ -162,7 +162,7 @@ func (l *Use) Ended() error {
 	return l.over()
 }
 
-// over is ended for callers that hold the holding's mu.
+// over is Ended for callers that hold the lock's mu.
 func (l *Use) over() error {
 	return cmp.Or(l.why, l.H.why)
 }
@@ -172,15 +172,15 @@ func (l *Use) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
 	if err := l.Ended(); err != nil {
 		return nil, err
 	}
-	guarded := make([]any, 0, len(l.H.ks)+len(ops))
-	for _, k := range l.H.ks {
+	guarded := make([]any, 0, len(l.H.nodes)+len(ops))
+	for _, k := range l.H.nodes {
 		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.Path, Version: -1})
 	}
-	res, err := l.H.s.S.Multi(ctx, append(guarded, ops...)...)
+	res, err := l.H.owner.Session.Multi(ctx, append(guarded, ops...)...)
 	if len(res) == 0 { // the reply did not come
 		return nil, AfterGrant(err)
 	}
-	own := len(l.H.ks)
+	own := len(l.H.nodes)
 	for _, check := range res[:own] {
 		if errors.Is(check.Error, zk.ErrNoNode) {
 			l.H.sessionSays(check.Error)
@@ -223,7 +223,7 @@ func (l *Use) Release() {
 		return
 	}
 	if last, _ := l.H.leave(l); last {
-		l.H.letGo()
+		l.H.releaseAsync()
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *Use) outlived(ctx context.Context) (context.Context, context.CancelFunc
 	if own == nil || own.H != l.H || ctx.Err() != nil {
 		return ctx, func() {}
 	}
-	until := time.Now().Add(l.H.s.S.Timeout())
+	until := time.Now().Add(l.H.owner.Session.Timeout())
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until = at
 	}

@@ -4,6 +4,7 @@
 package interop_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -85,6 +87,15 @@ func bareLab(t *testing.T, words string) *realLab {
 	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(l.admin.Close)
+	_, err = l.admin.Create("/commits", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	(&harness.Commits{Set: func(context.Context) (int32, error) {
+		stat, err := l.admin.Set("/commits", nil, -1)
+		if err != nil {
+			return 0, err
+		}
+		return stat.Version, nil
+	}}).Keep(t, 0) // nothing happens to the server, so at both ends is enough
 	return l
 }
 

@@ -20,23 +20,42 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// member is one of the locks that an acquisition takes.
+// Member is one of the locks that a call takes.
 type Member struct {
-	Q *Queue
-	N int // permits wanted; 0 where the kind has none
+	Handle  *Handle
+	Permits int // permits wanted; 0 where the kind has none
 }
 
 // NewCall begins a call that takes the members: a set of them, or one.
 func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members ...Member) *Call {
-	a := &Call{c: st, set: set, Try: try, start: time.Now(), up: up}
+	a := &Call{c: st, set: set, Try: try, start: time.Now(), caller: up, ticket: turn.Ticket[Handover]{Turns: &st.Turns}}
 	a.want(members)
 	return a
 }
 
-// do takes the locks. The error is as it comes: the caller explains it.
+// Do takes the locks. The error is as it comes: the caller explains it.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
-	if err := a.begun(ctx); err != nil {
-		return nil, err
+	// What cannot succeed is refused before anything is sent. A Try is bounded by what is known of the servers, another call by WithMaxWait.
+	if a.Wait = ctx; a.Try {
+		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
+	}
+	most := time.Duration(0)
+	for _, m := range a.members {
+		most = Shorter(most, m.Handle.MaxWait)
+	}
+	if most > 0 && !a.Try {
+		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
+	}
+	if ctx.Err() != nil {
+		return nil, a.ended(ctx)
+	}
+	for _, m := range a.members {
+		if m.Handle.Wrong != nil {
+			return nil, m.Handle.Wrong
+		}
+		if m.Handle.Kind.Permits != nil && m.Permits < 1 {
+			return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Handle.Path, m.Permits)
+		}
 	}
 	if a.set {
 		return a.follow(a.Wait, a.takeAll)
@@ -44,14 +63,14 @@ func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	return a.follow(a.Wait, a.take)
 }
 
-// end ends the bound of the wait.
+// End ends the bound of the wait.
 func (a *Call) End() {
 	if a.done != nil {
 		a.done()
 	}
 }
 
-// acquisition is one call that takes a lock, or several in one transaction: an entry for each.
+// Call is one call that takes a lock, or several in one transaction: a place in the queue of each.
 type Call struct {
 	c       *Client
 	Path    string // of the lock; of a set, of all its members
@@ -59,46 +78,19 @@ type Call struct {
 	set     bool // a MultiLock's
 	Try     bool
 	start   time.Time
-	up      caller
+	caller  caller
 	Wait    context.Context    // the caller's, bounded
 	done    context.CancelFunc // of the bound; nil if there is none
 
-	tickets []turn.Key        // of the local queues, by key
-	entries []*wait.Place     // whose nodes exist, or may
-	undone  []<-chan struct{} // each is closed when something that we asked for and left is undone
-	e       *Session          // of the newest try
-	asking  chan struct{}     // of the crowd that it is one of; see terms.ask
-}
-
-// begun refuses what cannot succeed, before anything is sent. Else it bounds the wait: of a Try by what is known of the servers,
-// of another call by WithMaxWait.
-func (a *Call) begun(ctx context.Context) error {
-	if a.Wait = ctx; a.Try {
-		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
-	}
-	most := time.Duration(0)
-	for _, m := range a.members {
-		most = Shorter(most, m.Q.MaxWait)
-	}
-	if most > 0 && !a.Try {
-		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
-	}
-	if ctx.Err() != nil {
-		return a.ended(ctx)
-	}
-	for _, m := range a.members {
-		if m.Q.Wrong != nil {
-			return m.Q.Wrong
-		}
-		if m.Q.Kind.Permits != nil && m.N < 1 {
-			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Q.Path, m.N)
-		}
-	}
-	return nil
+	ticket turn.Ticket[Handover]
+	places []*wait.Place     // whose nodes exist, or may
+	undone []<-chan struct{} // each is closed when something that we asked for and left is undone
+	state  *SessionState     // of the newest try
+	asking chan struct{}     // of the crowd that it is one of; see ask
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {
-	q, n := a.members[0].Q, a.members[0].N
+	q, n := a.members[0].Handle, a.members[0].Permits
 	if err := a.c.Decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
@@ -114,7 +106,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	if q.Kind.Permits != nil {
 		h, err = a.permits(ctx)
 	} else {
-		var t *Place
+		var t *Handover
 		if t, err = a.enter(ctx, q); err != nil {
 			return nil, err
 		}
@@ -132,32 +124,32 @@ func (a *Call) ended(ctx context.Context) error {
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
-// the ticket: that goroutine holds the lock or is ahead of us.
+// the turn: that goroutine holds the lock or is ahead of us.
 //
-// Readers need no ticket: they wait only for what others have given up and is not undone; see clientState.keepOut.
-func (a *Call) enter(ctx context.Context, q *Queue) (*Place, error) {
+// Readers need no turn: they wait only for what others have given up and is not undone; see Turns.KeepOut.
+func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
 	if q.Shared {
-		if ahead := a.c.Turns.Owner(ctx, q.localKey()); ahead != nil && ahead.Ended {
+		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil && ahead.Ended {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return nil, nil
 	}
 	var waits func(*turn.Ahead)
-	if a.up.Observed() {
+	if a.caller.Observed() {
 		waits = func(ahead *turn.Ahead) {
-			a.up.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
+			a.caller.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
 		}
 	}
-	t, ahead := a.c.Turns.Enter(ctx, q.localKey(), q.Id, a.Try, waits)
+	t, ahead := a.c.Turns.Enter(ctx, q.turnKey(), q.ID, a.Try, waits)
 	if ahead != nil {
 		return t, a.heldLocally(ctx, q, ahead)
 	}
-	a.tickets = append(a.tickets, q.localKey())
+	a.ticket.Keys = append(a.ticket.Keys, q.turnKey())
 	return t, nil
 }
 
 // heldLocally is the error of a call that others of this client are ahead of.
-func (a *Call) heldLocally(ctx context.Context, q *Queue, ahead *turn.Ahead) error {
+func (a *Call) heldLocally(ctx context.Context, q *Handle, ahead *turn.Ahead) error {
 	b := &Blocked{Path: q.Path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
 		b.Holder = *ahead.Holder
@@ -173,7 +165,7 @@ func (a *Call) heldLocally(ctx context.Context, q *Queue, ahead *turn.Ahead) err
 // held is the error of a call that b says is blocked. A contender of our own is not told of as a stranger's.
 func (a *Call) held(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
-		works := k.Work.Load()
+		works := k.InUse.Load()
 		switch b.Local, b.State = true, turn.Leaves; {
 		case works == nil:
 			b.State = turn.Asks
@@ -181,30 +173,30 @@ func (a *Call) held(b *Blocked) error {
 			b.State = turn.Holds
 		}
 	}
-	return a.up.Held(b)
+	return a.caller.Held(b)
 }
 
-// place is in the queue already: made for whoever has the turn next by who had it last.
-type Place struct {
-	k        *znode.Node
-	children []string // the queue as of k's creation, or nil
+// Handover is a place in the queue that the goroutine which had the turn last has made for the next one.
+type Handover struct {
+	node  *znode.Node
+	queue []string // the queue as of k's creation, or nil
 }
 
-// contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
-func (a *Call) contend(ctx context.Context, t *Place) (h *held.Use, err error) {
+// contend queues until granted. On an error the turn has been passed on and the contender is gone or going.
+func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
 	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:
 			return h, nil
-		case len(a.entries)+len(a.undone) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+		case len(a.places)+len(a.undone) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
 			return nil, a.giveUp(ctx, err)
 		}
 	}
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
-func (a *Call) once(ctx context.Context, t *Place) (*held.Use, error) {
+func (a *Call) once(ctx context.Context, t *Handover) (*held.Use, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
 		return nil, err
@@ -218,25 +210,25 @@ func (a *Call) once(ctx context.Context, t *Place) (*held.Use, error) {
 	return a.hold(ctx, g)
 }
 
-// arrive queues, or takes over the place that came with the ticket.
-func (a *Call) arrive(ctx context.Context, t *Place) (arrival, error) {
+// arrive queues, or takes over the place that came with the turn.
+func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 	var inherited *znode.Node
 	if t != nil {
-		inherited = t.k
+		inherited = t.node
 	}
 	all, err := a.open(ctx, inherited)
 	if err != nil {
 		return arrival{}, err
 	}
-	if len(a.entries) > 0 { // inherited
-		e := a.entries[0]
-		if t.children == nil {
+	if len(a.places) > 0 { // inherited
+		e := a.places[0]
+		if t.queue == nil {
 			return arrival{Place: e}, e.Exhausted()
 		}
-		return arrival{e, [][]string{t.children}}, e.Exhausted() // it was listed behind a create of this session
+		return arrival{e, [][]string{t.queue}}, e.Exhausted() // it was listed behind a create of this session
 	}
 	own := &all[0]
-	e, err := own.Entry(own.Q.Entrance())
+	e, err := own.Entry(own.Handle.Entrance())
 	if err != nil {
 		return arrival{}, err
 	}
@@ -249,30 +241,30 @@ func (a *Call) arrive(ctx context.Context, t *Place) (arrival, error) {
 
 // open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
 func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, error) {
-	a.entries = nil
+	a.places = nil
 	all := make([]wait.Opened, len(a.members))
 	for i, m := range a.members {
-		all[i] = wait.Opened{Q: &m.Q.Handle, N: m.N, Up: a, Try: a.Try, Many: a.c.Crowd}
+		all[i] = wait.Opened{Handle: &m.Handle.Handle, Permits: m.Permits, Listener: a, Try: a.Try, Many: a.c.Crowd}
 	}
 	if inherited != nil {
-		a.entries = []*wait.Place{{Opened: &all[0], In: all[0].Q.Entrance(), Nodes: []*znode.Node{inherited}}}
+		a.places = []*wait.Place{{Opened: &all[0], In: all[0].Handle.Entrance(), Nodes: []*znode.Node{inherited}}}
 	}
 	if ctx.Err() != nil {
 		return nil, a.ended(ctx)
 	}
-	e, err := a.c.Epoch(ctx)
+	e, err := a.c.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.e = e
-	if inherited != nil && inherited.E != e.Session { // it went with its session
-		a.entries = nil
+	a.state = e
+	if inherited != nil && inherited.Owner != e.SessionNodes { // it went with its session
+		a.places = nil
 	}
 	for i := range all {
 		t := &all[i]
-		t.S, t.Decl = e.Session, e.Decl
-		if t.D, err = e.Decl.Of(ctx, &t.Q.Name); err != nil {
-			if len(a.entries) == 0 {
+		t.Owner, t.Reader = e.SessionNodes, e.Decl
+		if t.Declared, err = e.Decl.Of(ctx, &t.Handle.Name); err != nil {
+			if len(a.places) == 0 {
 				err = znode.NotQueued(err) // reads are all there was so far
 			}
 			return nil, err
@@ -285,18 +277,18 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 }
 
 // join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
-// are the acquisition's.
+// are the call's.
 func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
-	t := &znode.Txn{E: entries[0].S, Born: entries[0].Nodes}
+	t := &znode.Txn{Owner: entries[0].Owner, Born: entries[0].Nodes}
 	var dirs []string
 	for i, e := range entries {
 		if i > 0 {
 			t.Born = append(slices.Clip(t.Born), e.Nodes...)
 		}
-		if !a.crowded(e) {
+		if !e.AmongPermits() || len(a.asking) <= ownListings { // else it shares a listing with other calls
 			dirs = append(dirs, e.Dirs()...)
 		}
-		if n := e.Key(); n != nil {
+		if n := e.Node().Key; n != nil {
 			t.Keys = append(t.Keys, n)
 		}
 	}
@@ -305,12 +297,12 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 		a.undone = append(a.undone, t.Left)
 	}
 	for _, e := range entries {
-		err = e.Q.Complete(ctx, e.S.S, err) // the first that may be completed; the next try finds what else is missing
+		err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if err = a.reread(ctx, entries, err); err != nil {
-		return nil, a.halfMade(err)
+		return nil, a.missingNode(err)
 	}
-	a.entries = entries
+	a.places = entries
 	if err := t.Admits(ctx); err != nil {
 		return nil, err
 	}
@@ -324,8 +316,8 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	return arrived, nil
 }
 
-// halfMade says what a NoNode for a queue means.
-func (a *Call) halfMade(err error) error {
+// missingNode says what a NoNode for a queue means.
+func (a *Call) missingNode(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
@@ -334,7 +326,7 @@ func (a *Call) halfMade(err error) error {
 
 // nodes are our contenders.
 func (a *Call) nodes() (ks []*znode.Node) {
-	for _, e := range a.entries {
+	for _, e := range a.places {
 		ks = append(ks, e.Nodes...)
 	}
 	return ks
@@ -343,52 +335,41 @@ func (a *Call) nodes() (ks []*znode.Node) {
 // hold makes a lock of what is granted: the session heartbeats from here on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	b := &about{Path: a.Path, Q: a.members[0].Q, D: first.D}
+	b := &about{Path: a.Path, Q: a.members[0].Handle, D: first.Declared}
 	for _, e := range g.Entries {
 		b.places = ordersOf(e.Opened, b.places)
 	}
 	if a.set {
 		for _, m := range a.members {
-			b.Members = append(b.Members, m.Q)
+			b.Members = append(b.Members, m.Handle)
 		}
 	}
-	t := &turns{c: a.c, set: a.set, of: first.Opened}
-	if a.set || first.N == 0 && !first.Q.Shared { // others may hold permits too
-		t.keys = a.tickets
+	t := &turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened}
+	if a.set || first.Permits == 0 && !first.Handle.Shared { // others may hold permits too
+		t.Keys = a.ticket.Keys
 	}
 	nodes := a.nodes()
-	told := a.up.Tenure(nodes[0].Path, a.e.S.ID())
-	return held.Hold(ctx, held.Grant{Path: a.Path, Keys: b.keys(), S: a.e.Session, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
+	told := a.caller.Tenure(nodes[0].Path, a.state.Session.ID())
+	return held.Hold(ctx, held.Grant{Path: a.Path, Keys: b.keys(), Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
 }
 
-// turns are the goroutines of this client that wait behind a lock that is held.
+// turns are the goroutines of this client that wait behind a lock that is held. Readers and permits have none.
 type turns struct {
-	c    *Client
-	keys []turn.Key // of their queues; readers and permits have none
-	set  bool
-	of   *wait.Opened
+	turn.Ticket[Handover]
+	set bool
+	of  *wait.Opened
 }
-
-func (t *turns) each(f func(key turn.Key)) {
-	for _, key := range t.keys {
-		f(key)
-	}
-}
-
-func (t *turns) Granted() { t.each(t.c.Turns.Granted) }
-func (t *turns) Leaving() { t.each(t.c.Turns.Leaving) }
-func (t *turns) Free()    { t.each(t.c.Turns.Leave) }
 
 // Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
 func (t *turns) Next() *znode.Node {
-	if t.set || len(t.keys) == 0 {
+	if t.set || len(t.Keys) == 0 {
 		return nil
 	}
-	id, waits := t.c.Turns.Next(t.keys[0])
+	id, waits := t.Turns.Next(t.Keys[0])
 	if !waits {
 		return nil
 	}
-	k, err := t.of.Q.Contender(t.of.S, t.of.D, t.of.Q.Decides(), znode.HolderSelf(id))
+	k, err := t.of.Handle.Contender(t.of.Owner, t.of.Declared, t.of.Handle.Decides(), znode.HolderSelf(id))
 	if err != nil {
 		return nil
 	}
@@ -396,29 +377,21 @@ func (t *turns) Next() *znode.Node {
 }
 
 func (t *turns) HandOver(k *znode.Node, queue []string) bool {
-	return t.c.Turns.HandOver(t.keys[0], &Place{k, queue})
+	return t.Turns.HandOver(t.Keys[0], &Handover{k, queue})
 }
 
-// giveUp leaves the queues. The nodes are deleted in the background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
+// giveUp leaves the queues. The nodes are deleted in the background, and the turns are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
 // includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 func (a *Call) giveUp(ctx context.Context, err error) error {
-	st, tickets, nodes, left := a.c, a.tickets, a.nodes(), a.undone
-	a.tickets, a.entries, a.undone = nil, nil, nil
-	for _, key := range tickets {
-		st.Turns.Leaving(key)
-	}
+	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
+	a.ticket.Keys, a.places, a.undone = nil, nil, nil
+	ticket.Leaving()
 	for _, m := range a.members {
-		if key := m.Q.localKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no ticket is needed
+		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no turn is needed
 			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
-	a.c.LeaveBehind(ctx, nodes, func() {
-		st.whenLeft(left, func() {
-			for _, key := range tickets {
-				st.Turns.Leave(key)
-			}
-		})
-	})
+	a.c.LeaveBehind(ctx, nodes, func() { st.whenLeft(left, ticket.Leave) })
 	return err
 }
 
@@ -438,23 +411,23 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // What a wait tells and asks: see listener.
 
-// ahead tells the goroutines of this client that wait behind us who holds the lock.
+// Ahead tells the goroutines of this client that wait behind us who holds the lock.
 func (a *Call) Ahead(t *wait.Opened) {
-	if q := a.members[0].Q; !a.set && len(a.tickets) > 0 {
+	if q := a.members[0].Handle; !a.set && len(a.ticket.Keys) > 0 {
 		holder := t.Holder.Party()
-		a.c.Turns.WaitsFor(q.localKey(), &holder, t.Position)
+		a.c.Turns.WaitsFor(q.turnKey(), &holder, t.Position)
 	}
 }
 
 func (a *Call) Waits(t *wait.Opened, node string) {
-	a.up.Queued(node, func() error { return a.Held(t) })
+	a.caller.Queued(node, func() error { return a.Held(t) })
 }
 
 func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }
 
 // blocked says who is in the way.
 func (a *Call) blocked(t *wait.Opened) *Blocked {
-	b := &Blocked{Path: t.Q.Path, Position: t.Position, At: time.Now()}
+	b := &Blocked{Path: t.Handle.Path, Position: t.Position, At: time.Now()}
 	if t.Holder != nil {
 		b.Holder = t.Holder.Party()
 	}
@@ -468,10 +441,10 @@ func (a *Call) TimedOut(t *wait.Opened, cause error) error {
 }
 
 func (a *Call) Left(undone <-chan struct{}) {
-	a.undone, a.entries = append(a.undone, undone), nil
+	a.undone, a.places = append(a.undone, undone), nil
 }
 
-func (a *Call) GoesOn(e *wait.Place) { a.entries = []*wait.Place{e} }
+func (a *Call) GoesOn(e *wait.Place) { a.places = []*wait.Place{e} }
 
 // arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
 type arrival struct {
@@ -479,7 +452,7 @@ type arrival struct {
 	lists [][]string // nil where they were lost with their connection, or others list for it
 }
 
-// shorter is the shorter of two bounds, where 0 is none.
+// Shorter is the shorter of two bounds, where 0 is none.
 func Shorter(d, e time.Duration) time.Duration {
 	if d == 0 || 0 < e && e < d {
 		return e
@@ -489,29 +462,29 @@ func Shorter(d, e time.Duration) time.Duration {
 
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
-	needs := a.c.Decl.Needs()
+	needs := a.c.Decl.Pin()
 	defer needs.End()
 	for {
 		for _, m := range a.members {
-			needs.Add(m.Q.DeclaredAt())
+			needs.Add(m.Handle.DeclaredAt())
 		}
 		l, err := take(ctx)
-		var key *declare.SpelledError
+		var key *declare.KeyPathError
 		if !errors.As(err, &key) {
 			return l, err
 		}
-		a.respell(key)
+		a.usePathOfKey(key)
 	}
 }
 
-// want names the locks that the acquisition takes.
+// want names the locks that the call takes.
 func (a *Call) want(members []Member) {
 	paths := make([]string, len(members))
 	for i, m := range members {
-		paths[i] = m.Q.Path
+		paths[i] = m.Handle.Path
 	}
 	a.members, a.Path = members, strings.Join(paths, " + ")
-	a.up.Names(a.Path, members)
+	a.caller.Names(a.Path, members)
 }
 
 // reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
@@ -521,23 +494,23 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 		return refusal
 	}
 	for _, e := range entries {
-		e.Decl.Outdated(e.D)
-		switch d, err := e.Decl.Of(ctx, &e.Q.Name); {
+		e.Reader.Outdated(e.Declared)
+		switch d, err := e.Reader.Of(ctx, &e.Handle.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
-		case d.Mzxid != e.D.Mzxid || older: // our server may lag
-			return errs.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Q.Path, refusal)
+		case d.Mzxid != e.Declared.Mzxid || older: // our server may lag
+			return errs.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Handle.Path, refusal)
 		}
 	}
 	return refusal
 }
 
-// respell makes a handle's member the one at the path that its key has.
-func (a *Call) respell(e *declare.SpelledError) {
+// usePathOfKey makes a handle's member the one at the path that its key has.
+func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
-		if &m.Q.Name == e.Was {
-			members[i].Q = m.Q.named(e.Is)
+		if m.Handle.Path == e.Was.Path {
+			members[i].Handle = m.Handle.named(e.Is)
 		}
 	}
 	a.want(members)
@@ -545,17 +518,17 @@ func (a *Call) respell(e *declare.SpelledError) {
 
 // about is what a lock that is held is for; it does not change.
 type about struct {
-	Path    string // of the lock; of a multi-lock, those of all its members
-	Q       *Queue // the handle; of a multi-lock, that of its first member
+	Path    string  // of the lock; of a multi-lock, those of all its members
+	Q       *Handle // the handle; of a multi-lock, that of its first member
 	D       *declare.Declaration
-	Members []*Queue  // of a multi-lock; nil otherwise
+	Members []*Handle // of a multi-lock; nil otherwise
 	places  []ordered // in declared orders
 }
 
 func AboutOf(u *held.Use) *about { return u.H.About.(*about) }
 
 // as is the way by which the lock at path came to be held.
-func (b *about) as(path string) *Queue {
+func (b *about) as(path string) *Handle {
 	for _, q := range b.Members {
 		if q.Path == path {
 			return q
@@ -577,7 +550,7 @@ func (b *about) keys() (keys []held.Key) {
 
 // reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
 // else 0.
-func (a *Call) reenter(ctx context.Context, q *Queue, permits int) (*held.Use, error) {
+func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {
 		return nil, nil
@@ -599,8 +572,8 @@ func (a *Call) reenter(ctx context.Context, q *Queue, permits int) (*held.Use, e
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
 	// Behind a goroutine that asks at a path where the lock is not. The Observer is told how that ended.
-	if a.up.WasQueued() {
-		return outer.Enter(ctx, a.up.Tenure(outer.H.Nodes()[0], outer.H.Session().S.ID())), nil
+	if a.caller.WasQueued() {
+		return outer.Enter(ctx, a.caller.Tenure(outer.H.Nodes()[0], outer.H.Session().Session.ID())), nil
 	}
 	return outer.Enter(ctx, nil), nil
 }
@@ -613,8 +586,8 @@ type ordered struct {
 
 // ordersOf adds the lock to those that have a place.
 func ordersOf(t *wait.Opened, all []ordered) []ordered {
-	if at, ok := kind.PlaceOf(t.D.Params); ok {
-		all = append(all, ordered{t.Q.Path, at})
+	if at, ok := kind.PlaceOf(t.Declared.Params); ok {
+		all = append(all, ordered{t.Handle.Path, at})
 	}
 	return all
 }
@@ -631,13 +604,13 @@ func (a *Call) inOrder(ctx context.Context) error {
 	if len(has) == 0 {
 		return nil
 	}
-	e, err := a.c.Epoch(ctx)
+	e, err := a.c.Live(ctx)
 	if err != nil {
 		return nil
 	}
 	for _, m := range a.members {
-		t := &wait.Opened{Q: &m.Q.Handle}
-		if t.D, err = e.Decl.Of(ctx, &m.Q.Name); err != nil {
+		t := &wait.Opened{Handle: &m.Handle.Handle}
+		if t.Declared, err = e.Decl.Of(ctx, &m.Handle.Name); err != nil {
 			continue
 		}
 		for _, want := range ordersOf(t, nil) {
@@ -651,6 +624,3 @@ func (a *Call) inOrder(ctx context.Context) error {
 	}
 	return nil
 }
-
-// crowded reports whether so many calls ask for permits that this one shares a listing.
-func (a *Call) crowded(e *wait.Place) bool { return e.Permits() && len(a.asking) > ownListings }

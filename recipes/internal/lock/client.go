@@ -15,47 +15,46 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// clientState is what the recipes keep per Client; its zero value is ready. Its mutex is never held across a request:
+// Client is what the recipes keep per client; its zero value is ready. Its mutex is never held across a request:
 // everything that waits, waits on channels.
 //
-// Locks are taken in this order: clientState.mu, an epoch's, then a Session's or a holding's (never both), then
-// those that are held for a moment only: of links, of hosts, of the queues for events and log lines. So a session, or a
-// holding, that has news for the recipes lets go of its own first. Leases' contexts are cancelled with no lock held from the
-// epoch's on, and Observers called with none at all.
+// Mutexes are taken in this order: Client.Mu, that of a declare.Cache or of a SessionNodes, then that of a session or of a held lock
+// (never both), then those that are held for a moment only: of links, of servers, of the queues for events and log lines. So a
+// session, or a held lock, lets go of its own before it tells the recipes anything. The contexts of leases are cancelled, and
+// Observers called, with no mutex held.
 type Client struct {
-	znode.Client
+	znode.ClientNodes
 	Conn *session.Client
 
-	Turns turn.Turns[Place]
-	Decl  declare.Client
+	Turns turn.Turns[Handover]
+	Decl  declare.Cache
 
 	Mu     sync.Mutex
-	Crowd  int      // from how many contenders on a queue is long, if not longQueue: tests have few
-	Newest *Session // the newest session's; nil before the first use
+	Crowd  int           // from how many contenders on a queue is long, if not longQueue: tests have few
+	Newest *SessionState // the newest session's; nil before the first use
 }
 
-// epoch is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has its own,
-// and looks at nothing of this. Only what the servers may still have of a lost session keeps its epoch
-// (clientState.lost) until they have not.
-type Session struct {
-	*znode.Session
+// SessionState is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has
+// its own, and looks at nothing of this. Only nodes that the servers may still have of a lost session outlive it (ClientNodes.Lost).
+type SessionState struct {
+	*znode.SessionNodes
 
-	Decl   *declare.Session
+	Decl   *declare.Reader
 	Crowds crowds
 }
 
-// epoch returns that of the live session; see [Client.Session].
-func (st *Client) Epoch(ctx context.Context) (*Session, error) {
+// Live returns the state of the live session; see session.Client.Session.
+func (st *Client) Live(ctx context.Context) (*SessionState, error) {
 	for {
 		s, err := st.Conn.Session(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e := st.EpochOf(s)
+		e := st.StateOf(s)
 		if e == nil {
 			continue
 		}
-		cleared := st.Clearing(e.Session)
+		cleared := st.Clearing(e.SessionNodes)
 		if cleared == nil {
 			return e, nil
 		}
@@ -67,32 +66,32 @@ func (st *Client) Epoch(ctx context.Context) (*Session, error) {
 	}
 }
 
-// epochOf returns the epoch of s, which it begins where s is new; nil where s is over, and another's may have begun since.
-func (st *Client) EpochOf(s *session.Session) *Session {
+// StateOf returns the state of s, which it begins where s is new; nil where s is over, and another may have begun since.
+func (st *Client) StateOf(s *session.Session) *SessionState {
 	st.Mu.Lock()
 	defer st.Mu.Unlock()
 	before := st.Newest
 	switch {
 	case before == nil:
-	case before.S == s:
+	case before.Session == s:
 		return before
 	case s.Err() != nil:
 		return nil
 	}
-	e := &Session{
-		Session: st.Begin(s), Decl: st.Decl.Begin(s),
+	e := &SessionState{
+		SessionNodes: st.Begin(s), Decl: st.Decl.Begin(s),
 	}
 	st.Newest = e
 	st.Spawn(func() {
-		<-e.S.Done()
+		<-e.Session.Done()
 		e.Rest()
 		e.Decl.End()
 	})
 	return e
 }
 
-// present is the way to the lock where it is by now, with the error of its declaration there.
-func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
+// Present is the way to the lock where it is by now, with the error of its declaration there.
+func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
 	at, err := e.Decl.Present(ctx, &q.Name)
 	if at == &q.Name {
 		return q, err
@@ -100,8 +99,8 @@ func (e *Session) Present(ctx context.Context, q *Queue) (*Queue, error) {
 	return q.named(at), err
 }
 
-// way is one handle's way into one queue: everything that does not change from one call to the next.
-type Queue struct {
+// Handle is how a program wants one lock: everything that does not change from one call to the next.
+type Handle struct {
 	C *Client
 	wait.Handle
 	ctxKey     held.Key // by which contexts find its leases
@@ -112,18 +111,18 @@ type Queue struct {
 }
 
 // named is the handle by another name of its lock.
-func (q *Queue) named(n *declare.Name) *Queue {
+func (q *Handle) named(n *declare.Name) *Handle {
 	at := *q
 	at.Name = *n
 	at.Keyed()
 	return &at
 }
 
-// localKey names the local queue of the goroutines that want the same. Readers need no turn.
-func (q *Queue) localKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
+// turnKey names the local queue of the goroutines that want the same. Readers need no turn.
+func (q *Handle) turnKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
 
-// keyed sets the key of its path.
-func (q *Queue) Keyed() {
+// Keyed sets the key of its path.
+func (q *Handle) Keyed() {
 	q.ctxKey = held.Key{Of: q.C, Path: q.Path}
 	q.key = q.ctxKey
 }

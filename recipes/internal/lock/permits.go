@@ -14,17 +14,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
-// queue and through the gate. The ticket is passed on once the permits are ours: many goroutines of one client hold permits.
+// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the turn of the local
+// queue and through the gate. The turn is passed on once the permits are ours: many goroutines of one client hold permits.
 func (a *Call) permits(ctx context.Context) (*held.Use, error) {
-	q, st := a.members[0].Q, a.c
+	q, st := a.members[0].Handle, a.c
 	if a.Try {
-		if ahead := st.Turns.Owner(ctx, q.localKey()); ahead != nil {
+		if ahead := st.Turns.Owner(ctx, q.turnKey()); ahead != nil {
 			return nil, a.heldLocally(ctx, q, ahead)
 		}
 		return a.direct(ctx)
 	}
-	if !st.Turns.Taken(q.localKey()) {
+	if !st.Turns.Taken(q.turnKey()) {
 		h, err := a.direct(ctx)
 		if !errors.Is(err, ErrHeld) {
 			return h, err
@@ -37,7 +37,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	}
 	h, err := a.contend(ctx, t)
 	if err == nil {
-		st.Turns.Leave(q.localKey())
+		st.Turns.Leave(q.turnKey())
 	}
 	return h, err
 }
@@ -56,7 +56,7 @@ func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 		ahead, err = a.atOnce(ctx, arrived)
 	}
 	if err = cmp.Or(err, ahead); err == nil {
-		h, err = a.hold(ctx, wait.Grant{Entries: a.entries})
+		h, err = a.hold(ctx, wait.Grant{Entries: a.places})
 	}
 	if err != nil {
 		return nil, a.giveUp(ctx, err)
@@ -77,7 +77,7 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	if err != nil {
 		return nil, znode.NotQueued(t.TimedOut(ctx, err))
 	}
-	e, err := t.Entry(t.Q.Decides())
+	e, err := t.Entry(t.Handle.Decides())
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 	}
 	for i := range arrived {
 		if err := a.relist(ctx, &arrived[i]); err != nil {
-			return nil, arrived[i].TimedOut(ctx, a.halfMade(err))
+			return nil, arrived[i].TimedOut(ctx, a.missingNode(err))
 		}
 	}
 	for _, at := range arrived {
@@ -122,13 +122,13 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
 	}
-	return znode.Retry(ctx, at.S.S, znode.DidNothing, func() (err error) {
-		if at.Permits() {
+	return znode.Retry(ctx, at.Owner.Session, znode.DidNothing, func() (err error) {
+		if at.AmongPermits() {
 			at.lists, err = a.listed(ctx, at.Place)
 		} else {
-			at.lists, err = znode.ListAllAgain(ctx, at.S.S, at.Dirs(), at.D.OfKey())
+			at.lists, err = znode.ListAllAgain(ctx, at.Owner.Session, at.Dirs(), at.Declared.OfKey())
 		}
-		return at.Q.Complete(ctx, at.S.S, err)
+		return at.Handle.Complete(ctx, at.Owner.Session, err)
 	})
 }
 
@@ -137,14 +137,14 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 func (a *Call) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
-	err := v.Decide(at.In, at.D.Params, at.lists[0], at.Node().Name)
+	err := v.Decide(at.In, at.Declared.Params, at.lists[0], at.Node().Name)
 	at.Seen(&v)
 	var waiting []kind.Contender
-	if at.Permits() {
+	if at.AmongPermits() {
 		waiting, _ = kind.SortContenders(at.lists[1])
 	}
 	held := err != nil || !v.Granted || len(waiting) > 0
-	if at.Permits() {
+	if at.AmongPermits() {
 		a.crowd(at.Opened).busy.Store(held)
 	}
 	if !held {
@@ -175,7 +175,7 @@ func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	}
 	permits, _ := kind.SortContenders(lists[0])
 	waiting, _ := kind.SortContenders(lists[1])
-	if len(permits)+t.N > t.Limit() || len(waiting) > 0 {
+	if len(permits)+t.Permits > t.Limit() || len(waiting) > 0 {
 		return a.heldBy(t, permits, waiting)
 	}
 	return nil
@@ -189,9 +189,9 @@ func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 	t.Position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		t.Holder = &wait.Rival{Contender: line[0], Dir: t.Q.Decides().Dir(t.Q.Path)}
+		t.Holder = &wait.Rival{Contender: line[0], Dir: t.Handle.Decides().Dir(t.Handle.Path)}
 	case len(waiting) > 0:
-		t.Holder = &wait.Rival{Contender: waiting[0], Dir: t.Q.Entrance().Dir(t.Q.Path)}
+		t.Holder = &wait.Rival{Contender: waiting[0], Dir: t.Handle.Entrance().Dir(t.Handle.Path)}
 	}
 	return a.Held(t)
 }
@@ -246,7 +246,7 @@ func (cs *crowds) of(path string) *crowd {
 }
 
 // crowd is what the calls for the lock share.
-func (a *Call) crowd(t *wait.Opened) *crowd { return a.e.Crowds.of(t.Q.Path) }
+func (a *Call) crowd(t *wait.Opened) *crowd { return a.state.Crowds.of(t.Handle.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
@@ -276,8 +276,8 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	case <-ctx.Done():
 		return a.ended(ctx)
 	}
-	if q := a.members[0].Q; true {
-		if ahead := a.c.Turns.Owner(ctx, q.localKey()); ahead != nil {
+	if q := a.members[0].Handle; true {
+		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil {
 			return a.heldLocally(ctx, q, ahead)
 		}
 	}
@@ -333,9 +333,9 @@ func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool
 	}
 	l = &listing{done: make(chan struct{})}
 	c.listing = l
-	dirs := []string{t.Q.Decides().Dir(t.Q.Path), t.Q.Entrance().Dir(t.Q.Path)}
+	dirs := []string{t.Handle.Decides().Dir(t.Handle.Path), t.Handle.Entrance().Dir(t.Handle.Path)}
 	spawn(func() {
-		l.lists, l.err = znode.ListAll(context.Background(), t.S.S, dirs, t.D.OfKey())
+		l.lists, l.err = znode.ListAll(context.Background(), t.Owner.Session, dirs, t.Declared.OfKey())
 		for i, names := range l.lists { // once for all, who sort again what is in order
 			l.lists[i] = inOrder(names)
 		}

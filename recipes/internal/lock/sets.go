@@ -16,7 +16,7 @@ import (
 
 func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 	for _, m := range a.members {
-		if err := a.c.Decl.Elsewhere(&m.Q.Name); err != nil {
+		if err := a.c.Decl.Elsewhere(&m.Handle.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -48,47 +48,47 @@ func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 func (a *Call) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, each := range a.members {
-		switch own, _ := ctx.Value(each.Q.key).(*held.Use); {
-		case each.Q.C != a.c:
-			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Q.Path)
-		case seen[each.Q.Path]:
-			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Q.Path)
-		case own != nil && own.Ended() == nil && AboutOf(own).as(each.Q.Path).Kind == each.Q.Kind: // of another one the declaration tells
+		switch own, _ := ctx.Value(each.Handle.key).(*held.Use); {
+		case each.Handle.C != a.c:
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Handle.Path)
+		case seen[each.Handle.Path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Handle.Path)
+		case own != nil && own.Ended() == nil && AboutOf(own).as(each.Handle.Path).Kind == each.Handle.Kind: // of another one the declaration tells
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
-				ErrWouldDeadlock, each.Q.Path)
+				ErrWouldDeadlock, each.Handle.Path)
 		}
-		seen[each.Q.Path] = true
+		seen[each.Handle.Path] = true
 	}
 	return nil
 }
 
 // enterAll takes the turns of the members that exclude, all at one moment. Neither a turn nor a node is ours while it waits.
 func (a *Call) enterAll(ctx context.Context) error {
-	var qs []*Queue
+	var qs []*Handle
 	var set []turn.Member
 	for _, m := range a.members {
-		if m.Q.Shared { // it needs none
-			if _, err := a.enter(ctx, m.Q); err != nil {
+		if m.Handle.Shared { // it needs none
+			if _, err := a.enter(ctx, m.Handle); err != nil {
 				return err
 			}
 			continue
 		}
-		qs, set = append(qs, m.Q), append(set, turn.Member{Key: m.Q.localKey(), ID: m.Q.Id})
+		qs, set = append(qs, m.Handle), append(set, turn.Member{Key: m.Handle.turnKey(), ID: m.Handle.ID})
 	}
 	if len(set) == 0 {
 		return nil
 	}
 	var waits func(int, *turn.Ahead)
-	if a.up.Observed() {
+	if a.caller.Observed() {
 		waits = func(of int, ahead *turn.Ahead) {
-			a.up.Queued("", func() error { return a.heldLocally(ctx, qs[of], ahead) })
+			a.caller.Queued("", func() error { return a.heldLocally(ctx, qs[of], ahead) })
 		}
 	}
 	if of, ahead := a.c.Turns.EnterAll(ctx, set, a.Try, waits); ahead != nil {
 		return a.heldLocally(ctx, qs[of], ahead)
 	}
 	for _, m := range set {
-		a.tickets = append(a.tickets, m.Key)
+		a.ticket.Keys = append(a.ticket.Keys, m.Key)
 	}
 	return nil
 }
@@ -101,14 +101,14 @@ func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	}
 	entries := make([]*wait.Place, len(all))
 	for i := range all {
-		if entries[i], err = all[i].Entry(all[i].Q.Decides()); err != nil {
+		if entries[i], err = all[i].Entry(all[i].Handle.Decides()); err != nil {
 			return nil, err
 		}
 	}
 	return a.join(ctx, entries...)
 }
 
-// holdAll makes a holding of what queueAll has begun, now or after a wait.
+// holdAll makes a lock of what queueAll has begun, now or after a wait.
 func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
 	if err == nil && ahead != nil && a.Try {
@@ -120,7 +120,7 @@ func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error
 	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx, wait.Grant{Entries: a.entries})
+	return a.hold(ctx, wait.Grant{Entries: a.places})
 }
 
 // waitAll waits for what was not free at once.
@@ -131,8 +131,8 @@ func (a *Call) waitAll(ctx context.Context, arrived []arrival) error {
 	if err := a.confirm(ctx); err != nil {
 		return err
 	}
-	opened := make([]*wait.Opened, len(a.entries))
-	for i, e := range a.entries {
+	opened := make([]*wait.Opened, len(a.places))
+	for i, e := range a.places {
 		opened[i] = e.Opened
 	}
 	return wait.Obey(ctx, opened...)
@@ -179,7 +179,7 @@ func (a *Call) confirm(ctx context.Context) error {
 	for _, k := range a.nodes() {
 		paths = append(paths, k.Path)
 	}
-	s := a.entries[0].S.S
+	s := a.places[0].Owner.Session
 	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if znode.IsNoNode(err) {
 		return znode.LostError(a.Path, err)
@@ -187,24 +187,24 @@ func (a *Call) confirm(ctx context.Context) error {
 	return err
 }
 
-// exchange exchanges a write lock for a read lock, which q is the way to.
-func (q *Queue) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use, error) {
+// Exchange exchanges a write lock for a read lock, which q is the way to.
+func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use, error) {
 	if err := q.Mine(u); err != nil {
 		return nil, err
 	}
 	old := AboutOf(u)
-	t := &wait.Opened{Q: &q.Handle, S: u.H.Session(), D: old.D}
+	t := &wait.Opened{Handle: &q.Handle, Owner: u.H.Session(), Declared: old.D}
 	return u.Exchange(ctx, func() (*znode.Node, error) {
-		return q.Contender(t.S, t.D, q.Decides(), znode.HolderSelf(q.Id))
+		return q.Contender(t.Owner, t.Declared, q.Decides(), znode.HolderSelf(q.ID))
 	}, func(next *znode.Node) (held.Grant, held.Listener) {
 		b := &about{Path: q.Path, Q: q, D: old.D, places: old.places}
-		return held.Grant{Path: q.Path, Keys: b.keys(), S: t.S, Nodes: []*znode.Node{next}, Turns: &turns{c: q.C, of: t}, About: b},
-			up.Tenure(next.Path, t.S.S.ID())
+		return held.Grant{Path: q.Path, Keys: b.keys(), Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{of: t}, About: b},
+			up.Tenure(next.Path, t.Owner.Session.ID())
 	})
 }
 
-// mine checks that u is a write lease of this lock.
-func (q *Queue) Mine(u *held.Use) error {
+// Mine checks that u is a write lease of this lock.
+func (q *Handle) Mine(u *held.Use) error {
 	if b := AboutOf(u); b.Q.C != q.C || b.Path != q.Path || b.Q.Kind != q.Kind || b.Q.Shared {
 		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", q.Path, b.Path)
 	}

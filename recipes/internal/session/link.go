@@ -409,7 +409,12 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 	for _, c := range calls {
 		c.sent = now
 		c.touched = touched
-		at += l.number(c, l.outbox[at:])
+		l.xid++
+		c.xid = l.xid
+		frame := l.outbox[at:]
+		binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
+		at += 4 + int(binary.BigEndian.Uint32(frame))
+		l.calls.push(c)
 	}
 	switch {
 	case !busy || l.writing || calls[0].prompt || now.At.Before(l.hasty):
@@ -437,15 +442,6 @@ func (l *link) gather(now time.Time) {
 	if took := time.Since(now); took > 5*time.Millisecond {
 		l.hasty = now.Add(20 * took)
 	}
-}
-
-// number gives a request that is being submitted its xid, and returns the length of its frame. The caller holds mu.
-func (l *link) number(c *call, frame []byte) int {
-	l.xid++
-	c.xid = l.xid
-	binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
-	l.calls.push(c)
-	return 4 + int(binary.BigEndian.Uint32(frame))
 }
 
 // ping sends a ping, every third of the timeout.

@@ -420,7 +420,9 @@ func (s *Session) watchClock() {
 		case <-s.done:
 			return
 		}
-		s.plan(time.Now().Add(time.Hour)) // so that a deadline that moves nearer during this look causes another
+		s.mu.Lock()
+		s.looks = time.Now().Add(time.Hour) // so that a deadline that moves nearer during this look causes another
+		s.mu.Unlock()
 		next := s.look()
 		s.mu.Lock()
 		l := s.link
@@ -428,14 +430,9 @@ func (s *Session) watchClock() {
 		if l != nil {
 			next = l.expire(next)
 		}
-		s.plan(next)
+		s.mu.Lock()
+		s.looks = next
+		s.mu.Unlock()
 		timer.Reset(time.Until(next))
 	}
-}
-
-// plan notes when watchClock looks next.
-func (s *Session) plan(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.looks = at
 }

@@ -224,21 +224,39 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 	}
 }
 
-// set changes the state of the owner, who waits for nobody any more.
-func (t *Turns[Place]) set(key Key, what State) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if q := t.queues[key]; q != nil {
-		q.state, q.holder = what, nil
-	}
+// Ticket is the turns that a call has: one, those of a set, or none.
+type Ticket[Place any] struct {
+	Turns *Turns[Place]
+	Keys  []Key
 }
 
-// Granted says that the owner holds the lock.
-func (t *Turns[Place]) Granted(key Key) { t.set(key, Holds) }
+// Granted says that the owner holds the locks.
+func (t *Ticket[Place]) Granted() { t.set(Holds) }
 
 // Leaving says that the owner is about to leave. A try that comes now waits until the nodes are deleted, which takes a round trip:
 // otherwise nodes of its own client would refuse it.
-func (t *Turns[Place]) Leaving(key Key) { t.set(key, Leaves) }
+func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
+
+// set changes the state of the owner, who waits for nobody any more.
+func (t *Ticket[Place]) set(what State) {
+	if len(t.Keys) == 0 {
+		return
+	}
+	t.Turns.mu.Lock()
+	defer t.Turns.mu.Unlock()
+	for _, key := range t.Keys {
+		if q := t.Turns.queues[key]; q != nil {
+			q.state, q.holder = what, nil
+		}
+	}
+}
+
+// Leave passes the turns on.
+func (t *Ticket[Place]) Leave() {
+	for _, key := range t.Keys {
+		t.Turns.Leave(key)
+	}
+}
 
 // KeepOut makes the next callers wait, as for an owner that is only cleaning up, until Leave. It is for what abandoned calls of a recipe
 // that takes no turn leave undone, and does nothing, and reports false, while somebody has the turn.

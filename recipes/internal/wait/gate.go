@@ -22,15 +22,15 @@ import (
 // was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
 // most, and each waiter behind it for that many more. For Curator's clients see look.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
-	permits := w.Q.Decides().Dir(w.Q.Path)
+	permits := w.Handle.Decides().Dir(w.Handle.Path)
 	var known map[string]bool
 	for try := (znode.Tries{}); ; {
 		if err := w.Possible(); err != nil {
 			return Grant{}, err
 		}
-		children, change, err := znode.ChildrenCalledPersistent(ctx, w.S.S, permits, w.waker())
-		if znode.IsNoNode(err) && w.Key() != nil { // nobody holds one: take makes it
-			err, w.Key().Made[1] = nil, false
+		children, change, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, permits, w.waker())
+		if znode.IsNoNode(err) && w.Node().Key != nil { // nobody holds one: take makes it
+			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
 			return Grant{}, w.TimedOut(ctx, w.misplaced(err))
@@ -43,7 +43,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			}
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
-		if len(line)+w.N <= w.Limit() {
+		if len(line)+w.Permits <= w.Limit() {
 			znode.Stop(change)
 			if g, taken, err := w.take(ctx, &try); taken || err != nil {
 				return g, err
@@ -67,22 +67,22 @@ func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
-	return errs.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Q.Path, w.Q.Kind.Children)
+	return errs.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Handle.Path, w.Handle.Kind.Children)
 }
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
 func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken bool, err error) {
-	e, err := w.Opened.Entry(w.Q.Decides())
+	e, err := w.Opened.Entry(w.Handle.Decides())
 	if err != nil {
 		return Grant{}, false, err
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
-	limit := &zk.CheckVersionRequest{Path: w.D.Path, Version: w.D.Version}
-	t := &znode.Txn{E: w.S, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
-	if n := w.Key(); n != nil { // it exists, as long as our place at the gate does
+	limit := &zk.CheckVersionRequest{Path: w.Declared.Path, Version: w.Declared.Version}
+	t := &znode.Txn{Owner: w.Owner, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
+	if n := w.Node().Key; n != nil { // it exists, as long as our place at the gate does
 		t.With = nil // the check is the key's
-		n.Of, n.Need = w.D.OfFamily(), len(n.Dirs)-1
+		n.Family, n.Needed = w.Declared.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)
 		for _, k := range e.Nodes {
 			k.Key = n
@@ -90,12 +90,12 @@ func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken boo
 	}
 	lists, err := t.RunKeyed(ctx, e.Dirs()[0])
 	if t.Left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
-		w.Up.Left(t.Left)
+		w.Listener.Left(t.Left)
 	}
 	switch {
 	case err == nil:
 		w.own.Unwatch() // the place at the gate is gone; from here on the last permit waits
-		w.Up.GoesOn(e)
+		w.Listener.GoesOn(e)
 		if err := t.Admits(ctx); err != nil {
 			return Grant{}, true, err
 		}
@@ -110,11 +110,11 @@ func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken boo
 	case znode.IsNoNode(err):
 		return Grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
-		w.Decl.Outdated(w.D) // its event precedes this answer, unless it was lost
+		w.Reader.Outdated(w.Declared) // its event precedes this answer, unless it was lost
 		return Grant{}, false, w.renew(ctx)
 	}
 	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }
-	if try.Over(ctx, w.S.S, worth, &err) {
+	if try.Over(ctx, w.Owner.Session, worth, &err) {
 		return Grant{}, false, w.TimedOut(ctx, err)
 	}
 	return Grant{}, false, nil

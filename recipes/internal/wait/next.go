@@ -6,11 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/znode"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -39,7 +38,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 		return false, nil
 	}
 	if v.Behind != "" {
-		data, _, behind, err := znode.GetCalledPersistent(ctx, w.S.S, path, w.waker())
+		data, _, behind, err := znode.GetCalledPersistent(ctx, w.Owner.Session, path, w.waker())
 		if err == nil && v.head {
 			w.says(data)
 		}
@@ -54,12 +53,12 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 // watchQueue watches the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
 // is of an older listing, so decide again.
 func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
-	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.S.S, w.Node().Dir, w.waker())
+	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, w.Node().Dir, w.waker())
 	if err != nil {
 		return err
 	}
 	var now Verdict
-	if err := now.Decide(w.In, w.D.Params, children, w.Node().Name); err != nil || now.Granted || now.Behind != v.Behind {
+	if err := now.Decide(w.In, w.Declared.Params, children, w.Node().Name); err != nil || now.Granted || now.Behind != v.Behind {
 		queue.Stop()
 		return nil
 	}
@@ -74,7 +73,7 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 //
 // The first request watches our own node too, because a grant without a listing takes that (see prove), and the predecessor,
 // whose data nobody needs yet. That is only where everybody may read our node: see Session.SetWatches. A foreign predecessor can
-// have another access list than ours; deaf finds that out.
+// have another access list than ours; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
@@ -82,14 +81,14 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	}
 	var data []string
 	since := int64(math.MaxInt64)
-	if !way.looked && way.behind == nil && w.own.W == nil && !w.own.Hidden && znode.Readable(k.Acl) {
+	if !way.looked && way.behind == nil && w.own.W == nil && !w.own.Hidden && znode.Readable(k.ACL) {
 		data, since = []string{k.Path, path}, k.Czxid
 	}
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
 	way.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
-	set, err := w.S.S.SetWatches(ctx, since, data, []string{before}, w.waker())
+	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{before}, w.waker())
 	if err != nil { // read it instead
 		return
 	}
@@ -99,11 +98,11 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	way.before = set[len(data)]
 }
 
-// deaf reports that no event will come from the watch that lookAhead set: the contender has gone, or we may not read it. Then the
+// unreadableAhead reports that no event will come from the watch that lookAhead set: the contender has gone, or we may not read it. Then the
 // caller lists, and the queue is watched instead of a contender that we may not read.
-func (w *waiter) deaf(ctx context.Context) bool {
+func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
-	data, _, err := w.S.S.Get(ctx, path)
+	data, _, err := w.Owner.Session.Get(ctx, path)
 	if err == nil && w.Holder.path() == path {
 		w.says(data)
 	}
@@ -113,7 +112,7 @@ func (w *waiter) deaf(ctx context.Context) bool {
 	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
-// next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
+// Next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
 // may be nil, or zk.EventNotWatching after that of way.before, after a change of the declaration, or of our own node if ahead is
 // nil. It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
 // ends. After a session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
@@ -122,12 +121,12 @@ func (w *waiter) deaf(ctx context.Context) bool {
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	brief := ahead != nil && w.brief()
+	brief := ahead != nil && w.deferReads()
 	for {
 		switch {
 		case ahead != nil && ahead.Event() != 0:
-			if w.S.S.State() == session.StateLost {
-				return 0, znode.LostError(w.Q.Path, w.S.S.Err())
+			if w.Owner.Session.State() == session.StateLost {
+				return 0, znode.LostError(w.Handle.Path, w.Owner.Session.Err())
 			}
 			return ahead.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
@@ -145,8 +144,8 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		}
 		if silence == nil && (ahead != nil || w.own.Hidden) {
-			every := w.S.S.Timeout()
-			if ahead != nil && !w.late {
+			every := w.Owner.Session.Timeout()
+			if ahead != nil && !w.waitedLong {
 				every = moment
 			}
 			silence = time.NewTicker(every)
@@ -157,16 +156,16 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-w.news:
 		case <-silent:
 			brief = false
-			silence.Reset(w.S.S.Timeout())
-			if look, err := w.unheard(ctx, ahead); look || err != nil {
+			silence.Reset(w.Owner.Session.Timeout())
+			if look, err := w.poll(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
-		case <-w.D.Changed():
+		case <-w.Declared.Changed():
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.D.Dropped(): // perhaps it has changed, and another call saw that first
-			was := w.D.Mzxid
+		case <-w.Declared.Dropped(): // perhaps it has changed, and another call saw that first
+			was := w.Declared.Mzxid
 			// If there is a new connection, ahead has fired: what it told is of the old one, and the caller lists (see prove).
-			if err := w.renew(ctx); err != nil || w.D.Mzxid != was || ahead != nil && ahead.Event() != 0 {
+			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
 		case <-ctx.Done():
@@ -175,13 +174,13 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	}
 }
 
-// unheard looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
+// poll looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
 // caller of next should look.
-func (w *waiter) unheard(ctx context.Context, ahead *session.Watch) (look bool, err error) {
+func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
 	switch {
-	case ahead != nil && !w.late:
-		w.late = true
-		if w.way.looked && w.deaf(ctx) {
+	case ahead != nil && !w.waitedLong:
+		w.waitedLong = true
+		if w.way.looked && w.unreadableAhead(ctx) {
 			return true, nil
 		}
 		w.identify(ctx)
@@ -193,7 +192,7 @@ func (w *waiter) unheard(ctx context.Context, ahead *session.Watch) (look bool, 
 		return true, nil
 	default: // whatever else goes wrong here is met by the next reconnect, or the next look
 		// A server that has lost this event may have lost that of our own node: no grant rests on it.
-		stat, err := w.S.S.Exists(ctx, ahead.Path())
+		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil
@@ -213,7 +212,7 @@ func (w *waiter) waker() func() {
 	return w.wake
 }
 
-// brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
+// deferReads reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
-func (w *waiter) brief() bool { return !w.late && w.Node().Czxid != 0 && !w.turn }
+func (w *waiter) deferReads() bool { return !w.waitedLong && w.Node().Czxid != 0 && !w.isNext }

@@ -8,32 +8,31 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// An acquisition passes through phases, each with a type of its own, which knows what is known then and nothing that comes later:
+// A call passes through phases, each with a type of its own, which knows what is known then and nothing that comes later:
 //
-//	terms      the lock is open: its declaration is read, in one session
-//	entry      our contenders are in its queue
-//	arrival    with what the queue looked like right behind their creation
+//	Opened     the lock is open: its declaration is read, in one session
+//	Place      our contenders are in its queue
+//	arrival    with what the queue looked like right behind their creation (package lock)
 //	waiter     waits there; it lives no longer than the call that waits
 //	admission  the queue admits us: by which fact, and proven by which write
-//	grant      that is certain; hold makes a holding of it
+//	Grant      that is certain; held.Hold makes a lock of it
 
-// terms are what one lock is taken under.
+// Opened is a lock whose declaration is read.
 type Opened struct {
-	Q    *Handle
-	N    int // permits wanted; 0 where the kind has none
-	S    *znode.Session
-	Decl *declare.Session
-	D    *declare.Declaration // renew replaces it
-	Up   listener
-	Try  bool
-	Many int // from how many contenders on a queue is long, if not longQueue: tests have few
+	Handle   *Handle
+	Permits  int // permits wanted; 0 where the kind has none
+	Owner    *znode.SessionNodes
+	Reader   *declare.Reader
+	Declared *declare.Declaration // renew replaces it
+	Listener listener
+	Try      bool
+	Many     int // from how many contenders on a queue is long, if not longQueue: tests have few
 
 	// Who is ahead, for the error of a call that ends.
 	Position int    // how many
@@ -50,30 +49,30 @@ type listener interface {
 	GoesOn(e *Place)                       // a place was exchanged for this one
 }
 
-// timedOut turns an error into one that says who is ahead, if ctx has ended.
+// TimedOut turns an error into one that says who is ahead, if ctx has ended.
 func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return t.Up.TimedOut(t, znode.WhyEnded(ctx))
+	return t.Listener.TimedOut(t, znode.WhyEnded(ctx))
 }
 
 // renew reads the declaration again: the lock may be drained, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (t *Opened) renew(ctx context.Context) error {
-	d, err := t.Decl.Of(ctx, &t.Q.Name)
+	d, err := t.Reader.Of(ctx, &t.Handle.Name)
 	if err != nil {
 		return t.TimedOut(ctx, err)
 	}
-	t.D = d
+	t.Declared = d
 	return nil
 }
 
-// obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
+// Obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
 // with their create; wait lists again instead. See prove.
 func Obey(ctx context.Context, all ...*Opened) error {
 	for i := 0; i < len(all); i++ {
-		if t := all[i]; t.D.Stale() {
+		if t := all[i]; t.Declared.Stale() {
 			if err := t.renew(ctx); err != nil {
 				return err
 			}
@@ -87,7 +86,7 @@ func Obey(ctx context.Context, all ...*Opened) error {
 // wait behind us make errors of the same holder.
 func (t *Opened) says(data []byte) {
 	t.Holder.data = data
-	t.Up.Ahead(t)
+	t.Listener.Ahead(t)
 }
 
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
@@ -95,27 +94,27 @@ func (t *Opened) says(data []byte) {
 func (t *Opened) identify(ctx context.Context) {
 	if t.Holder.data == nil {
 		t.says([]byte{})
-		if data, _, err := t.S.S.Get(ctx, t.Holder.path()); err == nil {
+		if data, _, err := t.Owner.Session.Get(ctx, t.Holder.path()); err == nil {
 			t.says(data)
 		}
 	}
 }
 
-// entry makes the contenders for a queue of the lock: one, or one for each permit.
+// Entry makes the contenders for a queue of the lock: one, or one for each permit.
 func (t *Opened) Entry(in kind.Queue) (*Place, error) {
-	about := znode.HolderSelf(t.Q.Id)
+	about := znode.HolderSelf(t.Handle.ID)
 	n := 1
 	switch {
-	case t.N > 0 && in.Gate: // there is no node yet for each
-		about.Permits = t.N
-	case t.N > 0:
-		about.Limit, n = t.Limit(), t.N
+	case t.Permits > 0 && in.Gate: // there is no node yet for each
+		about.Permits = t.Permits
+	case t.Permits > 0:
+		about.Limit, n = t.Limit(), t.Permits
 	}
 	nodes := make([]*znode.Node, n)
-	key := t.Q.KeyNode(t.D, in)
+	key := t.Handle.KeyNode(t.Declared, in)
 	for i := range nodes {
 		var err error
-		if nodes[i], err = t.Q.Contender(t.S, t.D, in, about); err != nil {
+		if nodes[i], err = t.Handle.Contender(t.Owner, t.Declared, in, about); err != nil {
 			return nil, err
 		}
 		nodes[i].Key = key
@@ -123,7 +122,7 @@ func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	return &Place{t, in, nodes}, nil
 }
 
-// entry is our place in one queue: a contender, or among permits one for each. For a semaphore that is a place at the gate
+// Place is ours in one queue: a contender, or among permits one for each. For a semaphore that is a place at the gate
 // first, and then one among the permits.
 type Place struct {
 	*Opened
@@ -131,32 +130,29 @@ type Place struct {
 	Nodes []*znode.Node // the last one waits: when it is granted all are
 }
 
-// node is the contender that waits.
+// Node is the contender that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// key is the node of the key, if it is a key's.
-func (e *Place) Key() *znode.Parent { return e.Node().Key }
-
-// seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
+// Seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
 func (e *Place) Seen(v *Verdict) {
-	if n := e.Key(); n != nil && v.total > len(e.Nodes) {
-		n.Rival = true
+	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
+		n.SeenOthers = true
 	}
 }
 
-// permits reports whether the place is among the permits. Other clients count those as held from their creation.
-func (e *Place) Permits() bool { return e.N > 0 && !e.In.Gate }
+// AmongPermits reports whether the place is among the permits. Other clients count those as held from their creation.
+func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
-// dirs are the queues that decide: for permits their own and the gate's, else the place's own.
+// Dirs are the queues that decide: for permits their own and the gate's, else the place's own.
 func (e *Place) Dirs() []string {
-	dirs := []string{e.In.Dir(e.Q.Path)}
-	if e.Permits() {
-		dirs = append(dirs, e.Q.Entrance().Dir(e.Q.Path))
+	dirs := []string{e.In.Dir(e.Handle.Path)}
+	if e.AmongPermits() {
+		dirs = append(dirs, e.Handle.Entrance().Dir(e.Handle.Path))
 	}
 	return dirs
 }
 
-// exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
+// Exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
 func (e *Place) Exhausted() error {
 	for _, k := range e.Nodes {
 		if err := k.Exhausted(); err != nil {
@@ -168,9 +164,9 @@ func (e *Place) Exhausted() error {
 
 // named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
 // prove writes ours, in the write that it makes anyway unless the place was granted already.
-func (e *Place) named() bool { return e.Node().Id == e.Q.Id }
+func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
-// rival is a contender ahead of us, as far as it is known.
+// Rival is a contender ahead of us, as far as it is known.
 type Rival struct {
 	kind.Contender
 	Dir  string
@@ -180,40 +176,38 @@ type Rival struct {
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
 
 func (r *Rival) Party() kind.Party {
-	c := inspect.NewContender(r.Dir, r.Contender, nil, nil)
-	c.Data = r.data
-	return c
+	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
-// handle is how a caller wants a lock.
+// Handle is how a caller wants a lock.
 type Handle struct {
 	declare.Name
 	Shared bool
-	Id     string // whom its nodes name
+	ID     string // whom its nodes name
 }
 
-// decides is the queue that decides who holds.
+// Decides is the queue that decides who holds.
 func (q *Handle) Decides() kind.Queue { return q.Kind.Queues[0] }
 
-// entrance is the queue in which to wait: the gate, where the kind has one.
+// Entrance is the queue in which to wait: the gate, where the kind has one.
 func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
-// dir is where the contenders of the deciding queue are.
+// Dir is where the contenders of the deciding queue are.
 func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
-// contender makes a contender that does not exist yet.
-func (q *Handle) Contender(s *znode.Session, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
+// Contender makes a contender that does not exist yet.
+func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
 	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
 	if err != nil {
 		return nil, errs.Errorf("recipes: %s: %w", q.Path, err)
 	}
 	return &znode.Node{
-		E: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), Id: about.ID,
-		Data: znode.NodeData(in, about), Acl: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
+		Owner: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), ID: about.ID,
+		Data: znode.NodeData(in, about), ACL: d.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}, nil
 }
 
-// verdict is what a listing says about our contender.
+// Verdict is what a listing says about our contender.
 type Verdict struct {
 	Granted  bool
 	Behind   string // child to wait for; "" = any change
@@ -225,10 +219,10 @@ type Verdict struct {
 	first    *kind.Contender
 }
 
-// errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
+// ErrNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
 var ErrNotListed = errors.New("our contender is not in the queue")
 
-// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
+// Decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
 // needed, and not handed through the frames between.)
 func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
@@ -262,16 +256,16 @@ var (
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 
-// possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
+// Possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
 // been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
 func (t *Opened) Possible() error {
-	if t.N == 0 {
+	if t.Permits == 0 {
 		return nil
 	}
-	if most := t.Limit(); t.N > most {
-		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Q.Path, t.N, most)
+	if most := t.Limit(); t.Permits > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, t.Handle.Path, t.Permits, most)
 	}
 	return nil
 }
 
-func (t *Opened) Limit() int { return t.Q.Kind.Permits(t.D.Params) }
+func (t *Opened) Limit() int { return t.Handle.Kind.Permits(t.Declared.Params) }

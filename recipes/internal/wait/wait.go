@@ -19,12 +19,12 @@ type waiter struct {
 	own znode.Watch // the last node
 	way way
 
-	news   chan struct{} // of capacity 1: wakes next; see waker
-	wake   func()
-	queued bool // others were ahead: it is not on arrival any more
-	late   bool // it has waited for a moment
-	turn   bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
-	total  int  // contenders in the newest listing
+	news       chan struct{} // of capacity 1: wakes next; see waker
+	wake       func()
+	queued     bool // others were ahead: it is not on arrival any more
+	waitedLong bool // it has waited for a moment
+	isNext     bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
+	total      int  // contenders in the newest listing
 }
 
 // way are the watches on those ahead of a waiter.
@@ -37,10 +37,10 @@ type way struct {
 // forget stops the watches.
 func (w *way) forget() { w.behind, w.before = znode.Stop(w.behind), znode.Stop(w.before) }
 
-// waiter begins to wait.
+// Waiter begins to wait.
 func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: e.Node()}} }
 
-// end stops what watches our node, and the way.
+// End stops what watches our node, and the way.
 func (w *waiter) End() {
 	w.way.forget()
 	w.own.Unwatch()
@@ -61,7 +61,7 @@ type admission struct {
 	written bool // a committed write was made after that, or by it
 }
 
-// reach waits until the lock is ours, through the gate if there is one.
+// Reach waits until the lock is ours, through the gate if there is one.
 func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 	if !w.In.Gate {
 		return w.wait(ctx, lists)
@@ -100,7 +100,7 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 			}
 		}
 		var v Verdict
-		err := v.Decide(w.In, w.D.Params, children, w.Node().Name)
+		err := v.Decide(w.In, w.Declared.Params, children, w.Node().Name)
 		if err == nil {
 			w.total = v.total
 			w.Seen(&v)
@@ -133,9 +133,9 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
-	if !w.In.Gate && !w.Permits() && w.named() && !w.vouched() {
-		err = znode.Retry(ctx, w.S.S, znode.Unanswered, func() error {
-			b := w.S.S.Batch()
+	if !w.In.Gate && !w.AmongPermits() && w.named() && !w.aliveByHeartbeat() {
+		err = znode.Retry(ctx, w.Owner.Session, znode.Unanswered, func() error {
+			b := w.Owner.Session.Batch()
 			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		}
 	}
 	if children == nil { // a later listing is of a later state: servers never go back in one session
-		switch children, err = znode.ListChildren(ctx, w.S.S, k.Dir); {
+		switch children, err = znode.ListChildren(ctx, w.Owner.Session, k.Dir); {
 		case znode.IsNoNode(err): // our node went before its parent
 			return nil, ad, znode.LostError(k.Path, err)
 		case err != nil:
@@ -177,15 +177,15 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 	}
 	v.first = nil // it keeps the whole line
 	if w.Try {
-		return w.Up.Held(w.Opened)
+		return w.Listener.Held(w.Opened)
 	}
 	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
-	if !w.queued && w.D.MaxWaiters > 0 && v.waiters >= w.D.MaxWaiters {
-		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Q.Path, w.D.MaxWaiters)
+	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
 	}
-	w.Up.Ahead(w.Opened)
+	w.Listener.Ahead(w.Opened)
 	w.queued = true
-	w.Up.Waits(w.Opened, w.Node().Path)
+	w.Listener.Waits(w.Opened, w.Node().Path)
 	return nil
 }
 
@@ -214,11 +214,11 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			return false, nil
 		}
 		first = first || held && ordered
-		if w.turn = first || w.long(); first && !w.In.Gate {
+		if w.isNext = first || w.long(); first && !w.In.Gate {
 			ready() // we are next: see prove
-			ready = w.S.S.Ready(w.Node().Path)
+			ready = w.Owner.Session.Ready(w.Node().Path)
 		}
-		if w.late {
+		if w.waitedLong {
 			w.identify(ctx)
 		}
 		event, err := w.Next(ctx, w.way.behind)
@@ -238,7 +238,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 	}
 }
 
-// grant is what hold makes a holding of: entries that are ours, and proven to be.
+// Grant is what a held lock is made of: places that are ours, and proven to be.
 type Grant struct {
 	Entries []*Place // one, or those of a set
 	Czxid   int64    // of the node, where it has been read
@@ -251,10 +251,10 @@ type Grant struct {
 //
 // The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
 // it, in one of two forms.
-//   - A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
+//  1. A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
 //     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
 //     left, but hide none. A listing is a fact by itself, whatever the connection.
-//   - The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
+//  2. The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
 //     node is silent when looked at behind that (wayClear). A server sends events in the order of its log, and before any
 //     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
 //     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own
@@ -282,56 +282,56 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 	if err != nil {
 		return Grant{}, false, err
 	}
-	if w.D.Stale() {
+	if w.Declared.Stale() {
 		return Grant{}, false, w.renew(ctx)
 	}
 	if ad.fact != created && !marked {
 		w.mark()
 	}
 	g = Grant{Entries: []*Place{w.Place}}
-	if !w.Permits() {
+	if !w.AmongPermits() {
 		g.Czxid = w.own.Czxid
 	}
 	return g, true, nil
 }
 
-// vouched reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
+// aliveByHeartbeat reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
 // was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
 // case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
-func (w *waiter) vouched() bool {
-	return w.named() && !w.Permits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.S.S.Proven()
+func (w *waiter) aliveByHeartbeat() bool {
+	return w.named() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
 
 // confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
 // our node that we hold.
 func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err error) {
-	if ad.written || w.vouched() {
+	if ad.written || w.aliveByHeartbeat() {
 		return false, nil
 	}
 	k, own := w.Node(), &w.own
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
-	mark, named := w.In.Marked && (w.long() || w.Permits() || own.Hidden) || !w.named(), k.Id
-	err = znode.Retry(ctx, w.S.S, znode.Unanswered, func() error {
+	mark, named := w.In.Marked && (w.long() || w.AmongPermits() || own.Hidden) || !w.named(), k.ID
+	err = znode.Retry(ctx, w.Owner.Session, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
-				k.Id = "" // until we know
-				stat, err = w.S.S.Set(ctx, k.Path, znode.HeldData(w.In, k.Data, w.Q.Id, time.Now()), own.Version)
+				k.ID = "" // until we know
+				stat, err = w.Owner.Session.Set(ctx, k.Path, znode.HeldData(w.In, k.Data, w.Handle.ID, time.Now()), own.Version)
 			} else {
-				err = w.S.S.Confirm(ctx, k.Path)
+				err = w.Owner.Session.Confirm(ctx, k.Path)
 			}
 			switch {
 			case err == nil && mark:
-				k.Id = w.Q.Id
+				k.ID = w.Handle.ID
 				return own.Ours(stat)
 			case err == nil:
 				return nil
 			case znode.IsNoNode(err):
 				return znode.LostError(k.Path, err)
 			case errors.Is(err, zk.ErrNoAuth) && mark: // we may not write it: our successor lists
-				mark, k.Id = false, named
+				mark, k.ID = false, named
 				continue
 			case !errors.Is(err, zk.ErrBadVersion):
 				return err
@@ -369,10 +369,10 @@ func (w *waiter) mark() {
 	if !w.In.Marked {
 		return
 	}
-	s, q, k, version, at := w.S.S, w.Q, w.Node(), w.own.Version, time.Now()
+	s, q, k, version, at := w.Owner.Session, w.Handle, w.Node(), w.own.Version, time.Now()
 	say := func() {
 		b := s.Batch()
-		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.Id, at), version)
+		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.ID, at), version)
 		_ = b.Offer(ended) // who holds the lock waits for nothing
 	}
 	if w.long() {

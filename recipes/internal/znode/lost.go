@@ -11,33 +11,20 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
-// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
-// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
-//
-// Two things make that safe.
-//   - Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
-//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
-//     has the same session, and so the same contenders: the two end each other's.
-//   - Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
-//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
-//     returned (holding.works), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
-//     what is idle stays idle.
-
-// workEnded is called when what was done under nodes of a lost session may be over.
-func (e *Session) WorkEnded() {
-	e.c.mu.Lock()
+// WorkEnded is called when what was done under nodes of a lost session may be over.
+func (e *SessionNodes) WorkEnded() {
+	e.Client.mu.Lock()
 	e.cleared = nil
-	now := e.c.newest
-	e.c.mu.Unlock()
-	if now.S.Err() == nil {
-		e.c.Clearing(now)
+	now := e.Client.newest
+	e.Client.mu.Unlock()
+	if now.Session.Err() == nil {
+		e.Client.Clearing(now)
 	}
 }
 
-// clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
+// Clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
 // there are none. It begins with that if nobody has.
-func (st *Client) Clearing(e *Session) <-chan struct{} {
+func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.cleared == nil && len(st.Lost.uncleared(e)) > 0 {
@@ -46,20 +33,33 @@ func (st *Client) Clearing(e *Session) <-chan struct{} {
 		st.Spawn(func() {
 			defer close(done)
 			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
-				st.clear(e.S, todo)
+				st.clear(e.Session, todo)
 			}
 		})
 	}
 	return st.cleared
 }
 
-// lostSessions are those of sessions that the servers are not known to have ended. nodeClient.mu guards them.
-type lostSessions []*Session
+// lostSessions are those of sessions that the servers are not known to have ended. ClientNodes.mu guards them.
+//
+// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
+// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
+// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
+//
+// Two things make that safe.
+//  1. Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
+//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
+//     has the same session, and so the same contenders: the two end each other's.
+//  2. Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
+//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
+//     returned (Node.InUse), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
+//     what is idle stays idle.
+type lostSessions []*SessionNodes
 
 // uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
 // forgets those whose sessions the servers know to be over.
-func (all *lostSessions) uncleared(e *Session) (todo []*Session) {
-	*all = slices.DeleteFunc(*all, func(lost *Session) bool { return lost.S.Gone() })
+func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
+	*all = slices.DeleteFunc(*all, func(lost *SessionNodes) bool { return lost.Session.Gone() })
 	for _, lost := range *all {
 		if lost.cleared != e {
 			todo = append(todo, lost)
@@ -69,11 +69,11 @@ func (all *lostSessions) uncleared(e *Session) (todo []*Session) {
 }
 
 // clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
-func (st *Client) clears(e *Session) []*Session {
+func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	todo := st.Lost.uncleared(e)
-	if len(todo) == 0 || e.S.Err() != nil {
+	if len(todo) == 0 || e.Session.Err() != nil {
 		st.cleared = nil
 		return nil
 	}
@@ -83,19 +83,19 @@ func (st *Client) clears(e *Session) []*Session {
 	return todo
 }
 
-// ghost is a contender of a lost session.
-type ghost struct {
+// orphan is a contender of a lost session.
+type orphan struct {
 	*Node
 	path, prefix string // as of when it was looked at: a call that is about to fail may still write into the contender
 }
 
 // idle are the contenders that nobody works under; some says that there are others.
-func (e *Session) idle() (idle []ghost, some bool) {
+func (e *SessionNodes) idle() (idle []orphan, some bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
 	for _, g := range all {
-		if works := g.Work.Load(); works != nil && (*works)() {
+		if works := g.InUse.Load(); works != nil && (*works)() {
 			some = true
 		} else {
 			idle = append(idle, g)
@@ -105,8 +105,8 @@ func (e *Session) idle() (idle []ghost, some bool) {
 }
 
 // clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
-func (st *Client) clear(s *session.Session, todo []*Session) {
-	var named, unnamed []ghost
+func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
+	var named, unnamed []orphan
 	for _, lost := range todo {
 		idle, some := lost.idle()
 		for _, g := range idle {
@@ -120,15 +120,15 @@ func (st *Client) clear(s *session.Session, todo []*Session) {
 			st.Spawn(func() { st.close(s, lost) })
 		}
 	}
-	exorcise(s, named)
-	exorcise(s, search(s, unnamed))
+	deleteOrphans(s, named)
+	deleteOrphans(s, search(s, unnamed))
 }
 
-// search finds the names of ghosts whose create was not answered. What is not there, or cannot be listed, is left to the end
+// search finds the names of orphans whose create was not answered. What is not there, or cannot be listed, is left to the end
 // of its session.
-func search(s *session.Session, ghosts []ghost) (there []ghost) {
+func search(s *session.Session, orphans []orphan) (there []orphan) {
 	lists := map[string][]string{}
-	for _, g := range ghosts {
+	for _, g := range orphans {
 		if _, listed := lists[g.Dir]; !listed {
 			lists[g.Dir], _ = ListChildren(context.Background(), s, g.Dir)
 		}
@@ -140,10 +140,10 @@ func search(s *session.Session, ghosts []ghost) (there []ghost) {
 	return there
 }
 
-// exorcise deletes ghosts, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
+// deleteOrphans deletes orphans, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
 // itself.
-func exorcise(s *session.Session, ghosts []ghost) {
-	remove := func(some ...ghost) bool {
+func deleteOrphans(s *session.Session, orphans []orphan) {
+	remove := func(some ...orphan) bool {
 		paths := make([]string, len(some))
 		for i, g := range some {
 			paths[i] = g.path
@@ -157,14 +157,14 @@ func exorcise(s *session.Session, ghosts []ghost) {
 			return false
 		}
 		for _, g := range some {
-			g.E.forget(g.Node)
+			g.Owner.forget(g.Node)
 			if g.Key != nil {
-				g.E.c.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
+				g.Owner.Client.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
 			}
 		}
 		return true
 	}
-	for some := range slices.Chunk(ghosts, batch) {
+	for some := range slices.Chunk(orphans, batch) {
 		if remove(some...) || len(some) == 1 {
 			continue
 		}
@@ -178,10 +178,10 @@ func exorcise(s *session.Session, ghosts []ghost) {
 
 // close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
 // session timeout it is left to them to expire it.
-func (st *Client) close(s *session.Session, lost *Session) {
+func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
-		lost.until = time.Now().Add(lost.S.Timeout())
+		lost.until = time.Now().Add(lost.Session.Timeout())
 	}
 	until := lost.until
 	st.mu.Unlock()
@@ -189,12 +189,12 @@ func (st *Client) close(s *session.Session, lost *Session) {
 		if !time.Now().Before(until) {
 			return nil
 		}
-		return s.CloseLost(context.Background(), lost.S)
+		return s.CloseLost(context.Background(), lost.Session)
 	})
 	if s.Err() != nil && time.Now().Before(until) {
 		return // the next session goes on
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.Lost = slices.DeleteFunc(st.Lost, func(e *Session) bool { return e == lost })
+	st.Lost = slices.DeleteFunc(st.Lost, func(e *SessionNodes) bool { return e == lost })
 }

@@ -18,28 +18,28 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
+// MaxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
 // server unable to restart after that session closed; the limit there is 2,097,150 bytes (ZOOKEEPER-4306).
 const MaxEphemeralBytes = 512 << 10
 
-// lastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
+// LastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
 // ZooKeeper 3.8 numbers every further child 2147483647.
 const LastSequence = math.MaxInt32 - 1<<20
 
-// contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
+// Node is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
 // we know it again whatever happened to the reply of its create.
 type Node struct {
-	E      *Session
+	Owner  *SessionNodes
 	Dir    string // the queue it is in
 	Prefix string // unique part of its name, up to the sequence number
 	Digits string // the number, where the server is not to choose it
 	Data   []byte
-	Id     string // whom data names; "" while a write that changes that is under way
-	Acl    []zk.ACL
+	ID     string // whom data names; "" while a write that changes that is under way
+	ACL    []zk.ACL
 	Flags  int32
-	Key    *Parent // of the key whose queue it is in; nil where that is declared
+	Key    *KeyNode // of the key whose queue it is in; nil where that is declared
 	freed  atomic.Bool
-	Work   atomic.Pointer[func() bool] // reports whether what it was granted for may still be worked under
+	InUse  atomic.Pointer[func() bool] // reports whether what it was granted for may still be worked under
 	Mark   atomic.Pointer[func()]      // says in the node that it is held; nil once it does
 
 	node
@@ -53,7 +53,7 @@ type node struct {
 	Czxid int64 // from the reply to its create; 0 where that was lost
 }
 
-// protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
+// ProtectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
 // "_c_<uuid>-lock-", or kazoo's "<32 hex>__lock__".
 func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	if w == kind.WireKazoo {
@@ -66,7 +66,7 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	return string(append(name, marker...))
 }
 
-// markerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
+// MarkerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
 func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
 	table, mode := q.Exclusive, "exclusive"
 	if shared {
@@ -79,7 +79,7 @@ func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
 	return m, nil
 }
 
-// newUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
+// NewUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
 func NewUUID() (u [16]byte) {
 	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
@@ -90,21 +90,21 @@ func NewUUID() (u [16]byte) {
 // eleven characters, and is given back at once (exhausted).
 func (k *Node) reserve() error {
 	size := int64(len(k.Dir) + 1 + len(k.Prefix) + 10)
-	if k.E.Bytes.Add(size) > MaxEphemeralBytes {
-		k.E.Bytes.Add(-size)
+	if k.Owner.Bytes.Add(size) > MaxEphemeralBytes {
+		k.Owner.Bytes.Add(-size)
 		k.freed.Store(true) // nothing is booked, so there is nothing to give back
 		return &session.OpError{Op: "create", Path: k.Dir, Outcome: session.OutcomeNotSent, Hint: "open another Client",
-			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", ErrSessionFull, k.E.Bytes.Load()+size, MaxEphemeralBytes)}
+			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", ErrSessionFull, k.Owner.Bytes.Load()+size, MaxEphemeralBytes)}
 	}
-	k.E.exists(k)
+	k.Owner.exists(k)
 	return nil
 }
 
 // free gives the bytes back, once, when the node is known not to exist (any more).
 func (k *Node) free() {
 	if k.freed.CompareAndSwap(false, true) {
-		k.E.Bytes.Add(-int64(len(k.Dir) + 1 + len(k.Prefix) + 10))
-		k.E.forget(k)
+		k.Owner.Bytes.Add(-int64(len(k.Dir) + 1 + len(k.Prefix) + 10))
+		k.Owner.forget(k)
 	}
 }
 
@@ -114,7 +114,7 @@ func freeAll(ks []*Node) {
 	}
 }
 
-// paths are those of the contenders' nodes.
+// Paths are those of the contenders' nodes.
 func Paths(ks []*Node) []string {
 	all := make([]string, len(ks))
 	for i, k := range ks {
@@ -125,7 +125,7 @@ func Paths(ks []*Node) []string {
 
 // createRequest is the node as ZooKeeper is asked for it.
 func (k *Node) createRequest() *zk.CreateRequest {
-	return &zk.CreateRequest{Path: kind.JoinPath(k.Dir, k.Prefix+k.Digits), Data: k.Data, Acl: k.Acl, Flags: k.Flags}
+	return &zk.CreateRequest{Path: kind.JoinPath(k.Dir, k.Prefix+k.Digits), Data: k.Data, Acl: k.ACL, Flags: k.Flags}
 }
 
 // found records the path the server gave.
@@ -139,11 +139,11 @@ func (k *Node) found(path string) error {
 		return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.Dir, path)
 	}
 	k.Path, k.Name, k.seq = path, name, p.Seq
-	k.E.exists(k)
+	k.Owner.exists(k)
 	return nil
 }
 
-// exhausted reports a number too close to the end of the sequence.
+// Exhausted reports a number too close to the end of the sequence.
 func (k *Node) Exhausted() error {
 	if k.seq >= 0 && k.seq <= LastSequence {
 		return nil
@@ -170,12 +170,12 @@ var Hostname = sync.OnceValue(func() string {
 	return h
 })
 
-// holderSelf is what the contender of id says about itself.
+// HolderSelf is what the contender of id says about itself.
 func HolderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: Hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
-// nodeData is the data of a contender's node in a queue.
+// NodeData is the data of a contender's node in a queue.
 func NodeData(q kind.Queue, h kind.Holder) []byte {
 	if q.Plain {
 		return []byte(h.ID)
@@ -183,7 +183,7 @@ func NodeData(q kind.Queue, h kind.Holder) []byte {
 	return h.Encode()
 }
 
-// heldData is a contender's data with the mark of a grant to id.
+// HeldData is a contender's data with the mark of a grant to id.
 func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
 	if !ok {
@@ -194,21 +194,21 @@ func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	return NodeData(q, h)
 }
 
-// saysHeld reports whether a contender of ours wrote that it was granted.
+// SaysHeld reports whether a contender of ours wrote that it was granted.
 func SaysHeld(data []byte) bool {
 	h, ok := kind.ParseHolder(data)
 	return ok && h.Held != nil && h.ID != ""
 }
 
-// defaultID is Config.ID's default.
+// DefaultID is Config.ID's default.
 func DefaultID() string { return fmt.Sprintf("%s/%d", Hostname(), os.Getpid()) }
 
-// readable reports whether everybody may read nodes with this access list.
+// Readable reports whether everybody may read nodes with this access list.
 func Readable(acl []zk.ACL) bool {
 	return slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == "world" && a.Perms&zk.PermRead != 0 })
 }
 
-// toZK converts an access list.
+// ToZK converts an access list.
 func ToZK(acl kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
@@ -217,10 +217,10 @@ func ToZK(acl kind.List) []zk.ACL {
 	return out
 }
 
-// nodeClient makes and deletes the nodes of one client, in one session after another.
-type Client struct {
+// ClientNodes makes and deletes the nodes of one client, in one session after another.
+type ClientNodes struct {
 	mu      sync.Mutex
-	newest  *Session
+	newest  *SessionNodes
 	Lost    lostSessions  // that the servers are not known to have ended
 	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
 
@@ -229,38 +229,38 @@ type Client struct {
 	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
 }
 
-// nodeSession is what one session has in the tree.
-type Session struct {
-	c       *Client
-	S       *session.Session
+// SessionNodes is what one session has in the tree.
+type SessionNodes struct {
+	Client  *ClientNodes // whose session it is
+	Session *session.Session
 	Janitor janitor
 	Bytes   atomic.Int64 // of the paths of the session's contenders
 
-	// nodeClient.mu guards these.
-	cleared *Session  // of a lost session: through which the nodes that nobody works under were deleted last
-	until   time.Time // it is tried to close the lost session until then; zero before the first try
+	// ClientNodes.mu guards these.
+	cleared *SessionNodes // of a lost session: through which the nodes that nobody works under were deleted last
+	until   time.Time     // it is tried to close the lost session until then; zero before the first try
 
 	mu     sync.Mutex
-	nodes  map[string]ghost         // those that exist, or may, by the unique parts of their names
+	nodes  map[string]orphan        // those that exist, or may, by the unique parts of their names
 	timers map[*time.Timer]struct{} // of after
 }
 
-// begin notes that s is the newest session; the one before it is lost.
-func (st *Client) Begin(s *session.Session) *Session {
+// Begin notes that s is the newest session; the one before it is lost.
+func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.newest != nil {
 		st.Lost = append(st.Lost, st.newest)
 	}
-	e := &Session{c: st, S: s, nodes: map[string]ghost{}, timers: map[*time.Timer]struct{}{}}
+	e := &SessionNodes{Client: st, Session: s, nodes: map[string]orphan{}, timers: map[*time.Timer]struct{}{}}
 	e.Janitor.e = e
 	st.newest = e
 	return e
 }
 
-// spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
+// Spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
 // sync.WaitGroup: a call of Lock may still spawn while Close waits.
-func (st *Client) Spawn(f func()) {
+func (st *ClientNodes) Spawn(f func()) {
 	st.work.Lock()
 	st.running++
 	st.work.Unlock()
@@ -270,7 +270,7 @@ func (st *Client) Spawn(f func()) {
 	}()
 }
 
-func (st *Client) finished() {
+func (st *ClientNodes) finished() {
 	st.work.Lock()
 	defer st.work.Unlock()
 	if st.running--; st.running == 0 && st.idle != nil {
@@ -278,9 +278,9 @@ func (st *Client) finished() {
 	}
 }
 
-// join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
+// Join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
 // is still under way starts later finds its session lost and ends at once.
-func (st *Client) Join() {
+func (st *ClientNodes) Join() {
 	st.work.Lock()
 	defer st.work.Unlock()
 	if st.idle == nil {
@@ -292,24 +292,24 @@ func (st *Client) Join() {
 }
 
 // exists notes a contender that exists, or may if its path is not known yet.
-func (e *Session) exists(k *Node) {
+func (e *SessionNodes) exists(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if strings.HasPrefix(k.Name, k.Prefix) { // they are one string from here on
 		k.Prefix = k.Name[:len(k.Prefix)]
 	}
-	e.nodes[k.Prefix] = ghost{k, k.Path, k.Prefix}
+	e.nodes[k.Prefix] = orphan{k, k.Path, k.Prefix}
 }
 
 // forget notes that it does not exist any more.
-func (e *Session) forget(k *Node) {
+func (e *SessionNodes) forget(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.nodes, k.Prefix)
 }
 
 // Own is the contender at path, of the newest session or of one that was lost; nil if it is none of ours.
-func (st *Client) Own(path string) *Node {
+func (st *ClientNodes) Own(path string) *Node {
 	name := kind.BaseName(path)
 	c, ok := kind.ParseContender(name)
 	if !ok {
@@ -334,10 +334,10 @@ func (st *Client) Own(path string) *Node {
 }
 
 // after has f run when d has passed, unless the session is over by then.
-func (e *Session) after(d time.Duration, f func()) {
+func (e *SessionNodes) after(d time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.S.Err() != nil { // else rest comes later
+	if e.Session.Err() != nil { // else rest comes later
 		return
 	}
 	var timer *time.Timer
@@ -346,14 +346,14 @@ func (e *Session) after(d time.Duration, f func()) {
 		defer e.mu.Unlock()
 		if _, runs := e.timers[timer]; runs {
 			delete(e.timers, timer)
-			e.c.Spawn(f)
+			e.Client.Spawn(f)
 		}
 	})
 	e.timers[timer] = struct{}{}
 }
 
-// rest stops the timers, which refer to the session and to the client.
-func (e *Session) Rest() {
+// Rest stops the timers, which refer to the session and to the client.
+func (e *SessionNodes) Rest() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for timer := range e.timers {
@@ -361,6 +361,3 @@ func (e *Session) Rest() {
 	}
 	clear(e.timers)
 }
-
-// Client is whose session it is.
-func (e *Session) Client() *Client { return e.c }

@@ -15,12 +15,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
+// Drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
 // be gone, else ErrReleasePending: ctx ended first or a server refused, and the deletion goes on; or their session ended first, and they
 // go with it.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func (c *Client) Drop(ctx context.Context, ks []*Node, then func()) error {
+func (c *ClientNodes) Drop(ctx context.Context, ks []*Node, then func()) error {
 	if deleteAll(ctx, ks) == nil {
 		then()
 		return nil
@@ -34,16 +34,16 @@ func (c *Client) Drop(ctx context.Context, ks []*Node, then func()) error {
 	return AwaitRelease(ctx, done, ks)
 }
 
-// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
+// LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
 // contenders. Who gives up is not kept for longer.
-func (c *Client) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
+func (c *ClientNodes) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 	if len(ks) == 0 {
 		then()
 		return
 	}
 	for _, k := range ks {
-		k.Work.CompareAndSwap(nil, &none)
+		k.InUse.CompareAndSwap(nil, &none)
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
@@ -56,7 +56,7 @@ func (c *Client) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 // none is the work under a contender that was never granted, and is given up.
 var none = func() bool { return false }
 
-// awaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
+// AwaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
 // no error.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var why error
@@ -92,13 +92,13 @@ func notFreed(ks []*Node) (left []*Node) {
 	return left
 }
 
-// dropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
+// DropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
 // the nodes go, but nobody has confirmed it. It returns a server's refusal (an access list, say) at once, while the janitor
 // goes on trying: lists can be changed.
 //
 // It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
 // that was deleted and made again.
-func (c *Client) DropNow(ctx context.Context, ks []*Node) error {
+func (c *ClientNodes) DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
 	}
@@ -106,11 +106,11 @@ func (c *Client) DropNow(ctx context.Context, ks []*Node) error {
 }
 
 // dropped is what dropNow does when the first request has ended with err.
-func (c *Client) dropped(ks []*Node, err error) error {
+func (c *ClientNodes) dropped(ks []*Node, err error) error {
 	if err == nil {
 		return nil
 	}
-	s := ks[0].E.S
+	s := ks[0].Owner.Session
 	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // a server that keeps one keeps all: each by itself
 		each := make([]error, len(ks))
 		for i := range ks {
@@ -121,7 +121,7 @@ func (c *Client) dropped(ks []*Node, err error) error {
 			return nil
 		}
 	}
-	gone := ks[0].E.Janitor.Remove(ks...)
+	gone := ks[0].Owner.Janitor.Remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
@@ -136,7 +136,7 @@ func (c *Client) dropped(ks []*Node, err error) error {
 // one by one.
 func deleteAll(ctx context.Context, ks []*Node) error {
 	if keysOf(ks) == nil {
-		b := ks[0].E.S.Batch()
+		b := ks[0].Owner.Session.Batch()
 		b.Delete(Paths(ks)...)
 		return deleted(ks, b.Do(ctx))
 	}
@@ -161,7 +161,7 @@ func deleted(ks []*Node, err error) error {
 // janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
 // or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	e *Session
+	e *SessionNodes
 
 	Mu      sync.Mutex
 	Chores  []*chore
@@ -174,7 +174,7 @@ type chore struct {
 	done *sync.WaitGroup
 }
 
-// remove takes the contenders over; what it returns is done when all are gone, or their session is.
+// Remove takes the contenders over; what it returns is done when all are gone, or their session is.
 func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()
@@ -185,7 +185,7 @@ func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	}
 	if !j.Running && len(j.Chores) > 0 {
 		j.Running = true
-		j.e.c.Spawn(j.work)
+		j.e.Client.Spawn(j.work)
 	}
 	return &gone
 }
@@ -197,7 +197,7 @@ var errLeft = errors.New("nodes are left to be deleted")
 // for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
-		_ = Patiently(context.Background(), j.e.S, func(error) bool { return true }, j.sweep)
+		_ = Patiently(context.Background(), j.e.Session, func(error) bool { return true }, j.sweep)
 	}
 }
 
@@ -262,7 +262,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		switch err := j.try(c.k); {
 		case err == nil:
 			c.finish()
-		case j.e.S.State() == session.StateLost:
+		case j.e.Session.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
@@ -276,11 +276,11 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 // try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
 // janitor free for the others.
 func (j *janitor) try(k *Node) error {
-	ctx, cancel := context.WithTimeout(context.Background(), j.e.S.Timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), j.e.Session.Timeout())
 	defer cancel()
 	path := k.Path
 	if path == "" {
-		name, err := Find(ctx, j.e.S, k)
+		name, err := Find(ctx, j.e.Session, k)
 		if err != nil {
 			return err
 		}
@@ -289,12 +289,12 @@ func (j *janitor) try(k *Node) error {
 		}
 	}
 	if path != "" {
-		if err := j.e.S.Delete(ctx, path, -1); err != nil && !IsNoNode(err) {
+		if err := j.e.Session.Delete(ctx, path, -1); err != nil && !IsNoNode(err) {
 			return err
 		}
 	}
 	if k.Key != nil {
-		return k.Key.sweep(ctx, j.e.S)
+		return k.Key.sweep(ctx, j.e.Session)
 	}
 	return nil
 }
@@ -311,16 +311,16 @@ func (j *janitor) try(k *Node) error {
 // removal deletes contenders, some of which are those of keys.
 type removal struct {
 	ks    []*Node
-	keys  []*Parent // of these
-	whole bool      // with the nodes of keys
+	keys  []*KeyNode // of these
+	whole bool       // with the nodes of keys
 	sent  *session.Reply
 	looks [][]*session.Reply // at the nodes of keys that were not deleted; nil for others
 }
 
 // keysOf are the nodes of the contenders' keys, each once; nil if they are no keys'.
-func keysOf(ks []*Node) (keys []*Parent) {
+func keysOf(ks []*Node) (keys []*KeyNode) {
 	for _, k := range ks {
-		if k.Key != nil && !slices.ContainsFunc(keys, func(n *Parent) bool { return n.path() == k.Key.path() }) {
+		if k.Key != nil && !slices.ContainsFunc(keys, func(n *KeyNode) bool { return n.path() == k.Key.path() }) {
 			keys = append(keys, k.Key)
 		}
 	}
@@ -331,7 +331,7 @@ func newRemoval(ks []*Node) *removal { return &removal{ks: ks, keys: keysOf(ks),
 
 // batch makes the requests.
 func (r *removal) batch() *session.Batch {
-	b := r.ks[0].E.S.Batch()
+	b := r.ks[0].Owner.Session.Batch()
 	all := Paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
@@ -350,7 +350,7 @@ func (r *removal) batch() *session.Batch {
 
 // alone reports whether the node is to go in the transaction that deletes our contenders: nobody else was seen, and all of it is known
 // to exist.
-func (n *Parent) alone() bool { return !n.Rival && !slices.Contains(n.Made[:n.Need], false) }
+func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
 
 // finish waits until the contenders are gone, and with them the nodes that nobody is left in.
 func (r *removal) finish(ctx context.Context) error {
@@ -364,7 +364,7 @@ func (r *removal) finish(ctx context.Context) error {
 	if err = deleted(r.ks, err); err != nil {
 		return err
 	}
-	s := r.ks[0].E.S
+	s := r.ks[0].Owner.Session
 	for i, n := range r.keys {
 		if r.looks[i] == nil {
 			continue
@@ -400,7 +400,7 @@ func refused(err error) bool {
 }
 
 // look asks for the stat of each node, children first: what the servers' collector takes meanwhile is not taken for somebody.
-func (n *Parent) look(b *session.Batch) []*session.Reply {
+func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	looks := make([]*session.Reply, len(n.Dirs))
 	for i, dir := range slices.Backward(n.Dirs) {
 		looks[i] = b.Exists(dir)
@@ -409,7 +409,7 @@ func (n *Parent) look(b *session.Batch) []*session.Reply {
 }
 
 // left are the nodes to be deleted if nobody is in them, children first; nil if somebody is, or nothing is there.
-func (n *Parent) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
+func (n *KeyNode) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
 	children := 0
 	for i, r := range slices.Backward(looks) {
 		switch err := r.Wait(ctx); {
@@ -429,7 +429,7 @@ func (n *Parent) left(ctx context.Context, looks []*session.Reply) (paths []stri
 }
 
 // sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
-func (n *Parent) sweep(ctx context.Context, s *session.Session) error {
+func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
 	return Retry(ctx, s, again, func() error {
 		b := s.Batch()

@@ -27,13 +27,13 @@ import (
 //
 // A session itself asks again for an answer that was lost, a few times (session.Session).
 
-// retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
+// Retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
 // the next session will do. Pauses grow from 10 ms to a second.
 func Retry(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, time.Second, worth, try)
 }
 
-// patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
+// Patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
 func Patiently(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
 	return retryWithin(ctx, s, 5*time.Second, worth, try)
 }
@@ -46,10 +46,10 @@ func retryWithin(ctx context.Context, s *session.Session, longest time.Duration,
 	}
 }
 
-// tries is retry as a loop, for what a waiter does: its stack is as deep as its calls.
+// Tries is retry as a loop, for what a waiter does: its stack is as deep as its calls.
 type Tries struct{ wait, Longest time.Duration }
 
-// over reports whether err is final; else it has paused. What ends a pause becomes part of err.
+// Over reports whether err is final; else it has paused. What ends a pause becomes part of err.
 func (t *Tries) Over(ctx context.Context, s *session.Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true
@@ -68,7 +68,7 @@ func (t *Tries) Over(ctx context.Context, s *session.Session, worth func(error) 
 	return true
 }
 
-// pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
+// Pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
 // which is what bounds every loop that pauses; s is nil where no session is concerned.
 func Pause(ctx context.Context, s *session.Session, d time.Duration) error {
 	var over <-chan struct{}
@@ -88,7 +88,7 @@ func Pause(ctx context.Context, s *session.Session, d time.Duration) error {
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
 
-// notQueued marks the error of a session that was lost while it was only read from: the next one will do.
+// NotQueued marks the error of a session that was lost while it was only read from: the next one will do.
 func NotQueued(err error) error {
 	if !errors.Is(err, session.ErrLost) {
 		return err
@@ -96,12 +96,12 @@ func NotQueued(err error) error {
 	return errs.Errorf("%w: %w", errNotQueued, err)
 }
 
-// didNothing: nothing was done and another try may succeed.
+// DidNothing: nothing was done and another try may succeed.
 func DidNothing(err error) bool {
 	return errors.Is(err, ErrNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, session.ErrClosed) || session.Retryable(err)
 }
 
-// unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it asks
+// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it asks
 // again; who waits in a queue must not lose its place to a network that cuts a fourth connection while session and context
 // live. A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
 func Unanswered(err error) bool {
@@ -115,10 +115,10 @@ func Unanswered(err error) bool {
 	return op.Outcome == session.OutcomeUnknown || session.Retryable(err)
 }
 
-// unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
+// Unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
 func Unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || Unanswered(err) }
 
-// unseen: no server has said that a node is gone, or asked back.
+// Unseen: no server has said that a node is gone, or asked back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
 var (
@@ -132,16 +132,16 @@ var (
 	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program has made it. Whoever the
 	// list admits could end the lock. Delete the node when nobody uses it, or declare the family with foreign = true.
 	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
-	// errSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
+	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
 	// duplicates. Delete the node and apply it again while nobody queues.
 	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
-	// errSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
+	// ErrSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
 	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
 	// use another Client.
 	ErrSessionFull = errors.New("recipes: too many contenders in one session")
 )
 
-// lostError is the cause that the context of a lost lease carries.
+// LostError is the cause that the context of a lost lease carries.
 func LostError(path string, cause error) error {
 	if cause == nil {
 		cause = errors.New("its node is gone")
@@ -149,7 +149,7 @@ func LostError(path string, cause error) error {
 	return errs.Errorf("%w: %s: %w", ErrLost, path, cause)
 }
 
-// whyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
+// WhyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
 func WhyEnded(ctx context.Context) error {
 	why, err := context.Cause(ctx), ctx.Err()
 	if errors.Is(why, err) {
@@ -158,5 +158,5 @@ func WhyEnded(ctx context.Context) error {
 	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
 }
 
-// isNoNode saves its callers the spelling.
+// IsNoNode saves its callers the spelling.
 func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

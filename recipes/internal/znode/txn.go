@@ -15,16 +15,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
+// ErrNotApplied: a transaction whose outcome was unknown is now known never to have happened.
 var ErrNotApplied = errors.New("the transaction was not applied")
 
-// txn creates contenders and deletes others in one transaction.
+// Txn creates contenders and deletes others in one transaction.
 type Txn struct {
-	E    *Session
-	Born []*Node
-	Gone []*Node
-	With []any     // further operations, after the creates
-	Keys []*Parent // whose nodes it makes where they are missing; see runKeyed
+	Owner *SessionNodes
+	Born  []*Node
+	Gone  []*Node
+	With  []any      // further operations, after the creates
+	Keys  []*KeyNode // whose nodes it makes where they are missing; see runKeyed
 
 	ahead    int              // operations ahead of the creates
 	Sent     *session.Reply   // nil until it is sent
@@ -32,11 +32,11 @@ type Txn struct {
 	lookedAt []*session.Reply // access lists of the nodes of keys that are not made; nil for the others
 
 	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
-	// Callers keep others from the queue until then (clientState.whenLeft). Nil otherwise.
+	// Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
 	Left chan struct{}
 }
 
-// run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
+// Run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
 // left is closed; the gone ones do, unless the transaction was abandoned. An error that is errNotApplied or has OutcomeNotSent
 // allows another try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
@@ -46,7 +46,7 @@ func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, er
 	return t.End(ctx)
 }
 
-// begin is the first half of run. It sends the transaction, with an error if nothing was sent.
+// Begin is the first half of run. It sends the transaction, with an error if nothing was sent.
 func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.Born {
@@ -65,7 +65,7 @@ func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 }
 
 func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
-	b = t.E.S.Batch()
+	b = t.Owner.Session.Batch()
 	if len(t.Keys) > 0 {
 		t.anchored(b)
 	}
@@ -87,7 +87,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	return b, sent
 }
 
-// end is the second half: it waits for the answer, and makes of it what run returns.
+// End is the second half: it waits for the answer, and makes of it what run returns.
 func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	if err := t.Sent.Wait(ctx); !t.Sent.Answered() { // the caller has left
 		return nil, t.abandon(err)
@@ -107,7 +107,7 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 func (t *Txn) ops() []any {
 	ops := make([]any, 0, len(t.Born)+len(t.With)+len(t.Gone)+2*len(t.Keys))
 	for i, n := range t.Keys {
-		if i == 0 || n.Of.Path != t.Keys[i-1].Of.Path {
+		if i == 0 || n.Family.Path != t.Keys[i-1].Family.Path {
 			ops = append(ops, n.check())
 		}
 		ops = n.creates(ops, n.Made)
@@ -147,19 +147,19 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
-	t.E.c.Spawn(func() {
+	t.Owner.Client.Spawn(func() {
 		defer close(t.Left)
 		ks := t.Gone
 		switch settled, err := t.settle(context.Background()); {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*Node(nil), t.Born...), t.Gone...)
-			t.E.Janitor.Remove(ks...).Wait()
+			t.Owner.Janitor.Remove(ks...).Wait()
 			t.recheck(time.Second) // what it did not find may still come: see resolve
 			return
 		case err == nil:
 			ks = t.Born
 		}
-		_ = t.E.c.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = t.Owner.Client.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
 }
@@ -182,12 +182,12 @@ func (t *Txn) name(paths []string) error {
 // shows that it was applied. It looks for all of them: see errPartly.
 //
 // A node that is absent behind a committed write was not created, and nearly always never will be:
-//   - The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
-//   - A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
+//  1. The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
+//  2. A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
 //     that is no longer the session's (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
-//   - What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
+//  3. What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
 //     gone for good.
-//   - We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
+//  4. We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
 //
 // A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
@@ -201,7 +201,7 @@ func (t *Txn) name(paths []string) error {
 // searches, and leaves nodes that block a lock for everybody.
 func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
-	err = Patiently(ctx, t.E.S, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
+	err = Patiently(ctx, t.Owner.Session, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
 		found, err = t.look(ctx)
 		return err
 	})
@@ -211,7 +211,7 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
 		return false, errs.Errorf("%w: %w", WhyEnded(ctx), cause)
 	case err != nil:
-		return false, errs.Errorf("%w: %w", t.E.S.Err(), cause)
+		return false, errs.Errorf("%w: %w", t.Owner.Session.Err(), cause)
 	case found:
 		freeAll(t.Gone)
 		return true, nil
@@ -229,9 +229,9 @@ const recheckUntil = 4096 * time.Second
 // deletes what a slow server has created after all. Otherwise it would block the queue until the session ends. A look that a
 // server did not answer in full is not the last one.
 func (t *Txn) recheck(wait time.Duration) {
-	t.E.after(wait, func() {
+	t.Owner.after(wait, func() {
 		if late, err := t.late(); late {
-			t.E.Janitor.Remove(t.Born...)
+			t.Owner.Janitor.Remove(t.Born...)
 		} else if wait < recheckUntil || err != nil {
 			t.recheck(min(2*wait, recheckUntil))
 		}
@@ -243,8 +243,8 @@ func (t *Txn) recheck(wait time.Duration) {
 func (t *Txn) late() (bool, error) {
 	var unknown error
 	for _, k := range t.Born {
-		ctx, cancel := context.WithTimeout(context.Background(), t.E.S.Timeout())
-		children, _, err := t.E.S.Children(ctx, k.Dir)
+		ctx, cancel := context.WithTimeout(context.Background(), t.Owner.Session.Timeout())
+		children, _, err := t.Owner.Session.Children(ctx, k.Dir)
 		cancel()
 		switch {
 		case pick(children, k.Prefix) != "":
@@ -275,7 +275,7 @@ func (t *Txn) look(ctx context.Context) (found bool, err error) {
 func (t *Txn) count(ctx context.Context) (there int, err error) {
 	// A write for each: one for all would do on one connection, but this need not be quick.
 	for _, k := range t.Born {
-		name, err := Find(ctx, t.E.S, k)
+		name, err := Find(ctx, t.Owner.Session, k)
 		if err != nil {
 			return 0, err
 		}
@@ -290,7 +290,7 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 	return there, nil
 }
 
-// find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
+// Find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
 // name that belongs to another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
@@ -322,61 +322,61 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	return name, nil
 }
 
+// KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
+//
 // The node of a key lives from its first contender to its last. Each life is a node of its own, with a czxid of its own, and the
 // numbers of its contenders begin anew. Why that changes nothing in who is admitted:
 //
-//   - A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
+//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
 //     deletes the node of a key in any other way, and the servers' collector looks in the same transaction, as everybody does.
-//   - So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
+//  2. So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
 //     only. What excludes, the order of the contenders that exist, is that of a declared lock's.
-//   - A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
+//  3. A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
 //     silent its life went on, and its predecessor was in it: names are never used twice, so no contender of another life was
 //     taken for it.
-//   - A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
+//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
 //     depend on where its contender was. Its guarded writes check that contender, which is never there again.
-//   - Tokens are the czxids of contenders. Those only grow, also from one life to the next.
-//   - A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
+//  5. Tokens are the czxids of contenders. Those only grow, also from one life to the next.
+//  6. A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
 //     life of it while both wait, and in the same order everywhere (see MultiLock).
 //
 // Every transaction that makes the node, or a contender in it, also checks the version of the family's declaration, so it fails if
 // that says something else by now. Versions begin anew with a family that was destroyed and declared again, so a late transaction may
 // fit that one and make a node where its keys are not. Exclusion does not rest on the check: before it grants, a client looks
 // whether the declaration has changed since, as for every lock (waiter.prove), and the watch that it looks at has heard of the
-// deletion. What it reads then says where the key is, and a place elsewhere is given up (epoch.declared). A late node that its client knows
+// deletion. What it reads then says where the key is, and a place elsewhere is given up (declare.Reader.Of). A late node that its client knows
 // nothing of is found and deleted (txn.recheck). A family that replaces another one in one apply has a version of its own (plan).
 //
 // A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
 // another contender came or went meanwhile.
-
-// keyNode is the node of a key, with the children that its kind needs, as one place knows it.
-type Parent struct {
-	Of      *Family  // what is declared for each key
-	Foreign bool     // any access list will do
-	Dirs    []string // the node, and then its children
-	Made    []bool   // of these: is believed to exist
-	Need    int      // how many of these the place needs
-	Rival   bool     // somebody else was seen in the queue
+type KeyNode struct {
+	Family     *Family  // what is declared for each key
+	Foreign    bool     // any access list will do
+	Dirs       []string // the node, and then its children
+	Made       []bool   // of these: is believed to exist
+	Needed     int      // how many of these the place needs
+	SeenOthers bool     // somebody else was seen in the queue
 }
 
 // path is that of the node itself.
-func (n *Parent) path() string { return n.Dirs[0] }
+func (n *KeyNode) path() string { return n.Dirs[0] }
 
 // creates are the operations that make the nodes from the i-th on, as far as they are not believed to exist.
-func (n *Parent) creates(ops []any, made []bool) []any {
-	for i, dir := range n.Dirs[:n.Need] {
+func (n *KeyNode) creates(ops []any, made []bool) []any {
+	for i, dir := range n.Dirs[:n.Needed] {
 		if !made[i] {
-			ops = append(ops, &session.Container{Path: dir, ACL: n.Of.NodeACL})
+			ops = append(ops, &session.Container{Path: dir, ACL: n.Family.NodeACL})
 		}
 	}
 	return ops
 }
 
-func (n *Parent) check() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: n.Of.Path, Version: n.Of.Version}
+func (n *KeyNode) check() *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
 
 // existing are the nodes that are believed to exist, children first.
-func (n *Parent) existing() (paths []string) {
+func (n *KeyNode) existing() (paths []string) {
 	for i, dir := range slices.Backward(n.Dirs) {
 		if n.Made[i] {
 			paths = append(paths, dir)
@@ -385,11 +385,11 @@ func (n *Parent) existing() (paths []string) {
 	return paths
 }
 
-// family is what the nodes of keys are made by, and checked against.
+// Family is what the nodes of keys are made by, and checked against.
 type Family struct {
 	Path     string // its node, whose version every transaction checks
 	Version  int32
-	Acl      []zk.ACL // of contenders
+	ACL      []zk.ACL // of contenders
 	NodeACL  []zk.ACL // of the nodes of keys
 	Declares kind.List
 }
@@ -397,7 +397,7 @@ type Family struct {
 // haste is after how many refusals in a row a client no longer guesses.
 const haste = 3
 
-// runKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
+// RunKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
 // that is no error: the next transaction knows better. After a few in a row it depends on no guess (anchor).
 func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
 	gone := t.Gone
@@ -407,9 +407,9 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 			return children, err
 		}
 		if anchors := t.Gone[len(gone):]; len(anchors) > 0 {
-			t.E.Janitor.Remove(anchors...)
+			t.Owner.Janitor.Remove(anchors...)
 			if session.OutcomeOf(err) != session.OutcomeDefinite {
-				(&Txn{E: t.E, Born: anchors}).recheck(time.Second)
+				(&Txn{Owner: t.Owner, Born: anchors}).recheck(time.Second)
 			}
 		}
 		if !t.learn(ctx, lists, err) {
@@ -433,14 +433,14 @@ func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {
 		for i := range n.Made {
-			n.Made[i] = n.Made[i] || i < n.Need
+			n.Made[i] = n.Made[i] || i < n.Needed
 		}
-		dir := n.Dirs[n.Need-1]
+		dir := n.Dirs[n.Needed-1]
 		u := NewUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
 		own := *n // what the janitor may still have when n has learnt more
 		own.Made = slices.Clone(n.Made)
-		k := &Node{E: t.E, Dir: dir, Prefix: name, Acl: n.Of.Acl, Flags: zk.FlagEphemeral, Key: &own,
+		k := &Node{Owner: t.Owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
 			node: node{Name: name, Path: kind.JoinPath(dir, name)}}
 		k.freed.Store(true) // it is too brief to be booked
 		t.Gone = append(t.Gone, k)
@@ -456,8 +456,8 @@ func (t *Txn) anchored(b *session.Batch) {
 		if k.Flags&zk.FlagSequence != 0 || k.Key == nil || k.Name != k.Prefix {
 			continue
 		}
-		create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.Acl, Flags: zk.FlagEphemeral}
-		for have := range k.Key.Need { // nothing, the node, ...: all that is missing is made
+		create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
+		for have := range k.Key.Needed { // nothing, the node, ...: all that is missing is made
 			made := make([]bool, len(k.Key.Dirs))
 			for i := range have {
 				made[i] = true
@@ -480,7 +480,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 			switch {
 			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.Made[i]:
 				n.Made[i], learnt = true, true
-				for j := range n.Need { // mostly it is whole
+				for j := range n.Needed { // mostly it is whole
 					n.Made[j] = n.Made[j] || i == 0
 				}
 			case IsNoNode(err) && kind.ParentPath(op.Path) == dir && n.Made[i]:
@@ -502,7 +502,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 			case j < 0:
 			case err == nil:
 				n.Made[0], n.Made[j] = true, true
-			case IsNoNode(err) && (j == 0 || j >= n.Need):
+			case IsNoNode(err) && (j == 0 || j >= n.Needed):
 				n.Made[j] = false
 			}
 		}
@@ -524,11 +524,11 @@ func (t *Txn) refusal(err error) error {
 	return err
 }
 
-// admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
+// Admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
 // came with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {
-		for j := range n.Need {
+		for j := range n.Needed {
 			n.Made[j] = true
 		}
 		r := t.lookedAt[i]
@@ -541,8 +541,8 @@ func (t *Txn) Admits(ctx context.Context) error {
 		case err == nil:
 			list = r.ACL()
 		case Unanswered(err):
-			err = Retry(ctx, t.E.S, Unanswered, func() (err error) {
-				list, _, err = t.E.S.GetACL(ctx, n.path())
+			err = Retry(ctx, t.Owner.Session, Unanswered, func() (err error) {
+				list, _, err = t.Owner.Session.GetACL(ctx, n.path())
 				return err
 			})
 		}
@@ -552,9 +552,9 @@ func (t *Txn) Admits(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if got := fromZK(list); !got.Equal(n.Of.Declares) {
+		if got := fromZK(list); !got.Equal(n.Family.Declares) {
 			return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
-				ErrKeyForeign, n.path(), got, n.Of.Declares)
+				ErrKeyForeign, n.path(), got, n.Family.Declares)
 		}
 	}
 	return nil

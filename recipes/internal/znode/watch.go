@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// own is the watch on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and
+// Watch is on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and
 // who holds one for each node.
 type Watch struct {
 	K       *Node
@@ -21,9 +21,9 @@ type Watch struct {
 	Czxid   int64          // its own; 0 until read
 }
 
-// read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
+// Read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
 func (o *Watch) Read(ctx context.Context, call func()) error {
-	data, stat, w, err := GetCalledPersistent(ctx, o.K.E.S, o.K.Path, call)
+	data, stat, w, err := GetCalledPersistent(ctx, o.K.Owner.Session, o.K.Path, call)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		o.Hidden = true
@@ -43,12 +43,12 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 	return nil
 }
 
-// exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there:
+// Exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there:
 // such a lease has no token.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
-	err := Retry(ctx, o.K.E.S, Unanswered, func() (err error) {
-		stat, err = o.K.E.S.Exists(ctx, o.K.Path)
+	err := Retry(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
+		stat, err = o.K.Owner.Session.Exists(ctx, o.K.Path)
 		return err
 	})
 	switch {
@@ -66,21 +66,21 @@ func (o *Watch) deleted(err error) error {
 	return LostError(o.K.Path, fmt.Errorf("the node was deleted by somebody else: %w", err))
 }
 
-// ours checks whose the node is, and records its version and its token.
+// Ours checks whose the node is, and records its version and its token.
 func (o *Watch) Ours(stat *zk.Stat) error {
-	if id := o.K.E.S.ID(); stat.EphemeralOwner != id {
+	if id := o.K.Owner.Session.ID(); stat.EphemeralOwner != id {
 		return LostError(o.K.Path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, id))
 	}
 	o.Version, o.Czxid = stat.Version, stat.Czxid
 	return nil
 }
 
-// silent reports whether the node is watched, on the present connection, and was there at all that we have seen so far.
+// Silent reports whether the node is watched, on the present connection, and was there at all that we have seen so far.
 func (o *Watch) Silent() bool { return o.W != nil && o.W.Event() == 0 }
 
 func (o *Watch) Unwatch() { o.W = Stop(o.W) }
 
-// stop stops w, if there is one, and returns nil.
+// Stop stops w, if there is one, and returns nil.
 func Stop(w *session.Watch) *session.Watch {
 	if w != nil {
 		w.Stop()
@@ -88,7 +88,7 @@ func Stop(w *session.Watch) *session.Watch {
 	return nil
 }
 
-// listChildren lists a node, however often the answer is lost with its connection.
+// ListChildren lists a node, however often the answer is lost with its connection.
 func ListChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {
 	err = Retry(ctx, s, Unanswered, func() error {
 		children, _, err = s.Children(ctx, dir)
@@ -97,7 +97,7 @@ func ListChildren(ctx context.Context, s *session.Session, dir string) (children
 	return children, err
 }
 
-// listAll lists several nodes in one round trip, however often the answers are lost. What is absent may count as empty: the gate of
+// ListAll lists several nodes in one round trip, however often the answers are lost. What is absent may count as empty: the gate of
 // a key is created when somebody has to wait.
 func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
 	b := s.Batch()
@@ -115,7 +115,7 @@ func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool
 	return lists, err
 }
 
-// listAllAgain lists several nodes, one after the other: it is for lists that were lost.
+// ListAllAgain lists several nodes, one after the other: it is for lists that were lost.
 func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
 	for i, dir := range dirs {
@@ -126,7 +126,7 @@ func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent
 	return lists, nil
 }
 
-// getCalledPersistent is GetCalled until it is answered.
+// GetCalledPersistent is GetCalled until it is answered.
 func GetCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	for t := (Tries{}); ; {
 		if data, stat, w, err = s.GetCalled(ctx, path, call); t.Over(ctx, s, Unanswered, &err) {
@@ -135,7 +135,7 @@ func GetCalledPersistent(ctx context.Context, s *session.Session, path string, c
 	}
 }
 
-// childrenCalledPersistent is ChildrenCalled until it is answered.
+// ChildrenCalledPersistent is ChildrenCalled until it is answered.
 func ChildrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
 	err = Retry(ctx, s, Unanswered, func() error {
 		children, _, w, err = s.ChildrenCalled(ctx, path, call)

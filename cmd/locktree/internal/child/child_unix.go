@@ -21,6 +21,9 @@ func Ends(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
+// NoCore lets a crash write no memory, which holds passwords, to a disk.
+func NoCore() { _ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }
+
 // Number is N of a signal, for an exit code of 128+N.
 func Number(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {

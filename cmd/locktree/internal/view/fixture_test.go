@@ -94,7 +94,7 @@ func richPlan() *plan.Plan {
 	created.Payload.ChildACL = kind.List{users}
 	renamed := node(ns+".mutex.new", "/locks/payments/renamed", kind.Mutex.New())
 	return &plan.Plan{
-		Ensemble: "main", Root: "/locks", Stack: "payments-prod",
+		Ensemble: "main", Root: "/locks", Stack: "payments-prod", Unread: map[string]int{"/locks/payments": 3, "/locks/payments/none": 0},
 		Changes: []plan.Change{
 			{Action: plan.Delete, Addr: books.Addr, Path: books.Path, Kind: kind.Mutex, Before: books, Reason: plan.ReasonDeleteNoConfig, Usage: busyAt(books.Path)},
 			{Action: plan.Create, Addr: ns, Path: created.Path, Kind: kind.Namespace, After: created, Drift: true},

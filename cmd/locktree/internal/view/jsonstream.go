@@ -224,6 +224,9 @@ func (p Plan) json(s *machine) {
 	}
 	s.changeSummary(SummaryLine(total(p.Plans)), total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)
+	for _, line := range notRead(p.Plans) {
+		s.message(line)
+	}
 	s.diagnostics(Problems(p), p.Files)
 	if p.SavedTo != "" {
 		s.message("Saved the plan to: " + p.SavedTo)

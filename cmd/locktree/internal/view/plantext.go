@@ -45,6 +45,9 @@ func (p Plan) text(h *Human) {
 	} else if !p.Failing() {
 		t.nothing(p)
 	}
+	for _, line := range notRead(p.Plans) {
+		t.printf("\nNote: %s.\n", clean(line))
+	}
 	h.Diagnostics(folded(p), p.Files)
 	switch {
 	case p.Failing():
@@ -289,6 +292,19 @@ func (t planText) summary(p Plan) {
 			t.printf("%s\n", t.paint(dim)(text))
 		}
 	}
+}
+
+// notRead says how many nodes of others were only counted.
+func notRead(plans []*plan.Plan) (lines []string) {
+	for _, p := range plans {
+		for path, n := range p.Unread {
+			if n > 0 {
+				lines = append(lines, fmt.Sprintf("%s is open to others: %d %s not read", path, n, plural(n, "node", "nodes")))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 func (t planText) nothing(p Plan) {

@@ -22,7 +22,7 @@ func (s Status) text(h *Human) {
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
 		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
 		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
-		branch{w: w, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}.children(s.rootOf(tree, shown, gaps), "")
+		branch{w: w, unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}.children(s.rootOf(tree, shown, gaps), "")
 		_ = w.Flush()
 		closed := len(Closed(gaps))
 		h.out.printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
@@ -85,7 +85,8 @@ func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap
 // branch prints twigs. The columns are name, kind and use, separated by tabs for a tabwriter.
 type branch struct {
 	seen
-	w *tabwriter.Writer
+	w      *tabwriter.Writer
+	unread map[string]int // see [plan.Tree]
 }
 
 func (b branch) children(t *twig, indent string) {
@@ -110,6 +111,8 @@ func (b branch) describe(t *twig) string {
 		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
 	case n == nil:
 		return "\tnot managed by this stack"
+	case n.Kind.Container && b.unread[t.path] > 0:
+		return fmt.Sprintf("\t%s, open to others: %d %s not read", n.Kind.Name, b.unread[t.path], plural(b.unread[t.path], "node", "nodes"))
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name
 	}

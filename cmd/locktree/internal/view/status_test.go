@@ -26,7 +26,7 @@ func liveTree() *plan.Tree {
 		node("namespace.payments", "/locks/payments", kind.Namespace.New()),
 		node("mutex.odd", "/locks/payments-old", kind.Mutex.New()),
 		ledger, foreign, draining,
-	}, Unmanaged: []string{"/locks/payments/stranger"}}
+	}, Unmanaged: []string{"/locks/payments/stranger"}, Unread: map[string]int{"/locks/payments": 3}}
 }
 
 func TestStatus(t *testing.T) {

@@ -82,8 +82,9 @@ type unaskedDoc struct {
 
 // treeDoc is what reading the stack's tree tells besides.
 type treeDoc struct {
-	Unreadable []gapDoc `json:"unreadable"`
-	Unmanaged  []string `json:"unmanaged"`
+	Unreadable []gapDoc       `json:"unreadable"`
+	Unmanaged  []string       `json:"unmanaged"`
+	NotRead    map[string]int `json:"not_read,omitempty"` // by namespace
 }
 
 type gapDoc struct {
@@ -234,7 +235,7 @@ func (s Status) json(m *machine) {
 			}
 		}
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: tree.Ensemble, Servers: s.Servers[i], Root: tree.Root, Stack: tree.Stack,
-			queuesDoc: newQueuesDoc(locks, waitsFor(nodes)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps))}, driftDoc: newDriftDoc(s.Drift[i])})
+			queuesDoc: newQueuesDoc(locks, waitsFor(nodes)), treeDoc: &treeDoc{unreadable, document.List(unmanaged(tree, gaps)), tree.Unread}, driftDoc: newDriftDoc(s.Drift[i])})
 	}
 	for _, u := range s.Lost {
 		doc.Ensembles = append(doc.Ensembles, ensembleDoc{Ensemble: u.Ensemble, Servers: u.Servers, Error: Brief(u.Err)})

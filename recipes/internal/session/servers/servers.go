@@ -50,8 +50,6 @@ func NewRoster(names []string) *Roster {
 	return r
 }
 
-func (r *Roster) list() []string { return *r.names.Load() }
-
 // Replace sets the list. Sessions go over to it at their next attempt.
 func (r *Roster) Replace(names []string) { r.names.Store(&names) }
 
@@ -148,7 +146,7 @@ func parseServer(s string) (string, error) {
 	return s, nil
 }
 
-// Service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
+// service is the name of the SRV records that an entry of Config.Servers stands for. The spelling is that of connect strings for
 // Java clients since 3.10 (ZOOKEEPER-4956).
 func service(entry string) (name string, ok bool) { return strings.CutPrefix(entry, "dns-srv://") }
 
@@ -178,14 +176,14 @@ func ambiguous(s string) error {
 }
 
 func NewRotation(live context.Context, roster *Roster, book *Book) *Rotation {
-	return &Rotation{roster: roster, names: roster.list(), Book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
+	return &Rotation{roster: roster, names: *roster.names.Load(), Book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
 // Next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
 // pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed. A new
 // list begins a new count of passes. Only stayConnected calls it, so nothing else changes names, targets and at.
 func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
-	names, targets, at := h.roster.list(), h.targets, h.at+1
+	names, targets, at := *h.roster.names.Load(), h.targets, h.at+1
 	if !slices.Equal(names, h.names) {
 		h.pass = -1
 	}
@@ -209,7 +207,7 @@ func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 // Restart begins a new count of passes, because the last connection lasted.
 func (h *Rotation) Restart() { h.pass = -1 }
 
-// Lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
+// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
 // SRV records, those with a lower priority come first; their weights are not looked at.
 func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 	type ranked struct {
@@ -346,7 +344,7 @@ func (h *Rotation) Unknown(t Server) string {
 
 // Listed reports whether the list of servers, as it is now, has a server.
 func (h *Rotation) Listed(t Server) bool {
-	return slices.Contains(h.roster.list(), cmp.Or(t.Entry, t.Name))
+	return slices.Contains(*h.roster.names.Load(), cmp.Or(t.Entry, t.Name))
 }
 
 // Current is the server that next returned last.

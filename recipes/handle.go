@@ -12,34 +12,34 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// queue is one handle: everything that does not change from one call to the next.
-type queue struct {
+// handle is one that a program has: everything that does not change from one call to the next.
+type handle struct {
 	c *Client
-	lock.Queue
+	lock.Handle
 	opts options
 }
 
 // at is the handle by another way.
-func (q *queue) at(w *lock.Queue) *queue {
-	if w == &q.Queue {
+func (q *handle) at(w *lock.Handle) *handle {
+	if w == &q.Handle {
 		return q
 	}
 	now := *q
-	now.Queue = *w
+	now.Handle = *w
 	return &now
 }
 
 // present is the handle on the lock where it is by now, with the error of its declaration there.
-func (q *queue) present(ctx context.Context, e *lock.Session) (*queue, error) {
-	w, err := e.Present(ctx, &q.Queue)
+func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, error) {
+	w, err := e.Present(ctx, &q.Handle)
 	return q.at(w), err
 }
 
-func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, Queue: lock.Queue{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
+func (c *Client) handle(k *kind.Kind, path string, shared bool, opts []Option) *handle {
+	q := &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
 	q.Keyed()
 	q.opts, q.Wrong = collect(opts, k)
-	q.Id = cmp.Or(q.opts.id, c.cfg.ID)
+	q.ID = cmp.Or(q.opts.id, c.cfg.ID)
 	q.Reentrant, q.MaxWait, q.MaxRelease = q.opts.reentrant, q.opts.maxWait, q.opts.maxRelease
 	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
 	if path == "/" {
