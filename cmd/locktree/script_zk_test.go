@@ -139,6 +139,7 @@ func (h *hand) awaitNothingOf(ctx context.Context, session int64, path string) e
 // zkCommand is the verb "zk" of the scripts:
 //
 //	zk create PATH DATA    zk set PATH DATA    zk delete PATH
+//	zk twice PATH DATA     sets it two times
 //	zk setfile PATH FILE   zk get PATH         zk dump PATH (both to stdout)
 //	zk closed PATH         an existing node becomes admin's alone
 //	zk grant PATH PERMS    everybody has these rights on it, and nobody else any
@@ -181,6 +182,10 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 	case "set":
 		_, err := s.Set(ctx, arg(1), []byte(arg(2)), -1)
 		return "", err
+	case "twice":
+		_, err := s.Set(ctx, arg(1), []byte(arg(2)), -1)
+		_, again := s.Set(ctx, arg(1), []byte(arg(2)), -1)
+		return "", errors.Join(err, again)
 	case "delete":
 		return "", s.Delete(ctx, arg(1), -1)
 	case "get":
