@@ -127,7 +127,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 	}
 	for _, k := range r.found {
 		k.Name = "access " + plan.Few(r.at[k.What], 3)
-		k.Why = "plan, status and top read every node"
+		k.Why = "plan and status read every node"
 		if r.admin {
 			k.Why = "an apply needs its rights on every node"
 		}
