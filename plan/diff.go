@@ -16,7 +16,6 @@ type sides struct {
 	want    map[string]*Node // desired, by path
 	have    map[string]*Node // current, by path
 	pending []PendingACL     // lists that an interrupted apply had yet to set
-	bases   map[Addr]bool    // addresses of desired nodes that have a key, without it
 	intent  Intent
 	opts    Options
 	p       *Plan
@@ -34,6 +33,7 @@ type pairing struct {
 type decisions struct {
 	*pairing
 	breaks map[Addr]bool // addresses whose contenders are deleted with them
+	known  *known        // nil until a reason needs it
 }
 
 // selection is what is left of the decisions. See scope.go.
@@ -74,7 +74,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	}
 	d := &sides{
 		current: current, intent: desired.Intent, given: desired.Nodes, opts: opts,
-		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
+		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)),
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
 			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(),
@@ -166,9 +166,6 @@ func (d *sides) index(desired *Tree) {
 		}
 		d.want[n.Path] = n
 		d.desired = append(d.desired, n)
-		if base := n.Addr.Base(); base != n.Addr {
-			d.bases[base] = true
-		}
 	}
 }
 

@@ -31,7 +31,6 @@ func Many(plans []*plan.Plan) bool {
 type likeness struct {
 	block  plan.Addr
 	action plan.Action
-	reason plan.Reason
 }
 
 // plain reports whether a change is a creation of which there is nothing more to say than that.
@@ -57,15 +56,12 @@ func alike(changes []*plan.Change) map[likeness][]*plan.Change {
 	return out
 }
 
-func likenessOf(c *plan.Change) likeness { return likeness{c.Addr.Block(), c.Action, c.Reason} }
+func likenessOf(c *plan.Change) likeness { return likeness{c.Addr.Block(), c.Action} }
 
 // group is the entry for changes that are alike.
 func (t planText) group(all []*plan.Change) {
 	first := all[0]
 	t.printf("\n  %s\n", t.loud(fmt.Sprintf("# %s %s, %d times", clean(first.Addr.Block()), verb(first), len(all))))
-	if why := first.ReasonText(); why != "" {
-		t.printf("  # (%s)\n", clean(why))
-	}
 	for _, c := range all[:fewAlike] {
 		t.printf("%s %s\n", t.head(c), clean(c.Addr))
 	}
