@@ -69,7 +69,7 @@ func (d *decisions) deletion(have *Node) Change {
 func (d *decisions) creation(want *Node) Change {
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
+	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after, Drift: d.gone[want.Path]}
 }
 
 // comparison is the change of a node of ours that is also declared.

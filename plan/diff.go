@@ -18,6 +18,7 @@ type sides struct {
 	pending []PendingACL     // lists that an interrupted apply had yet to set
 	intent  Intent
 	opts    Options
+	gone    map[string]bool // declared nodes that the last apply left, and that are not there
 	p       *Plan
 }
 
@@ -64,6 +65,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.unsealed()
 	d.order()
 	d.pins()
+	d.left()
 	return d.finish()
 }
 
@@ -91,6 +93,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	d.nested()
 	d.stand()
 	d.withoutClaims()
+	d.missing()
 	return d
 }
 

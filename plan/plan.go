@@ -76,6 +76,7 @@ type prior struct {
 	Lost     bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked bool                       // see Plan.Unmarked
 	Away     []string                   // what the record names and cannot be understood, to be kept
+	Left     roll                       // the nodes that are there before the plan, and those that are missing
 	Extra    map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 

@@ -78,11 +78,14 @@ func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
 		for _, one := range p.Drifted {
-			where := ""
+			what, where := "changed", ""
+			if one.Deleted {
+				what = "been deleted"
+			}
 			if one.Addr == plan.EnsembleAddr(p.Ensemble) {
 				where = " at " + clean(one.Path)
 			}
-			lines = append(lines, fmt.Sprintf("  # %s has changed%s", clean(one.Addr), where))
+			lines = append(lines, fmt.Sprintf("  # %s has %s%s", clean(one.Addr), what, where))
 			for _, a := range one.Attributes {
 				lines = append(lines, fmt.Sprintf("      %s %s = %s (declared: %s)", t.paint(yellow)("~"), a.Name, clean(a.Found), clean(a.Declared)))
 			}
