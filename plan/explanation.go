@@ -5,6 +5,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Explanation is an error, divided into the parts that a person reads. The code that makes the error
@@ -63,7 +65,10 @@ func (x Explanation) Within(summary, before, next string) Explanation {
 func (x Explanation) Text() string {
 	detail := x.Detail
 	if len(x.List) > 0 {
-		detail += "\n\n  - " + strings.Join(x.List, "\n  - ")
+		detail += "\n"
+		for _, one := range x.List {
+			detail += "\n  - " + kind.Visible(one)
+		}
 	}
 	return paragraphs(detail, strings.TrimSpace(x.Written+" "+x.Next))
 }

@@ -116,7 +116,7 @@ func (f *formatter) file(name string) error {
 	}
 	f.changed = true
 	if f.list {
-		fmt.Fprintln(f.stdout, name)
+		fmt.Fprintln(f.stdout, view.Line(name))
 	}
 	if f.write {
 		info, err := os.Stat(f.path(name))

@@ -123,7 +123,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
 	}
 	for _, line := range found.Lines() {
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintln(a.stdout, view.Line(line))
 	}
 	if f.generate == "" {
 		return nil

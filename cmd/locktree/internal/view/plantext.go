@@ -131,7 +131,7 @@ func (t planText) preamble(p Plan) {
 // Changes that are alike are shown together, if that is wanted; grouped reports whether there are any.
 func (t planText) changes(p *plan.Plan, several, concise, together bool) (grouped bool) {
 	if several && p.HasChanges() {
-		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+p.Root+":"))
+		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+clean(p.Root)+":"))
 	}
 	if p.Resumes != "" {
 		t.printf("\n  # resuming apply %s: %d access list %s pending\n", clean(p.Resumes), p.Transaction.ACLPhase, plural(p.Transaction.ACLPhase, "change", "changes"))
