@@ -210,6 +210,16 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 }
 
 // Fifty entries of a kibibyte are kept, whatever their texts.
+// "Nothing was applied yet" was said of a history that cannot be read.
+func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	evicting(s, c)
+	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), []byte("[{")))
+	_, err := apply.History(t.Context(), s.session(c), s.root, stack)
+	require.ErrorContains(t, err, "is not a history")
+}
+
 func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

@@ -41,7 +41,7 @@ func Explain(err error) Explanation {
 	case errors.Is(err, context.Canceled):
 		return Explanation{
 			Summary: "Interrupted",
-			Detail:  `The command was stopped before it was done. "locktree plan" shows what is left to do.`,
+			Detail:  "The command was stopped before it was done. Run it again to go on.",
 		}
 	}
 	summary, detail, _ := strings.Cut(text, "\n")
