@@ -35,7 +35,7 @@ func (d *pairing) know() *known {
 
 // reason says why the node of an address is no longer declared here: by the outermost part of its present address that is not. It is
 // "" for one that is declared.
-func (d *decisions) reason(addr Addr) (why Reason, missing Addr) {
+func (d *decisions) reason(addr Addr) (code Reason, missing Addr) {
 	if addr = d.intent.Rename(addr); d.byAddr[addr] != nil {
 		return "", ""
 	}
@@ -50,18 +50,18 @@ func (d *decisions) reason(addr Addr) (why Reason, missing Addr) {
 		block := missing.Base()
 		switch {
 		case d.known.keyed[block] && s.key != "":
-			why = ReasonDeleteEachKey
+			code = ReasonDeleteEachKey
 		case d.known.keyed[block] || d.known.nodes[block]:
-			why = ReasonDeleteWrongRepetition
+			code = ReasonDeleteWrongRepetition
 		case s.typ == "module":
-			why = ReasonDeleteNoModule
+			code = ReasonDeleteNoModule
 		default:
-			why = ReasonDeleteNoConfig
+			code = ReasonDeleteNoConfig
 		}
 		return false
 	})
 	if missing == "" && !slices.ContainsFunc(d.given, func(n *Node) bool { return n.Addr == addr }) { // it may be declared wrongly here
-		why = ReasonDeleteOtherEnsemble
+		code = ReasonDeleteOtherEnsemble
 	}
-	return why, missing
+	return code, missing
 }
