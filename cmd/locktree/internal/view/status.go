@@ -94,7 +94,11 @@ func (b branch) children(t *twig, indent string) {
 		if i == len(t.subs)-1 {
 			tee, bar = "└── ", "    "
 		}
-		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, name(strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")), b.describe(sub))
+		label := name(strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/"))
+		if sub.node == nil && sub.gap == nil { // of others: it does not widen the column of ours much
+			label = shortened(label, maxName/2)
+		}
+		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, label, b.describe(sub))
 		if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
 			b.writeQueue(b.w, indent+bar+"    ", sub.node)
 		}
