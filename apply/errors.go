@@ -278,7 +278,8 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
-	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, recipes.ErrTooLarge) { // it was not refused
+	unasked := func(why error) bool { return errors.Is(e.Err, why) }
+	if e.Err == nil || slices.ContainsFunc([]error{context.DeadlineExceeded, recipes.ErrTooLarge, recipes.ErrSessionLost, recipes.ErrUnreachable}, unasked) {
 		x.Summary = "Could not " + e.Op + " a node"
 	}
 	switch e.Op {

@@ -49,8 +49,8 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false)}
-	record, err := b.record(p.indexHead(applyID, nil), false)
+	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false), left: p.prior.Left}
+	record, err := b.record(p.indexHead(applyID, nil), &Transaction{})
 	b.budget = MaxTransaction - reserve - payload(record)
 	for units := p.units(); err == nil; {
 		var tx *Transaction
@@ -97,6 +97,7 @@ type batcher struct {
 	at        Pin       // of the record, as they leave it
 	steps     []ACLStep // access lists to set on what they create
 	untracked []string  // see [Plan.untrackedPaths]
+	left      roll      // the nodes that they leave
 }
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
@@ -230,12 +231,12 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID, slices.Concat(b.steps, stepsOf(tx.Ops)))
-	return b.record(tx.Index, tx.Last)
+	return b.record(tx.Index, tx)
 }
 
-func (b *batcher) record(x *Index, last bool) ([]Op, error) {
-	x.Untracked = b.untracked
-	if last {
+func (b *batcher) record(x *Index, tx *Transaction) ([]Op, error) {
+	x.Untracked, x.Nodes = b.untracked, b.roll(tx)
+	if tx.Last {
 		x.Untracked = b.p.untrackedPaths(true)
 	}
 	op, err := x.op(b.at, b.acl)
@@ -246,6 +247,7 @@ func (b *batcher) record(x *Index, last bool) ([]Op, error) {
 func (b *batcher) committed(tx *Transaction) {
 	b.n++
 	b.steps = append(b.steps, stepsOf(tx.Ops)...)
+	b.left = tx.Index.Nodes
 	if b.at.Absent {
 		b.at.Absent = false
 	} else {

@@ -47,11 +47,8 @@ func (d *decisions) deletion(have *Node) Change {
 		Action: Delete, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
 	}
-	if !d.opts.Destroy && d.byAddr[d.intent.Rename(c.Addr)] == nil {
-		c.Reason = ReasonDeleteNoConfig
-		if base := c.Addr.Base(); base != c.Addr && d.bases[base] {
-			c.Reason = ReasonDeleteEachKey
-		}
+	if !d.opts.Destroy {
+		c.Reason, c.missing = d.reason(c.Addr)
 	}
 	// A namespace has no contenders, and naming it must not break the locks inside it.
 	c.Break = d.breaks[c.Addr] && !c.Kind.Container
@@ -66,7 +63,7 @@ func (d *decisions) deletion(have *Node) Change {
 func (d *decisions) creation(want *Node) Change {
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
+	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after, Drift: d.gone[want.Path]}
 }
 
 // comparison is the change of a node of ours that is also declared.
@@ -123,6 +120,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 // remake replaces a node, with all of its parts.
 func (d *decisions) remake(c *Change, want *Node, reason Reason) {
 	c.Action, c.Reason, c.Break, c.MissingParts, c.FormerLists = Replace, reason, d.breaks[c.Addr], nil, nil
+	c.leaves, c.missing = d.reason(c.Before.owned())
 	if to := d.elsewhere(c.Before); to != nil {
 		c.NextPath, c.Break = to.Path, c.Break || d.breaks[to.Addr]
 	}

@@ -116,6 +116,14 @@ func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
 }
 
+func TestALockOnAnotherEnsembleIsStillInTheConfiguration(t *testing.T) {
+	lock := declare("/locks/a", kind.Mutex)
+	here := declared()
+	here.Intent.Elsewhere = []*plan.Tree{declared(lock)}
+	p := replan(t, applied(t, declared(lock)), here)
+	require.Equal(t, "because its ensemble is another one", p.Changes[0].ReasonText())
+}
+
 func TestKeyOfAnAddress(t *testing.T) {
 	for _, c := range []struct{ addr, base, key string }{
 		{`namespace.a.mutex.b`, `namespace.a.mutex.b`, ""},

@@ -23,7 +23,7 @@ func (p *Plan) NextAccess(pending bool) (set, next kind.List) {
 
 // DesiredOf is what a diff makes of a declared tree before it compares anything, in order and by path.
 func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
-	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[Addr]bool{}, intent: tree.Intent}
+	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, intent: tree.Intent}
 	d.index(tree)
 	return d.desired, d.want
 }

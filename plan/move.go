@@ -84,7 +84,7 @@ func (p *Plan) Shown() []*Change {
 			out = append(out, c.replacing(from))
 			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
 				out = append(out, &Change{Action: Delete, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
-					Reason: ReasonDeleteNoConfig, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
+					Reason: c.leaves, missing: c.missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
 			}
 		case goes && c.Action == Replace: // its node is shown where it goes
 			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})

@@ -91,6 +91,7 @@ func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
 			after := m.read(t, testRoot, testStack)
 			again := plan.Diff(after, tree, plan.Options{Identities: us, AllowMassDestroy: true})
 			require.False(t, again.HasChanges(), "%s", again)
+			require.Empty(t, again.Drifted)
 			require.Len(t, after.Nodes, len(tree.Nodes))
 			for i, n := range tree.Nodes {
 				require.Equal(t, n.Path, after.Nodes[i].Path)

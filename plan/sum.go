@@ -31,7 +31,7 @@ const slowness = 10_000
 func (p *Plan) Keyed(fresh string) *Plan {
 	q := *p
 	if q.prior.Key == "" {
-		q.prior.Key = fresh
+		q.prior.Key, q.prior.Fresh = fresh, true
 	}
 	return &q
 }

@@ -134,7 +134,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	}
 	leaveOut(found, "")
 	for _, line := range found.Lines() {
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintln(a.stdout, view.Line(line))
 	}
 	if f.generate == "" {
 		return nil

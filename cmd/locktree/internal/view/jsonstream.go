@@ -212,8 +212,8 @@ func (s *machine) diagnosticsOf(m message, diags hcl.Diagnostics, files map[stri
 func (p Plan) json(s *machine) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
-			s.send("info", "resource_drift", string(d.Addr)+": Drift detected (update)",
-				message{Change: &change{Action: plan.Update.String(), Resource: newPlanned(one.Ensemble, d.Addr), Attributes: d.Attributes}})
+			s.send("info", "resource_drift", fmt.Sprintf("%s: Drift detected (%s)", d.Addr, d.Action()),
+				message{Change: &change{Action: d.Action().String(), Resource: newPlanned(one.Ensemble, d.Addr), Attributes: d.Attributes}})
 		}
 	}
 	for _, one := range p.Plans {
