@@ -17,7 +17,7 @@ import (
 type Declaration struct {
 	Path    string
 	Params  kind.Params
-	Written time.Time       // by the ensemble's clock
+	Since   time.Time       // of a job: when its schedule was declared, by the ensemble's clock; zero for one that is not declared
 	Changed <-chan struct{} // closed when it is to be asked for again
 	ID      string          // whom the nodes of this handle name
 	Timeout time.Duration   // of the session
@@ -40,7 +40,7 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	if err != nil {
 		return nil, err
 	}
-	return &Declaration{Path: q.Path, Params: d.Params, Written: d.Written, Changed: d.Changed(), ID: q.Id, Timeout: e.S.Timeout()}, nil
+	return &Declaration{Path: q.Path, Params: d.Params, Since: d.Since, Changed: d.Changed(), ID: q.Id, Timeout: e.S.Timeout()}, nil
 }
 
 // Now is the client's clock.

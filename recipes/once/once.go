@@ -247,9 +247,8 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		if err := o.judge(r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(s.d, stat)
-		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
-		look, err := r.Look(s.params, declared, o.c.Now(), 0)
+		next := r.Put(run, s.params.Keep)
+		look, err := r.Look(s.params, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
 			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
 				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",

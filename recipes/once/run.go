@@ -59,7 +59,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 	if err != nil {
 		return settled, err
 	}
-	look, err := record.Look(p, declaredAt(d, stat), o.c.Now(), 0)
+	look, err := record.Look(p, countsFrom(record, d, stat), o.c.Now(), 0)
 	if err != nil {
 		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
 	}

@@ -76,29 +76,26 @@ func (s *Start) begin(late bool) (early time.Duration, err error) {
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
-		return r.Counts(s.params, declaredAt(s.d, stat)).Put(s.run, s.params.Keep), nil
+		return r.Put(s.run, s.params.Keep), nil
 	})
 	s.begun = time.Now()
 	return early, err
 }
 
-// declaredAt is the time from which a schedule counts that is new to the record.
-func declaredAt(d *recipes.Declaration, record *zk.Stat) time.Time {
-	if created := time.UnixMilli(record.Ctime); created.After(d.Written) {
-		return created
-	}
-	return d.Written
+// countsFrom is the time after which slots count.
+func countsFrom(r *kind.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
+	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }
 
 // timely compares the instant of a slot with the ensemble's clock. Of slots from before the schedule was declared, or from before the
-// record was created, the record says nothing: there may have been another one.
+// record began, the record says nothing: there may have been another one.
 func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) (early time.Duration, err error) {
 	if s.params.Schedule == "" {
 		return 0, nil
 	}
 	at, _ := kind.SlotTime(s.Slot) // it was checked
 	switch {
-	case !at.After(r.From(s.params, declaredAt(s.d, stat))):
+	case !at.After(countsFrom(r, s.d, stat)):
 		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
 	case late && now.Sub(at) > s.params.Late():
 		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
