@@ -32,8 +32,42 @@ func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 		full.Keep = p.Keep
 	}
 	require.NoError(l.t, kind.Validate(full))
-	l.declare("/job", full)
+	l.declare("/job", full, func(next *kind.Payload) {
+		if live := l.declaredJob(); live != nil {
+			next.Carry(live)
+		}
+	})
 	return full
+}
+
+// declaredJob is what an apply reads of the job; nil if there is none.
+func (l *lab) declaredJob() *kind.Payload {
+	n, ok := l.srv.Get("/job")
+	if !ok {
+		return nil
+	}
+	live, err := kind.Decode(n.Data)
+	require.NoError(l.t, err)
+	live.Read(n.Stat.Mtime)
+	return live
+}
+
+// remake deletes the job, and creates it again after a while, as an apply that replaces it. It is refused while the lock is in use.
+func (l *lab) remake(gone time.Duration) bool {
+	l.t.Helper()
+	if len(l.children("/job")) != 1 {
+		return false
+	}
+	live := l.declaredJob()
+	record, ok := l.srv.Get("/job/once-record")
+	require.True(l.t, ok)
+	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
+	next.CarrySince(live)
+	require.NoError(l.t, l.srv.Delete("/job"))
+	time.Sleep(gone)
+	require.NoError(l.t, l.srv.Provision("/job", next))
+	require.NoError(l.t, l.srv.Set("/job/once-record", kind.CarryRecord(record.Data, record.Stat.Ctime)))
+	return true
 }
 
 // record is what is recorded.
@@ -186,6 +220,100 @@ func TestClocksSayWhenToTry(t *testing.T) {
 		require.ErrorIs(t, slow.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), once.ErrSlotTooOld, "nothing was declared then")
 		require.Equal(t, 1, n)
 	})
+}
+
+// Run, and Do, ended with ErrNotProvisioned where a job was replaced between two of their requests. Before each request in turn, the job
+// goes for a moment in which nothing but that request is executed.
+func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		work func(ctx context.Context, o *once.Once, n *int) error
+	}{
+		{"Run", func(ctx context.Context, o *once.Once, n *int) error {
+			return o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { *n++; return nil })
+		}},
+		{"Do", func(ctx context.Context, o *once.Once, n *int) error {
+			time.Sleep(time.Minute)
+			return o.Do(ctx, "", ran(n, nil))
+		}},
+	} {
+		remade := 0
+		for after, struck := 0, true; struck; after++ {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+				o, n, seen := once.New(l.client("a"), "/job"), 0, 0
+				require.Error(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", nil), "it has read the declaration")
+				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 50*time.Second)))
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer stop()
+				request := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // it is not declared then
+						return false
+					}
+					seen++
+					return seen > after
+				}), zktest.Delay(oneWay/2))
+				done := async(func() (int, error) { return 0, c.work(ctx, o, &n) })
+				select {
+				case <-request.Hit():
+					if l.remake(2*oneWay - 1) { // it is executed before that, and what follows its answer is behind it
+						remade++
+					}
+				case <-ctx.Done():
+					struck = false
+				}
+				if err := (<-done).err; c.name == "Run" {
+					require.ErrorIs(t, err, context.DeadlineExceeded, "request %d", after)
+				} else {
+					require.NoError(t, err, "request %d", after)
+				}
+				require.Equal(t, 1, n, "request %d", after)
+				require.Equal(t, kind.SlotSucceeded, l.record().Run("2000-01-01T01:00:00Z").State)
+			})
+		}
+		require.Greater(t, remade, 1, c.name)
+	}
+}
+
+// A job at another path is another one: its programs at the path that it had are told.
+func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		o, n := once.New(l.client("a"), "/job"), 0
+		run := async(func() (int, error) { return 0, o.Run(t.Context(), nil) })
+		time.Sleep(time.Minute)
+		require.NoError(t, l.srv.Provision("/jobs/new", l.declaredJob()))
+		require.NoError(t, l.srv.Delete("/job"))
+		require.ErrorIs(t, (<-run).err, recipes.ErrNotProvisioned)
+		require.ErrorIs(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), recipes.ErrNotProvisioned)
+		require.Zero(t, n)
+	})
+}
+
+// Somebody breaks the lock before the start is written, and the lease does not know yet: that was called a record that does not exist.
+func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
+	for _, op := range []string{"exists", "getData"} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour+2*time.Minute)
+			defer stop()
+			n, created := 0, false
+			held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				created = created || r.Op == "create"
+				return created && r.Op == op
+			}), zktest.Hold)
+			run := async(func() (int, error) {
+				return 0, once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			})
+			<-held.Hit()
+			for _, contender := range l.queue("/job") {
+				require.NoError(t, l.srv.Delete(contender))
+			}
+			held.Release()
+			require.ErrorIs(t, (<-run).err, context.DeadlineExceeded, op)
+			require.Equal(t, 1, n)
+		})
+	}
 }
 
 func TestRunWaitsForEachSlot(t *testing.T) {

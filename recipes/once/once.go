@@ -281,16 +281,6 @@ func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
 		return nil, nil, err
 	}
 	data, stat, err := s.Get(ctx, recordOf(o.path))
-	if isNoNode(err) {
-		if made, creating := o.c.CreateMissing(ctx, kind.Once, o.path, o.opts...); made {
-			data, stat, err = s.Get(ctx, recordOf(o.path))
-		} else if creating != nil {
-			return nil, nil, creating
-		}
-	}
-	if isNoNode(err) {
-		return nil, nil, noRecord(recordOf(o.path), err)
-	}
 	if err != nil {
 		return nil, nil, err
 	}

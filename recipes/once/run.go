@@ -56,6 +56,13 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.path)
 	}
 	record, stat, err := o.record(ctx)
+	if isNoNode(err) { // the job may have been replaced since its declaration was read
+		again, why := o.c.Lacks(ctx, d, o.opts...)
+		if again || why != nil {
+			return settled, why
+		}
+		err = noRecord(recordOf(o.path), err)
+	}
 	if err != nil {
 		return settled, err
 	}

@@ -55,10 +55,10 @@ func (s *Start) begin(late bool) (early time.Duration, err error) {
 	}
 	var own *zk.Stat
 	if err := retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
-		return 0, granted(s.failed(err))
+		return 0, granted(s.failed(ctx, err))
 	}
 	if own == nil {
-		return 0, s.failed(zk.ErrNoNode)
+		return 0, s.failed(ctx, zk.ErrNoNode)
 	}
 	now := time.UnixMilli(own.Mtime)
 	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
@@ -128,14 +128,14 @@ func (s *Start) note(ctx context.Context, result error) error {
 func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
 	sn, err := s.session(ctx)
 	if err != nil {
-		return granted(s.failed(err))
+		return granted(s.failed(ctx, err))
 	}
 	for try := (tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
 		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return granted(s.failed(err))
+			return granted(s.failed(ctx, err))
 		}
 		record, err := kind.ParseRecord(data)
 		if err != nil {
@@ -146,17 +146,23 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 			return granted(err)
 		}
 		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		if err == nil || try.over(ctx, sn, unwritten, &err) {
-			return granted(s.failed(err))
+		if err == nil {
+			return nil
+		}
+		if try.over(ctx, sn, unwritten, &err) {
+			return granted(s.failed(ctx, err))
 		}
 	}
 }
 
-// failed explains why the record could not be read or written.
-func (s *Start) failed(err error) error {
+// failed explains why the record could not be read or written. A lease that is lost may not know yet.
+func (s *Start) failed(ctx context.Context, err error) error {
+	if isNoNode(err) {
+		if lost := s.Verify(ctx); errors.Is(lost, recipes.ErrLost) {
+			return lost
+		}
+	}
 	switch ended := s.over(); {
-	case err == nil:
-		return nil
 	case ended != nil:
 		return ended
 	case isNoNode(err):
