@@ -108,6 +108,9 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		bad := errors.New("no ink")
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
 		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
+		// What is read before the wait may be missing: who holds the lock reads the record in any case.
+		l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
+		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
 		require.Equal(t, 2, n)
 		r := l.record()
 		require.Equal(t, kind.SlotSucceeded, r.Run("one").State)
@@ -219,6 +222,111 @@ func TestClocksSayWhenToTry(t *testing.T) {
 		require.NoError(t, slow.Do(t.Context(), "2000-01-01T02:00:00Z", ran(&n, nil)), "whoever names a slot wants it")
 		require.ErrorIs(t, slow.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), once.ErrSlotTooOld, "nothing was declared then")
 		require.Equal(t, 1, n)
+	})
+}
+
+// Who waits for the lock has a contender that says when it queued. That may be hours ago, so it does not say that the slot is in time.
+func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
+	for _, success := range []string{kind.SuccessStart, kind.SuccessEnd} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "* * * * *", CatchUp: "5m", Success: success})
+			time.Sleep(90 * time.Second)
+			s, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			waiting := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(t.Context(), "") })
+			time.Sleep(2 * time.Hour)
+			require.NoError(t, s.End(t.Context(), nil))
+			require.ErrorIs(t, (<-waiting).err, once.ErrSlotTooOld)
+			require.Len(t, l.record().Slots, 1, "the start that was too late is undone")
+		})
+	}
+}
+
+// A machine whose clock was a day ahead when it began, or was put back by a day, waited a day for the slot that was next by that clock. One
+// that is ahead all the time starts each slot, too.
+func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
+	for _, schedule := range []string{"0 * * * *", "30 * * * *"} {
+		for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour, 25 * time.Hour} {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.job(&kind.OnceParams{Schedule: schedule, CatchUp: "30m"})
+				born, n := time.Now(), 0
+				l.seams = seam.Seams{Now: func() time.Time {
+					if at := time.Since(born); at < 2*time.Minute || at > 5*time.Hour && at < 5*time.Hour+2*time.Minute || ahead > 24*time.Hour {
+						return time.Now().Add(ahead)
+					}
+					return time.Now()
+				}}
+				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
+				defer stop()
+				named := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(ctx, "") })
+				err := once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
+				require.Error(t, (<-named).err)
+				require.Less(t, l.changes("/job"), int32(2000), "each minute at most")
+			})
+		}
+	}
+}
+
+// An apply that changes anything but the schedule changed the time from which its slots count, and so forgot a slot that was due.
+func TestAJobThatIsDeclaredAgainForgetsNoDueSlot(t *testing.T) {
+	for name, again := range map[string]func(*lab){
+		"changed":  func(l *lab) { l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 9}) },
+		"replaced": func(l *lab) { require.True(l.t, l.remake(0)) },
+	} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+			time.Sleep(time.Hour + time.Minute)
+			again(l)
+			n := 0
+			require.NoError(t, once.New(l.client("a"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), name)
+			require.NoError(t, l.srv.Delete("/job/once-record"))
+			require.NoError(t, l.srv.Create("/job/once-record", nil))
+			require.ErrorIs(t, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTooOld,
+				"a new record knows nothing of the slots before it")
+		})
+	}
+}
+
+// A schedule that was replaced, and came back, ran its slots of the time in between.
+func TestASchedulesSlotsFromWhileAnotherOneWasDeclaredAreNotRun(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
+		o := once.New(l.client("a"), "/job")
+		time.Sleep(time.Hour + time.Minute)
+		n := 0
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		l.job(&kind.OnceParams{Schedule: "30 4 1 1 *", CatchUp: "3h"})
+		time.Sleep(2 * time.Hour)
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
+		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer stop()
+		var slots []int
+		require.ErrorIs(t, o.Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
+			slots = append(slots, at.Hour())
+			return nil
+		}), context.DeadlineExceeded)
+		require.Equal(t, []int{4}, slots)
+	})
+}
+
+func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "* * * * *"})
+		time.Sleep(90 * time.Second)
+		held, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+		require.NoError(t, err)
+		n := 0
+		waiting := async(func() (int, error) {
+			return 0, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T00:05:00Z", ran(&n, nil))
+		})
+		time.Sleep(time.Minute)
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		require.NoError(t, held.End(t.Context(), nil))
+		require.ErrorIs(t, (<-waiting).err, once.ErrNoSlot)
+		require.Zero(t, n)
 	})
 }
 
