@@ -104,6 +104,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 	c.After = want.withPayload()
 	if c.Action != Replace {
 		c.After.Payload.Carry(have.Payload)
+	} else {
+		c.After.Payload.CarrySince(have.Payload)
 	}
 	// The generation counts writes of the node's data. It must not rise only for an access list or a
 	// missing part: then the data would differ, and would have to be written just for that.

@@ -43,7 +43,8 @@ func (d *decisions) link() {
 			c.NextPath = ""
 			continue
 		}
-		to.PreviousPath, to.former = c.Path, c.Before
+		to.PreviousPath, to.former, to.After.Payload.Since = c.Path, c.Before, 0
+		to.After.Payload.CarrySince(c.Before.Payload)
 	}
 	for c := range d.p.Each() {
 		if c.PreviousPath == "" {

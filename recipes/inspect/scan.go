@@ -108,7 +108,6 @@ type entry struct {
 	read    bool
 	gone    bool
 	mzxid   int64
-	written time.Time // when the data was written
 	czxid   int64
 	stat    *zk.Stat // as in directory
 	payload *kind.Payload

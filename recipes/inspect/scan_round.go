@@ -279,7 +279,6 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
-	e.written = time.UnixMilli(stat.Mtime)
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
@@ -288,6 +287,8 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
 		e.payload = nil
+	} else {
+		e.payload.Read(stat.Mtime)
 	}
 	if e.keyed = nil; newFamily(e.path, e.payload) != nil {
 		e.keyed, e.dirs = &keyed{family: newFamily(e.path, e.payload)}, nil
@@ -330,7 +331,7 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 	if in.Kind == kind.Once {
 		r.reads.Add(1)
 		var err error
-		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.written); err != nil {
+		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.payload); err != nil {
 			return err
 		}
 	}

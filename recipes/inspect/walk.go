@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -133,6 +132,8 @@ func readNode(ctx context.Context, s *session.Session, path string) (*node, erro
 	n := &node{Report: Report{Path: path}, data: data, stat: stat, children: children}
 	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
 		n.Payload = nil
+	} else {
+		n.Payload.Read(stat.Mtime)
 	}
 	return n, nil
 }
@@ -148,7 +149,7 @@ func (n *node) recognise(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	var err error
-	n.Job, err = readJob(ctx, s, n.Path, n.Kind, time.UnixMilli(n.stat.Mtime))
+	n.Job, err = readJob(ctx, s, n.Path, n.Kind, n.Payload)
 	return err
 }
 

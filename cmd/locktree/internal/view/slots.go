@@ -13,12 +13,12 @@ import (
 
 // jobOf is what a read of the tree knows of a job that runs once for each slot; nil for other nodes.
 func jobOf(n *plan.Node) *inspect.Job {
-	if n.Live == nil {
+	if n.Live == nil || n.Payload == nil {
 		return nil
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return inspect.NewJob(part.Record, time.UnixMilli(n.Live.ModifiedMs), time.UnixMilli(part.CreatedMs))
+			return inspect.NewJob(part.Record, time.UnixMilli(n.Payload.Since), time.UnixMilli(part.CreatedMs))
 		}
 	}
 	return nil
