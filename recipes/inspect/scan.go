@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -310,12 +311,13 @@ func (in *Report) contenders(yield func(*Contender) bool) {
 	}
 }
 
-// sortEntries forgets the entries that have gone, or belong to a family by now, and keeps the rest in order.
+// sortEntries forgets the entries that have gone, or belong to a family or another lock by now, and keeps the rest in order.
 func (s *Scanner) sortEntries() {
 	kept := s.order[:0]
 	families := slices.ContainsFunc(s.order, func(e *entry) bool { return e.keyed != nil })
 	for _, e := range s.order {
-		if e.gone || families && !e.asked && s.familyOf(e.path) != nil {
+		above := s.entries[kind.ParentPath(e.path)]
+		if e.gone || !e.asked && (families && s.familyOf(e.path) != nil || above != nil && above.keepsIn(e.path)) {
 			delete(s.entries, e.path)
 			s.walked--
 			continue
@@ -334,7 +336,7 @@ func (s *Scanner) sortEntries() {
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
 	for dir, names := range owners {
-		if e := s.lockOf(dir); e != nil {
+		if e := s.lockOf(dir, names); e != nil {
 			out[e] += s.sign(dir, names)
 		}
 	}
@@ -356,8 +358,8 @@ func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 }
 
 // lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind; nil if it
-// is not to be looked at.
-func (s *Scanner) lockOf(dir string) *entry {
+// is not to be looked at. names are those of the contenders.
+func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 	if dir == "/" {
 		return nil
 	}
@@ -370,7 +372,7 @@ func (s *Scanner) lockOf(dir string) *entry {
 	parent, queue := kind.ParentPath(dir), s.queues[kind.BaseName(dir)]
 	above := s.entries[parent]
 	switch e := s.entries[dir]; {
-	case queue && above != nil && (!above.read || above.keepsIn(dir)):
+	case queue && above != nil && (!above.read || above.keepsIn(dir) || above.payload == nil && proves(kind.BaseName(dir), slices.Collect(maps.Keys(names)))):
 		return above
 	case e != nil:
 		return e

@@ -182,13 +182,16 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 // check brings an entry up to date. An error means a problem of the connection, not of the node.
 func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	err := r.update(ctx, e, deep)
+	var m *misfit
 	switch {
 	case err == nil:
 		e.err = nil
 	case errors.Is(err, zk.ErrNoNode):
 		e.gone, e.keyed = !e.asked, nil
 		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
-	case session.OutcomeOf(err) == session.OutcomeDefinite:
+	case errors.As(err, &m) && m.part && !e.asked: // the look at the lock shows it
+		e.err, e.report = nil, nil
+	case session.OutcomeOf(err) == session.OutcomeDefinite, m != nil:
 		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
 	default:
 		return err
@@ -227,7 +230,14 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		}
 		changed = changed || new
 	}
-	params := in.classify(e.number, own.names)
+	params, err := in.classify(e.number, own.names, func(name string) ([]string, error) {
+		d := e.dir(kind.JoinPath(e.path, name))
+		_, err := r.listQueue(ctx, d, d.listed)
+		return d.names, err
+	})
+	if err != nil {
+		return err
+	}
 	if in.kazoo > 0 && in.Kind != nil {
 		return r.updateKazoo(ctx, e, in, changed, deep)
 	}
