@@ -57,6 +57,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.unseen()
 	d.drift()
 	d.vacated()
+	d.containers()
 	d.listings()
 	d.crowds()
 	(&frame{sides: d.sides}).plan()
