@@ -74,8 +74,8 @@ const maxNodes = 100_000
 // Scanner looks at the same locks repeatedly, and asks only for what may have changed. If the servers allow the four-letter
 // words dump and cons, it learns from these who is in which queue, at a cost that grows with the contenders and not with the
 // locks. If not, it compares the stats of the directories (pzxid) with those of the last look. In both cases it also reads
-// everything again, in turn, with what is left of the bound on reads: this is how it finds a declaration that changed, a note
-// in a contender's node, and a foreign child of an idle lock.
+// the stats of all nodes again, a few in each look: this is how it finds a declaration that changed, and a foreign child of an idle
+// lock. What a contender's node says is read again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -101,11 +101,12 @@ type Scanner struct {
 // entry is a node that is looked at: a lock, or a node that may contain locks.
 type entry struct {
 	path    string
-	asked   bool // named in ScanOptions
-	lock    bool // declared as a lock
-	leads   bool // to contenders that dump lists: see mayBeKey
-	look    int  // the last look in which it was read
-	whole   int  // the last look in which all of it was read
+	asked   bool      // named in ScanOptions
+	lock    bool      // declared as a lock
+	leads   bool      // to contenders that dump lists: see mayBeKey
+	look    int       // the last look in which it was read
+	whole   int       // the last look in which all of it was read
+	noted   time.Time // when its contenders were read without a change of theirs; zero after one
 	read    bool
 	gone    bool
 	mzxid   int64

@@ -30,8 +30,15 @@ type round struct {
 	found []string // nodes in which there may be locks
 }
 
-// lookers is how many nodes are looked at concurrently.
-const lookers = 64
+const (
+	// lookers is how many nodes are looked at concurrently.
+	lookers = 64
+	// turnReads and checkReads bound the requests of a look that only find out whether something has changed: of nodes whose turn it
+	// is, and of locks in use where dump does not tell.
+	turnReads, checkReads = 64, 192
+	// notesEvery is how soon a contender that has not changed is read again, for what somebody has written into its node.
+	notesEvery = time.Minute
+)
 
 // run looks at what has changed, at what has never been looked at, and, in turn, at the rest.
 func (r *round) run(ctx context.Context) error {
@@ -46,6 +53,9 @@ func (r *round) run(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(changed, func(a, b *entry) int { return a.look - b.look })
+	if !r.dumped() && len(changed) > checkReads {
+		changed, r.pending = changed[:checkReads], len(changed)-checkReads
+	}
 	if !r.dumped() { // so that idle locks have their turn even if more are in use than the bound allows
 		r.reserve = s.opts.Reads / 4
 	}
@@ -121,8 +131,8 @@ func (r *round) left() int {
 
 // turns returns the entries whose turn is next, as many as may still be read.
 func (r *round) turns() (due []*entry) {
-	s := r.s
-	for cost, n := 0, 0; n < len(s.order) && cost < r.left(); n++ {
+	s, most := r.s, min(r.left(), turnReads)
+	for cost, n := 0, 0; n < len(s.order) && cost < most; n++ {
 		if s.turn = (s.turn + 1) % len(s.order); s.turn == 0 {
 			s.rounds++
 		}
@@ -131,7 +141,7 @@ func (r *round) turns() (due []*entry) {
 			continue
 		}
 		cost += max(1, len(e.dirs))
-		if e.report != nil {
+		if e.report != nil && time.Since(e.noted) >= notesEvery {
 			cost += len(e.report.Holders) + len(e.report.Waiters)
 		}
 		if e.keyed != nil && e.report.Busy() {
@@ -257,16 +267,29 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		}
 		changed = changed || new
 	}
-	if !changed && !deep {
+	changed = changed || e.report == nil || e.report.Payload != in.Payload
+	notes := e.due(deep, changed)
+	if !changed && !notes {
 		return nil
 	}
-	if err := r.fill(ctx, e, in, params, deep); err != nil {
+	if err := r.fill(ctx, e, in, params, notes); err != nil {
 		return err
 	}
 	if !in.equal(e.report) {
 		e.report = in
 	}
 	return nil
+}
+
+// due reports whether the nodes of all contenders are to be read, and notes that. A change brings them forward: whoever holds now may
+// note it a little later.
+func (e *entry) due(deep, changed bool) bool {
+	if deep = deep && time.Since(e.noted) >= notesEvery; deep {
+		e.noted = time.Now()
+	} else if changed {
+		e.noted = time.Time{}
+	}
+	return deep
 }
 
 // declaration reads the node's data, unless its stat says that they have not changed.

@@ -59,10 +59,11 @@ func (in *Report) fillKazoo(taken, waiting []string, read func(dir string) readi
 func (r *round) updateKazoo(ctx context.Context, e *entry, in *Report, changed, deep bool) error {
 	queue := e.dir(in.Path + kazooQueue)
 	new, err := r.listQueue(ctx, queue, (deep || !r.dumped()) && queue.listed)
-	if err != nil || !changed && !new && !deep {
+	notes := e.due(deep, changed || new)
+	if err != nil || !changed && !new && !notes {
 		return err
 	}
-	if err := in.fillKazoo(e.dir(e.path).names, queue.names, r.reading(ctx, e, deep)); err != nil {
+	if err := in.fillKazoo(e.dir(e.path).names, queue.names, r.reading(ctx, e, notes)); err != nil {
 		return err
 	}
 	if !in.equal(e.report) {
