@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -64,6 +65,8 @@ type ScanOptions struct {
 	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. What is in use
 	// or has changed comes first; the rest takes turns.
 	Reads int
+	// Silence ends a look with an error when the servers have sent nothing for so long; 0: it lasts until ctx ends.
+	Silence time.Duration
 	// Sessions are some whose connections a Look tells of, besides those of the contenders that it finds.
 	Sessions []int64
 }
@@ -96,6 +99,8 @@ type Scanner struct {
 	rounds  int                    // of turns, counted from 1
 	queues  map[string]bool        // the names of children in which some kind keeps contenders
 	above   atomic.Pointer[family] // that the prefix is a node of; nil if it is none
+	signs   atomic.Int64           // changes whenever a server has sent something
+	far     [2]atomic.Int64        // how many nodes were looked at in this look, of how many
 }
 
 // entry is a node that is looked at: a lock, or a node that may contain locks.
@@ -139,6 +144,7 @@ var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be on
 func NewScanner(c provider, opts ScanOptions) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
 		words: words{failed: map[string]failure{}}}
+	s.words.heard = func() { s.signs.Add(1) }
 	for _, path := range opts.Declared {
 		e := s.add(path)
 		e.asked, e.lock = true, true
@@ -175,6 +181,10 @@ func (s *Scanner) under(path string) bool {
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
+	s.far[0].Store(0)
+	s.far[1].Store(0)
+	ctx, over := s.unlessSilent(ctx)
+	defer over()
 	live, err := session.Live(ctx, s.source)
 	if err != nil {
 		return nil, err
@@ -208,13 +218,62 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
+// Progress is how far a look is.
+type Progress struct {
+	Looked, Of int   // nodes that were looked at, and those that are known to be due
+	Signs      int64 // another number whenever a server has sent something
+}
+
+// Progress is that of the look under way. It may be called at any time.
+func (s *Scanner) Progress() Progress {
+	return Progress{int(s.far[0].Load()), int(s.far[1].Load()), s.signs.Load()}
+}
+
+// silence is why a look was given up.
+type silence time.Duration
+
+func (d silence) Error() string {
+	return fmt.Sprintf("the servers have sent nothing for %v", time.Duration(d))
+}
+
+// unlessSilent is a context that ends when the servers have sent nothing for a while.
+func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
+	d := s.opts.Silence
+	if d == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	tick := time.NewTicker(d / 16)
+	go func() {
+		defer tick.Stop()
+		for signs, at := int64(-1), time.Now(); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				if n := s.signs.Load(); n != signs {
+					signs, at = n, now
+				} else if now.Sub(at) >= d {
+					cancel(silence(d))
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // ended says why there is no connection, if a look failed because ctx has ended and there is none. It sends nothing.
 func ended(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		if _, now := live.Exists(ctx, "/"); errors.As(now, &op) {
-			return op.Err
-		}
+	var silent silence
+	if errors.As(context.Cause(ctx), &silent) {
+		err = silent
+	} else if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if _, now := live.Exists(ctx, "/"); errors.As(now, &op) && !errors.Is(op.Err, context.Canceled) {
+		return op.Err
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (a *allowance) take() bool {
 	if !a.reserve() {
 		return false
 	}
-	a.r.reads.Add(1)
+	a.r.count()
 	return true
 }
 
@@ -358,7 +358,7 @@ func (f *keyed) count(k *Keys, r *round) {
 // for: no other family is walked into.
 func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family, error) {
 	if e.payload == nil && look && e.path == r.s.opts.Prefix {
-		of, err := familyAbove(ctx, r.live, e.path, func() { r.reads.Add(1) })
+		of, err := familyAbove(ctx, r.live, e.path, r.count)
 		if err != nil {
 			return nil, err
 		}

@@ -72,6 +72,12 @@ func (r *round) run(ctx context.Context) error {
 	return err
 }
 
+// count counts a request. Only so many are under way at a time: the next one shows that an earlier one was answered.
+func (r *round) count() {
+	r.reads.Add(1)
+	r.s.signs.Add(1)
+}
+
 func (r *round) dumped() bool { return r.told.owners != nil }
 
 // first looks at what has never been looked at, and at what that leads to.
@@ -156,6 +162,7 @@ func (r *round) turns() (due []*entry) {
 func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	r.s.far[1].Add(int64(len(list)))
 	work := make(chan *entry)
 	var looking sync.WaitGroup
 	for range min(lookers, len(list)) {
@@ -164,6 +171,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 				if err := r.check(ctx, e, deep); err != nil {
 					cancel(err)
 				}
+				r.s.far[0].Add(1)
 			}
 		})
 	}
@@ -176,6 +184,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 			if e.read {
 				r.pending++
 			}
+			r.s.far[0].Add(1)
 			continue
 		}
 		if e.look = r.s.looks; deep || !e.read || e.keyed != nil {
@@ -294,7 +303,7 @@ func (e *entry) due(deep, changed bool) bool {
 
 // declaration reads the node's data, unless its stat says that they have not changed.
 func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
-	r.reads.Add(1)
+	r.count()
 	if e.mzxid != 0 {
 		stat, err := r.live.Exists(ctx, e.path)
 		if err != nil || stat != nil && stat.Mzxid == e.mzxid {
@@ -303,7 +312,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 		if stat == nil {
 			return nil, zk.ErrNoNode
 		}
-		r.reads.Add(1)
+		r.count()
 	}
 	data, stat, err := r.live.Get(ctx, e.path)
 	if err != nil {
@@ -361,7 +370,7 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 	}
 	in.judge(params, lines)
 	if in.Kind == kind.Once {
-		r.reads.Add(1)
+		r.count()
 		var err error
 		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.written); err != nil {
 			return err
@@ -385,7 +394,7 @@ func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir strin
 			if old != nil && !deep && (owner == 0 || owner == old.Session) {
 				return old, nil
 			}
-			r.reads.Add(1)
+			r.count()
 			c, err := ReadContender(ctx, r.live, dir, k)
 			if c != nil && c.Session == 0 {
 				c.Session = owner
@@ -410,7 +419,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 		if !was || !c.Held.IsZero() {
 			continue
 		}
-		r.reads.Add(1)
+		r.count()
 		data, _, err := r.live.Get(ctx, c.Path)
 		switch {
 		case err == nil:

@@ -165,9 +165,11 @@ func (p *problemsOf) connection() {
 	case p.e.Snapshot == nil && p.e.Error != "":
 		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor").Severity = Urgent
 	case p.e.Snapshot == nil:
-		p.add(false, "starting", "", "The first look is under way.", "")
+		p.add(false, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
 	case p.e.Error != "":
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
+	case p.e.looking != "":
+		p.add(false, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
 	case !p.b.fresh(p.e, p.now):
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
 	}

@@ -172,7 +172,8 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 		s.tell(s.board.Saw(name, snap))
 	}
 	s.watching.Go(func() {
-		target.watch(ctx, s.Interval, tell, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
+		far := func(text string) { s.board.Change(name, func(e *Ensemble) { e.looking = text }) }
+		target.watch(ctx, s.Interval, tell, far, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
 }
 
