@@ -127,6 +127,7 @@ func (in *Report) judge(params kind.Params, lines [][]Contender) {
 		for j, v := range verdicts {
 			c := lines[i][j]
 			if c.Permits = v.Permits; v.Holds {
+				c.Candidate = in.Kind.Kept && c.Held.IsZero()
 				in.Holders = append(in.Holders, c)
 			} else {
 				in.Waiters = append(in.Waiters, c)
