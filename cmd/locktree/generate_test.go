@@ -119,13 +119,13 @@ func generated(dir string) string {
 func TestImportLooksAtManyNodesAtATime(t *testing.T) {
 	inFakeTime(t, "", func(t *testing.T, b *bench) {
 		var want strings.Builder
-		fmt.Fprintf(&want, "%-40s unknown: nobody uses what is in it\n", "/java")
+		fmt.Fprintf(&want, "%-40s unknown: no program uses what is in it\n", "/java")
 		for i := range 20 {
-			fmt.Fprintf(&want, "%-40s unknown: nobody uses what is in it\n", fmt.Sprintf("/java/%02d", i))
+			fmt.Fprintf(&want, "%-40s unknown: no program uses what is in it\n", fmt.Sprintf("/java/%02d", i))
 			for j := range 15 {
 				path := fmt.Sprintf("/java/%02d/%02d", i, j)
 				require.NoError(t, b.server.Create(path, nil))
-				fmt.Fprintf(&want, "%-40s unknown: nobody uses it\n", path)
+				fmt.Fprintf(&want, "%-40s unknown: no program uses it\n", path)
 			}
 		}
 		b.server.ResetCounts()

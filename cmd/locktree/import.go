@@ -58,7 +58,7 @@ func importCommand(a *app) *cobra.Command {
 	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&f.from, "from", "", "the `PATH` of the subtree to look at")
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
-	c.Flags().StringArrayVar(&f.kinds, "kind", nil, "the `[PATH=]TYPE` of nodes that nobody uses, such as mutex; may be repeated")
+	c.Flags().StringArrayVar(&f.kinds, "kind", nil, "the `[PATH=]TYPE` of nodes that no program uses, such as mutex; may be repeated")
 	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c

@@ -30,7 +30,7 @@ func TestALockIsRecognisedByAllThatRemainsOfIt(t *testing.T) {
 		{"a mutex in a namespace, with the name of a part", []string{"leases/" + curatorID + "lock-0000000000"}, "namespace"},
 		{"another one", []string{"locks/" + curatorID + "lock-0000000000"}, "namespace"},
 		{"both sub-nodes, idle", []string{"leases", "locks"}, "semaphore"},
-		{"one sub-node, idle", []string{"leases"}, "unknown: nobody uses what is in it"},
+		{"one sub-node, idle", []string{"leases"}, "unknown: no program uses what is in it"},
 		{"kazoo's writer and reader", []string{kazooID + "__lock__0000000000", kazooID + "__rlock__0000000001"}, "rwlock, 2 in its queue"},
 		{"kazoo's candidate and Curator's", []string{kazooID + "__lock__0000000000", curatorID + "latch-0000000001"}, "election, 2 in its queue"},
 		{"kazoo's mutex and go-zookeeper's", []string{kazooID + "__lock__0000000000", "_c_" + kazooID + "-lock-0000000001"}, "mutex, 2 in its queue"},
@@ -108,8 +108,8 @@ func TestWhatIsNoLockIsNamedAndLeftOut(t *testing.T) {
 		"/java": {"|left out: there is no lock below it", "/barrier|" + data, "/group|" + members, "/ids|left out: it is a queue of Curator's", "/number|" + data,
 			"/priority|left out: it is a queue of Curator's", "/queue|left out: it is a queue of Curator's", "/services|left out: there is no lock below it", "/services/web|" + members,
 			"/simple|left out: it is a queue of Curator's"},
-		"/py": {"|unknown: nobody uses what is in it", "/barrier|" + members, "/counter|" + number, "/locking|left out: it is a locking queue of kazoo's",
-			"/never|unknown: nobody uses it", "/never-used|" + number,
+		"/py": {"|unknown: no program uses what is in it", "/barrier|" + members, "/counter|" + number, "/locking|left out: it is a locking queue of kazoo's",
+			"/never|unknown: no program uses it", "/never-used|" + number,
 			"/party|left out: it is a party of kazoo's", "/queue|left out: it is a queue of kazoo's"},
 	} {
 		found, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), readOnly(t, srv), prefix)

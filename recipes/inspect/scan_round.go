@@ -36,7 +36,7 @@ const (
 	// turnReads and checkReads bound the requests of a look that only find out whether something has changed: of nodes whose turn it
 	// is, and of locks in use where dump does not tell.
 	turnReads, checkReads = 64, 192
-	// notesEvery is how soon a contender that has not changed is read again, for what somebody has written into its node.
+	// notesEvery is how soon a contender that has not changed is read again, for what a program has written into its node.
 	notesEvery = time.Minute
 )
 

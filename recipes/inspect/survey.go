@@ -133,7 +133,7 @@ func (o Surveyor) judge(n *node) (enter bool) {
 		f.Skip = holdsData
 	case o.Idle != nil && o.Idle(n.Path) != nil:
 		f.is(o.Idle(n.Path))
-		f.Notes = append(f.Notes, "Nobody uses it: -kind says what it is.")
+		f.Notes = append(f.Notes, "No program uses it: -kind says what it is.")
 	}
 	return false
 }
@@ -196,14 +196,14 @@ func (f *Found) set(name string, v any) bool {
 
 // Lines lists what was found, one line per node.
 func (f *Found) Lines() []string {
-	what := "unknown: nobody uses it"
+	what := "unknown: no program uses it"
 	switch {
 	case f.Skip != "":
 		what = "left out: " + f.Skip
 	case f.Kind != nil:
 		what = f.Kind.Name
 	case len(f.Inside) > 0:
-		what = "unknown: nobody uses what is in it"
+		what = "unknown: no program uses what is in it"
 	}
 	if f.InUse > 0 && !f.kazoo {
 		what += fmt.Sprintf(", %d in its queue", f.InUse)

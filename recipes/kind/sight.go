@@ -43,7 +43,7 @@ type Sight struct {
 	Since          Stamp      `json:"since,omitzero"`
 	Held           Stamp      `json:"held,omitzero"`
 	Candidate      bool       `json:"candidate,omitempty"` // it leads, since a time that is not known
-	ForMs          int64      `json:"for_ms,omitempty"` // for how long it has held or waited
+	ForMs          int64      `json:"for_ms,omitempty"`    // for how long it has held or waited
 	Format         string     `json:"format,omitempty"`
 	Revoked        *bool      `json:"revoked,omitempty"`
 	Connection     Connection `json:"connection"`

@@ -38,7 +38,7 @@ type estateLock struct {
 	path          string
 	kind          *kind.Kind
 	in            func(*realLab) *peer
-	holds, waits  []string // recipe and options; nil: nobody does
+	holds, waits  []string // recipe and options; nil: no program does
 	idle, leftOut bool     // it is idle and -kind says what it is; it is no lock that both libraries can share
 }
 
