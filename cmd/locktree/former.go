@@ -19,6 +19,7 @@ const textInReview = "The output of plan is text: post it in a code block, as th
 
 var formerFlags = map[string]string{
 	"annotations": textInReview,
+	"empty-as":    "-kind=TYPE says the same, and -kind=PATH=TYPE says it of a part of the tree.",
 	"exclude":     "-target names what to plan, or a namespace or module with everything in it; it may be repeated.",
 	"markdown":    "The output of show is text: put it into a code block.",
 	"summary":     textInReview,
