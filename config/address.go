@@ -180,5 +180,5 @@ func (p place) noNode(typ, label, outer string) string {
 			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.kind.Name, label))
 		}
 	}
-	return fmt.Sprintf("There is no %s.%s", given, hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
+	return fmt.Sprintf("There is no %s.%s", given, hintIn(strings.TrimSuffix(given, "."+label), label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
 }

@@ -99,7 +99,15 @@ func (e *evaluation) trees(stack string) []*Ensemble {
 			on.Tree.Intent = e.intentOf(on, have)
 		}
 	}
+	nodeless := map[plan.Addr]bool{}
+	for _, m := range e.moduleAddrs {
+		nodeless[m.instance] = false
+	}
+	for _, block := range e.barren {
+		nodeless[block] = true
+	}
 	for _, on := range out {
+		on.Tree.Intent.Nodeless = nodeless
 		on.Tree.Intent.Access, on.Tree.EnsembleID = on.access, on.id
 		for _, other := range out {
 			if other != on {

@@ -137,3 +137,15 @@ func hint(given string, names []string, none string) string {
 		return ""
 	}
 }
+
+// hintIn is hint for names behind a dot. The list shows them as they are written.
+func hintIn(root, given string, names []string, none string) string {
+	if s := plan.DidYouMean(given, names); s != "" {
+		return s
+	}
+	full := make([]string, len(names))
+	for i, name := range names {
+		full[i] = root + "." + name
+	}
+	return hint("", full, none)
+}

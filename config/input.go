@@ -33,6 +33,15 @@ func (e *evaluation) readInputs() {
 			// The environment is shared: a name that is not one of our variables is no error.
 			e.inputs[name] = e.parseInput(e.variables[name], text, "the environment variable "+envPrefix+name)
 		}
+		if name, theirs := strings.CutPrefix(name, "TF_VAR_"); theirs && e.variables[name] != nil {
+			e.add(warningAt(e.variables[name].head, "A variable of Terraform is not read", fmt.Sprintf("TF_VAR_%s is set, and only Terraform reads it. Call it %s%s.", name, envPrefix, name)))
+		}
+	}
+	theirs, _ := e.files.ending("terraform.tfvars", ".auto.tfvars")
+	for _, file := range theirs {
+		if len(e.variables) > 0 {
+			e.add(warningAt(fileStart(e.files.display(file)), "A file of Terraform is not read", "Only Terraform reads this file. Call it NAME"+inputSuffix+", or name it with -var-file."))
+		}
 	}
 	files, _ := e.files.ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {

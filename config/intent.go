@@ -38,6 +38,8 @@ type intents struct {
 	removals []*removalItem
 	// moduleAddrs are the instances of modules, and the blocks that call them.
 	moduleAddrs []struct{ instance, block plan.Addr }
+	// barren are the blocks whose for_each has no element.
+	barren []plan.Addr
 }
 
 // intend declares a block that has no name.

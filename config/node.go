@@ -86,6 +86,9 @@ func (s scope) expand(at *instance, e *Ensemble) {
 		s.instantiate(proto)
 		return
 	}
+	if len(elements) == 0 {
+		s.barren = append(s.barren, proto.addr)
+	}
 	for e := range elements {
 		i := proto
 		i.each = &elements[e]

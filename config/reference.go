@@ -110,7 +110,7 @@ func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 	case !ok:
 		r.errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, orList(names))
 	case !slices.Contains(names, name):
-		r.errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, hint(name, names, ""))
+		r.errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, hintIn(root, name, names, ""))
 	default:
 		return true
 	}
@@ -148,7 +148,7 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 	}
 	d := r.named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, hint(name, r.names[root], "None is declared."))
+		return r.unknown(t, "There is no %s.%s.%s", root, name, hintIn(root, name, r.names[root], "None is declared."))
 	}
 	r.depend(d)
 	if d.forEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {

@@ -81,6 +81,14 @@ func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
 }
 
+func TestALockOnAnotherEnsembleIsStillInTheConfiguration(t *testing.T) {
+	lock := declare("/locks/a", kind.Mutex)
+	here := declared()
+	here.Intent.Elsewhere = []*plan.Tree{declared(lock)}
+	p := replan(t, applied(t, declared(lock)), here)
+	require.Equal(t, "because its ensemble is another one", p.Changes[0].ReasonText())
+}
+
 func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	m := applied(t, base())
 	czxid := m.nodes["/locks/solo"].czxid

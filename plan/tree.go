@@ -219,7 +219,7 @@ func (n *Node) record() []byte {
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return part.Record
+			return kind.CarryRecord(part.Record, part.CreatedMs)
 		}
 	}
 	return nil

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,6 +182,54 @@ func TestNoShapelessPackages(t *testing.T) {
 		require.False(t, strings.HasPrefix(rel, "internal/"), "top-level internal: %s", rel)
 		for _, part := range strings.Split(rel, "/") {
 			require.NotContains(t, []string{"util", "utils", "common", "helpers", "types", "misc"}, part, rel)
+		}
+	}
+}
+
+// foreign are fields whose text others write: in ZooKeeper, in files, on the command line, in the environment.
+var foreign = []string{"Addr", "Address", "Addresses", "Block", "Description", "Detail", "Ensemble", "Error", "Filename", "Holder", "ID", "Key", "Lock", "Name", "Owner", "Path",
+	"Paths", "Root", "Servers", "Stack", "Subject", "Who"}
+
+// visible are the functions that make text of others safe to print, or quote it.
+var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Visible", "Who", "Err", "clean", "declaredAs", "header", "len", "name", "quote", "who"}
+
+// A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
+func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
+	files := token.NewFileSet()
+	for _, dir := range []string{".", "internal/view"} {
+		names, err := filepath.Glob(dir + "/*.go")
+		require.NoError(t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(files, name, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || !slices.Contains([]string{"Fprint", "Fprintf", "Fprintln", "Message", "WriteString", "printf"}, lastName(called(call.Fun))) {
+					return true
+				}
+				var verbs []string
+				for i, arg := range call.Args {
+					if format, ok := arg.(*ast.BasicLit); ok && verbs == nil {
+						verbs = append(make([]string, i+1), formatVerbs.FindAllString(format.Value, -1)...)
+					}
+					if i < len(verbs) && slices.Contains([]string{"%q", "%t", "%d"}, verbs[i]) {
+						continue
+					}
+					ast.Inspect(arg, func(n ast.Node) bool {
+						if inner, ok := n.(*ast.CallExpr); ok && slices.Contains(visible, lastName(called(inner.Fun))) {
+							return false
+						}
+						if field, ok := n.(*ast.SelectorExpr); ok && slices.Contains(foreign, field.Sel.Name) {
+							t.Errorf("%s: %s is printed as it is: give it to clean, name, quote or kind.Visible", files.Position(n.Pos()), field.Sel.Name)
+						}
+						return true
+					})
+				}
+				return true
+			})
 		}
 	}
 }

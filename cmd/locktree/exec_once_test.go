@@ -15,8 +15,8 @@ func TestExecOnceRecordsHowItsCommandEnded(t *testing.T) {
 	server, dir := declareLedger(t)
 	p := kind.Once.New().(*kind.OnceParams)
 	p.Schedule = "* * * * *"
-	require.NoError(t, server.Provision("/t/job", &kind.Payload{Params: p}))
-	require.NoError(t, server.Set("/t/job/once-record", []byte(`{"calendar":"* * * * * ","since":1}`)))
+	require.NoError(t, server.Provision("/t/job", &kind.Payload{Params: p, Since: 1}))
+	require.NoError(t, server.Set("/t/job/once-record", []byte(`{"since":1}`)))
 	x := startExecOn(t, server, dir, "-once", "/t/job", "--", "sh", "-c", `trap 'exit 0' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
 	require.NoError(t, x.other().Revoke(t.Context(), x.line()))
 	x.ends(exitLost)

@@ -19,6 +19,7 @@ const textInReview = "The output of plan is text: post it in a code block, as th
 
 var formerFlags = map[string]string{
 	"annotations": textInReview,
+	"empty-as":    "-kind=TYPE says the same, and -kind=PATH=TYPE says it of a part of the tree.",
 	"events":      "Programs' observers, logs and Prometheus tell what happened; \"locktree status -watch -json\" prints each change.",
 	"exclude":     "-target names what to plan, or a namespace or module with everything in it; it may be repeated.",
 	"history":     "Prometheus remembers what the page shows under /metrics.",

@@ -119,6 +119,8 @@ func (p *OnceParams) CheckSlot(slot string) error {
 		return fmt.Errorf("a slot has a name of 1 to %d bytes of UTF-8", MaxSlot)
 	case times == nil:
 		return checkPrintable(slot)
+	case times.Never():
+		return fmt.Errorf("the schedule %q never comes", p.Schedule)
 	}
 	at, ok := SlotTime(slot)
 	if !ok {

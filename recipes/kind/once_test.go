@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,12 +40,14 @@ func TestZones(t *testing.T) {
 }
 
 func TestOnlyTheCanonicalFormIsRead(t *testing.T) {
-	for _, text := range []string{"", "0 3 * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "0,0 * * * *", "5,3 * * * *", "1-3 * * * *", "* * * * 7", "03 * * * *", "* *  * *", "* * 1,2, * *"} {
+	for _, text := range []string{"", "0 3 * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "0,0 * * * *", "5,3 * * * *", "1-3 * * * *", "* * * * 7", "03 * * * *", "* *  * *", "* * 1,2, * *", "*/2 * * * *",
+		"0 9 */2 * *", "0 9 */1 * 1", "0 9 */40 * 1", "0 9 */ * 1", "0 9 * * */2", "0 9 */02 * 1"} {
 		_, err := ParseSchedule(text, "")
 		require.Error(t, err, text)
 	}
 	p := Once.New().(*OnceParams)
-	require.Error(t, p.Fields()[7].Set("*/5 * * * *"))
+	schedule := slices.IndexFunc(p.Fields(), func(f Field) bool { return f.Name == "schedule" })
+	require.Error(t, p.Fields()[schedule].Set("*/5 * * * *"))
 	p.CatchUp = "1h"
 	require.ErrorContains(t, Validate(p), "is about a schedule")
 }
@@ -102,7 +105,7 @@ func TestWhatCountsAsTaken(t *testing.T) {
 func TestTheLargestRecordFitsIntoANode(t *testing.T) {
 	r := &Record{}
 	for i := range 501 {
-		r = r.Put(SlotRun{Slot: fmt.Sprintf("%0128d", i), State: SlotSucceeded, By: strings.Repeat("\x01", 200), Token: 1<<64 - 1, Tries: 1e9,
+		r = r.Put(SlotRun{Slot: fmt.Sprintf("%03d", i) + strings.Repeat(`"`, MaxSlot-3), State: SlotSucceeded, By: strings.Repeat("\x01", 200), Token: 1<<64 - 1, Tries: 1e9,
 			Started: 1 << 53, Took: 1 << 53, Result: strings.Repeat("\u2028", 300)}, 500)
 	}
 	require.Len(t, r.Slots, 500)
@@ -110,6 +113,18 @@ func TestTheLargestRecordFitsIntoANode(t *testing.T) {
 	again, err := ParseRecord(r.Encode())
 	require.NoError(t, err)
 	require.Equal(t, r, again)
+	for _, c := range "<>&\x01\"\u2028é" { // some take six bytes in JSON, some do only for HTML
+		text := strings.Repeat(string(c), 400)
+		run := (&Record{}).Put(SlotRun{By: text, Result: text}, 1).Slots[0]
+		for _, s := range []struct {
+			is   string
+			most int
+		}{{run.By, maxSlotBy}, {run.Result, maxSlotResult}} {
+			require.InDelta(t, s.most, len(plainJSON(s.is))-len(`""`), 8, "%q", c)
+			require.LessOrEqual(t, len(plainJSON(s.is))-len(`""`), s.most, "%q", c)
+			require.True(t, strings.HasSuffix(s.is, "..."))
+		}
+	}
 	for _, damaged := range []string{"x", `{"slots":[{"slot":"b"},{"slot":"a"}]}`, `[]`} {
 		_, err := ParseRecord([]byte(damaged))
 		require.Error(t, err)
@@ -142,7 +157,6 @@ func TestDueAndMissed(t *testing.T) {
 	require.Equal(t, at("06:00"), s.Next)
 	require.Nil(t, s.Last)
 
-	r = r.Counts(p, at("01:30"))
 	r = r.Put(SlotRun{Slot: SlotAt(at("03:00")), State: SlotSkipped}, 10)
 	r = r.Put(SlotRun{Slot: SlotAt(at("04:00")), State: SlotFailed, Token: 7}, 10)
 	r = r.Put(SlotRun{Slot: SlotAt(at("05:00")), State: SlotRunning, Token: 9}, 10)
@@ -169,6 +183,51 @@ func TestDueAndMissed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"05"}, names(s.Due), "another schedule counts from its declaration on")
 	require.Empty(t, s.Missed)
+}
+
+func TestSlotsCountSinceTheirScheduleWasDeclaredAndTheRecordBegan(t *testing.T) {
+	at := time.UnixMilli
+	require.Equal(t, at(7), (&Record{}).From(at(5), at(7)))
+	require.Equal(t, at(7), (&Record{}).From(at(7), at(5)))
+	r, err := ParseRecord(CarryRecord(CarryRecord(nil, 3), 9))
+	require.NoError(t, err)
+	require.Equal(t, at(5), r.From(at(5), at(9)), "it went along to a node that was created later")
+	require.Equal(t, "damaged", string(CarryRecord([]byte("damaged"), 3)))
+
+	live := &Payload{Params: &OnceParams{Schedule: "0 * * * *", Keep: 30, Success: SuccessStart}}
+	live.Read(100)
+	data, err := live.Encode()
+	require.NoError(t, err)
+	live, err = Decode(data)
+	require.NoError(t, err)
+	live.Read(200)
+	require.EqualValues(t, 100, live.Since)
+	for _, c := range []struct {
+		next Params
+		want int64
+	}{
+		{&OnceParams{Schedule: "0 * * * *", Keep: 7}, 100},
+		{&OnceParams{Schedule: "1 * * * *"}, 0},
+		{&OnceParams{Schedule: "0 * * * *", Timezone: "Europe/Berlin"}, 0},
+		{Mutex.New(), 0},
+	} {
+		next := &Payload{Params: c.next}
+		next.Carry(live)
+		require.Equal(t, c.want, next.Since, "%v", c.next)
+	}
+	mutex := &Payload{Params: Mutex.New()}
+	mutex.Read(100)
+	require.Zero(t, mutex.Since)
+}
+
+// A schedule that never comes had the slot 0001-01-01T00:00:00Z.
+func TestAScheduleThatNeverComesHasNoSlot(t *testing.T) {
+	p := &OnceParams{Schedule: "0 3 31 2 *", Keep: 30}
+	times, err := p.Times()
+	require.NoError(t, err)
+	require.True(t, times.Never())
+	require.False(t, times.Has(time.Time{}))
+	require.ErrorContains(t, p.CheckSlot(SlotAt(time.Time{})), `the schedule "0 3 31 2 *" never comes`)
 }
 
 func TestTheRecordsAccessList(t *testing.T) {

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,10 +14,9 @@ import (
 type Record struct {
 	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
-	// Calendar is the schedule, and its zone, of the last start, and Since the time from which its slots count, in milliseconds
-	// since 1970.
-	Calendar string `json:"calendar,omitempty"`
-	Since    int64  `json:"since,omitempty"`
+	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that goes
+	// along to a new node says it, see [CarryRecord].
+	Since int64 `json:"since,omitempty"`
 	// Slots are recorded slots, sorted.
 	Slots []SlotRun `json:"slots,omitempty"`
 }
@@ -47,7 +47,7 @@ type SlotRun struct {
 	Result string `json:"result,omitempty"`
 }
 
-// The longest texts of a record, in bytes: 500 slots must fit into a node.
+// The longest texts of a record, in bytes of JSON: 500 slots must fit into a node.
 const (
 	maxSlotBy     = 128
 	maxSlotResult = 256
@@ -76,8 +76,39 @@ func ParseRecord(data []byte) (*Record, error) {
 
 // Encode is the inverse of [ParseRecord].
 func (r *Record) Encode() []byte {
-	data, _ := json.Marshal(r) // strings and numbers: it cannot fail
-	return data
+	return plainJSON(r)
+}
+
+// plainJSON is v, of strings and numbers, without the escapes that only HTML needs, which take six bytes each.
+func plainJSON(v any) []byte {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	_ = to.Encode(v) // it cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// CarryRecord is the data of a record that goes along from a node that was created at a time, in milliseconds since 1970. A damaged record
+// stays as it is.
+func CarryRecord(data []byte, created int64) []byte {
+	r, err := ParseRecord(data)
+	if err != nil || r.Since != 0 {
+		return data
+	}
+	r.Since = created
+	return r.Encode()
+}
+
+// From is the time after which slots count: when their schedule was declared, or when the record began, if that was later. created is
+// when the record's node was.
+func (r *Record) From(declared, created time.Time) time.Time {
+	if r.Since != 0 {
+		created = time.UnixMilli(r.Since)
+	}
+	if created.After(declared) {
+		return created
+	}
+	return declared
 }
 
 func compareSlots(a, b SlotRun) int { return strings.Compare(a.Slot, b.Slot) }
@@ -138,28 +169,19 @@ func (r *Record) Put(run SlotRun, keep int) *Record {
 	return &next
 }
 
+// shortened is s, cut where its JSON would be longer than most bytes.
 func shortened(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
+	size, room := 0, 0
+	for i, r := range s {
+		if size <= most-len("...") {
+			room = i
+		}
+		if size += len(plainJSON(string(r))) - len(`""`); size > most {
+			return s[:room] + "..."
+		}
 	}
-	return strings.ToValidUTF8(s[:most-3], "") + "..."
-}
-
-// Counts is the record with the schedule in it. declared is when the declaration was last written or, if that was later, the record's
-// node created: slots of a schedule that is new to the record count from then on.
-func (r *Record) Counts(p *OnceParams, declared time.Time) *Record {
-	next := *r
-	next.Calendar, next.Since = p.calendar(), r.From(p, declared).UnixMilli()
-	return &next
-}
-
-// From is the time after which slots count; see [Record.Counts].
-func (r *Record) From(p *OnceParams, declared time.Time) time.Time {
-	if r.Calendar == p.calendar() {
-		return time.UnixMilli(r.Since)
-	}
-	return declared
+	return s
 }
 
 // Slots is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
@@ -170,9 +192,9 @@ type Slots struct {
 	Missed []time.Time // were due, and no program starts them any more, in order
 }
 
-// Look is what a record says at a time. declared is as for [Record.Counts]; both are times of the ensemble. holder
-// is the token of the one who holds the job's lock, 0 if nobody does: what that one runs is not due.
-func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Slots, error) {
+// Look is what a record says at a time. Slots count after from, see [Record.From]; both are times of the ensemble. holder
+// is the token of the job's holder, or 0: what that one runs is not due.
+func (r *Record) Look(p *OnceParams, from, now time.Time, holder uint64) (Slots, error) {
 	s := Slots{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
 		if r.Slots[i].State != SlotSkipped {
@@ -184,7 +206,6 @@ func (r *Record) Look(p *OnceParams, declared, now time.Time, holder uint64) (Sl
 		return s, err
 	}
 	s.Next = r.next(times, p, now)
-	from := r.From(p, declared)
 	at := times.Prev(now)
 	for n := 0; n < p.Keep && at.After(from); n++ {
 		slot := SlotAt(at)

@@ -24,9 +24,10 @@ import (
 // refuses old tokens.
 //
 // Clocks say when to try. A slot is not started more than 30 s before its instant by the clock of the ensemble, as the stat of this
-// session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if nobody else has, and
-// not at all once the instant is longer ago, by the ensemble's clock, than catch_up says. So a slot is missed only if no client lives
-// whose clock is less than catch_up behind. docs/once.md says the rest.
+// session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if no other has, and
+// not at all once the instant is longer ago than catch_up, by the time at which the ensemble wrote the start. So a slot is missed only if no
+// client lives whose clock is less than catch_up behind, or if a run of another slot holds the job up. No client waits for longer than a
+// minute before it looks again, so a clock may be set at any time. clock.go lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -94,40 +95,58 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *re
 	return err
 }
 
-// start takes the job's lock, and starts the slot in its record. late means that it must not be later than catch_up.
+// start starts a slot as soon as it is due: the newest one by a clock that is ahead may not be. It stays the one that is meant unless that
+// clock is set meanwhile.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
+	own, newest := clock{now: o.c.Now}, time.Time{}
 	for {
-		asked := time.Now()
-		p, name, err := o.resolve(ctx, slot)
-		if err != nil {
-			return nil, err
+		if now, set := own.read(); set {
+			newest = now
 		}
-		l, err := o.lock(ctx, p, name, try)
-		if err != nil {
-			return nil, err
+		s, wait, err := o.startNow(ctx, slot, newest, nil, late, try)
+		if s != nil || err != nil {
+			return s, err
 		}
-		var early time.Duration
-		s, err := o.startOf(ctx, l, name)
-		if err == nil {
-			early, err = s.begin(late)
-		}
-		if err == nil && early == 0 {
-			return s, nil
-		}
-		if err := l.Do(ctx, func(context.Context, *recipes.Lease) error { return err }); err != nil {
-			return nil, err
-		}
-		// The contender that showed the ensemble's time was created when we asked, or later.
-		if err := pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.path, name, early+ahead, whyEnded(ctx))
+		if err := pause(ctx, nil, wait); err != nil {
+			return nil, fmt.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
 		}
 	}
+}
+
+// startNow takes the job's lock, and starts the slot in its record: without a name, the newest one at a time. late means that it must not be
+// later than catch_up. If the slot is not due, or by, the clock by which it was chosen, turns out to be wrong, there is neither a start nor an
+// error: the caller is to wait, and then to look at everything again.
+func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *clock, late, try bool) (s *Start, wait time.Duration, err error) {
+	asked := time.Now()
+	p, name, err := o.resolve(ctx, slot, newest)
+	if err != nil {
+		return nil, 0, err
+	}
+	l, err := o.lock(ctx, p, name, try)
+	if err != nil {
+		return nil, 0, err
+	}
+	var own *zk.Stat
+	if s, err = o.startOf(ctx, l, name); err == nil {
+		own, err = s.contender()
+	}
+	var early time.Duration
+	wrong := err == nil && by != nil && by.learn(time.UnixMilli(own.Ctime))
+	if err == nil && !wrong {
+		early, err = s.begin(time.UnixMilli(own.Mtime), late)
+	}
+	if err == nil && early == 0 && !wrong {
+		return s, 0, nil
+	}
+	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
+	// The contender that showed the ensemble's time was created when we asked, or later.
+	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 
 func recordOf(path string) string { return kind.JoinPath(path, kind.Once.Record) }
 
 // resolve finds the declaration, and the slot that is meant.
-func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, string, error) {
+func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kind.OnceParams, string, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
 		return nil, "", err
@@ -141,15 +160,20 @@ func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, stri
 		if err != nil {
 			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
 		}
-		slot = kind.SlotAt(times.Prev(o.c.Now()))
+		slot = kind.SlotAt(times.Prev(newest))
 	}
+	return p, slot, o.check(p, slot)
+}
+
+// check is the error of a slot that p does not have.
+func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, kind.ErrUnknownZone):
-		return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
+		return fmt.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
+		return fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
 	}
-	return p, slot, nil
+	return nil
 }
 
 // lock takes the job's lock, unless the record says before that what becomes of the slot.
@@ -227,7 +251,7 @@ func noRecord(node string, err error) error {
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
 // somebody waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
 func (o *Once) Skip(ctx context.Context, slot string) error {
-	_, slot, err := o.resolve(ctx, slot)
+	_, slot, err := o.resolve(ctx, slot, o.c.Now())
 	if err != nil {
 		return err
 	}
@@ -239,7 +263,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return errors.Join(err, l.Unlock(ctx))
 	}
-	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
+	_, err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
 		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
 		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
 			return nil, nil
@@ -247,9 +271,8 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		if err := o.judge(r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(s.d, stat)
-		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
-		look, err := r.Look(s.params, declared, o.c.Now(), 0)
+		next := r.Put(run, s.params.Keep)
+		look, err := r.Look(s.params, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
 			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
 				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
@@ -266,13 +289,14 @@ func (o *Once) declared(ctx context.Context) (*recipes.Declaration, error) {
 	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
 }
 
-// startOf is the start of a slot under the job's lock, before it is recorded.
+// startOf is the start of a slot under the job's lock, before it is recorded. The schedule may be another one than before the wait.
 func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Start{Lease: l, Slot: slot, o: o, d: d, record: recordOf(l.Path()), params: d.Params.(*kind.OnceParams)}, nil
+	p := d.Params.(*kind.OnceParams)
+	return &Start{Lease: l, Slot: slot, o: o, d: d, record: recordOf(l.Path()), params: p}, o.check(p, slot)
 }
 
 // record reads the record without the lock.
@@ -282,16 +306,6 @@ func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
 		return nil, nil, err
 	}
 	data, stat, err := s.Get(ctx, recordOf(o.path))
-	if isNoNode(err) {
-		if made, creating := o.c.CreateMissing(ctx, kind.Once, o.path, o.opts...); made {
-			data, stat, err = s.Get(ctx, recordOf(o.path))
-		} else if creating != nil {
-			return nil, nil, creating
-		}
-	}
-	if isNoNode(err) {
-		return nil, nil, noRecord(recordOf(o.path), err)
-	}
 	if err != nil {
 		return nil, nil, err
 	}

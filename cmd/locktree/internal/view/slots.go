@@ -13,12 +13,12 @@ import (
 
 // jobOf is what a read of the tree knows of a job that runs once for each slot; nil for other nodes.
 func jobOf(n *plan.Node) *inspect.Job {
-	if n.Live == nil {
+	if n.Live == nil || n.Payload == nil {
 		return nil
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return inspect.NewJob(part.Record, time.UnixMilli(n.Live.ModifiedMs), time.UnixMilli(part.CreatedMs))
+			return inspect.NewJob(part.Record, time.UnixMilli(n.Payload.Since), time.UnixMilli(part.CreatedMs))
 		}
 	}
 	return nil
@@ -67,14 +67,14 @@ func slotNames(at []time.Time) string {
 
 // slotText is one line about a run: "2026-11-26T02:00:00Z succeeded after 2m3s, by host-a/4121, token 17".
 func slotText(run *kind.SlotRun, in *inspect.Report) string {
-	text := clean(run.Slot) + " " + RunState(run, in)
+	text := name(run.Slot) + " " + RunState(run, in)
 	switch run.State {
 	case kind.SlotRunning:
 		text += " since " + run.Begun().Format(time.RFC3339)
 	case kind.SlotSucceeded, kind.SlotFailed:
 		text += fmt.Sprintf(" after %v", run.Duration())
 	}
-	text += fmt.Sprintf(", by %s, token %d", clean(run.By), run.Token)
+	text += fmt.Sprintf(", by %s, token %d", name(run.By), run.Token)
 	if run.Tries > 1 {
 		text += fmt.Sprintf(", start %d", run.Tries)
 	}

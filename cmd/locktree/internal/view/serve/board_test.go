@@ -252,7 +252,11 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 // An election without a leader is an accident once it had one.
 func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	vacant := looked(declared("/locks/mailer", kind.Election, nil, nil))
-	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{contender("/locks/mailer", "app-a", 1)}, nil))
+	leader := contender("/locks/mailer", "app-a", 1)
+	leader.Candidate = true
+	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{leader}, nil))
+	require.Contains(t, get(t, board(t, led).Handler(), "/lock?ensemble=main&path=/locks/mailer").Body.String(), "candidate since <time")
+	require.Contains(t, get(t, board(t, led).Handler(), "/locks").Body.String(), "1m30s <small>as a candidate</small>")
 	for want, looks := range map[Severity][]*inspect.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
 		problems := board(t, looks...).problems(noon)
 		require.Len(t, problems, 1)

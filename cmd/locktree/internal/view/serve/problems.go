@@ -165,9 +165,11 @@ func (p *problemsOf) connection() {
 	case p.e.Snapshot == nil && p.e.Error != "":
 		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor").Severity = Urgent
 	case p.e.Snapshot == nil:
-		p.add(false, "starting", "", "The first look is under way.", "")
+		p.add(false, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
 	case p.e.Error != "":
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
+	case p.e.looking != "":
+		p.add(false, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
 	case !p.b.fresh(p.e, p.now):
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
 	}
@@ -260,7 +262,7 @@ func (p *problemsOf) locks() {
 			p.add(false, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
-			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left.",
+			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. Each apply creates it again that finds it idle.",
 				"locktree apply -replace="+shellWord(in.Payload.Owner.Addr)+" -drain=10m")
 		}
 		n += len(p.found) - size
