@@ -8,7 +8,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
@@ -37,11 +37,11 @@ func canonicalSchedule(text string) (string, error) {
 			sets[i] |= 1 << 63
 		}
 	}
-	canonical := kind.ScheduleText(sets)
+	canonical := slots.ScheduleText(sets)
 	if days := strings.Fields(canonical); (sets[2]|sets[4])>>63 == 1 && !strings.Contains(days[2]+days[4], "*") {
 		return "", fmt.Errorf("%q can be read in two ways: that both fields of days must match, as in cron, because one begins with *, or that either suffices; write that field without *, or as one step such as */2", text)
 	}
-	if times, err := kind.ParseSchedule(canonical, ""); err != nil || times.Never() {
+	if times, err := slots.ParseSchedule(canonical, ""); err != nil || times.Never() {
 		return "", fmt.Errorf("%q is never due: no month that it names has such a day", text)
 	}
 	return canonical, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 func TestASchedulesCanonicalForm(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAStepOverAllDaysFollowsCron(t *testing.T) {
 	for text, times := range map[string]int{"0 9 */2 * 1": 26, "0 9 1 * */2": 8, "0 9 1-31/2 * 1": 212} {
 		canonical, err := canonicalSchedule(text)
 		require.NoError(t, err)
-		s, err := kind.ParseSchedule(canonical, "")
+		s, err := slots.ParseSchedule(canonical, "")
 		require.NoError(t, err)
 		n := 0
 		for at := s.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); at.Year() == 2026; at = s.Next(at) {
@@ -96,7 +96,7 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		if err != nil {
 			return // it never comes, as on 30 February
 		}
-		ours, err := kind.ParseSchedule(canonical, zone)
+		ours, err := slots.ParseSchedule(canonical, zone)
 		require.NoError(t, err)
 		at, err := time.LoadLocation(zone)
 		require.NoError(t, err)

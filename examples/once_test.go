@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
@@ -33,17 +34,17 @@ func TestRunbookNightlyJob(t *testing.T) {
 		r.hushed(map[string]string{"JOBS_PASSWORD": jobs, "ops": oldPlatform})
 		r.digest("ops", oldPlatform)
 
-		berlin, err := kind.Zone("Europe/Berlin")
+		berlin, err := slots.Zone("Europe/Berlin")
 		require.NoError(t, err)
 		schedule := fmt.Sprintf("0 %d * * *", time.Now().Add(12*time.Hour).In(berlin).Hour())
-		times, err := kind.ParseSchedule(schedule, "Europe/Berlin")
+		times, err := slots.ParseSchedule(schedule, "Europe/Berlin")
 		require.NoError(t, err)
 		newest := times.Prev(time.Now())
 		missed := times.Prev(newest.Add(-time.Hour))
 		skipped := times.Prev(missed.Add(-time.Hour))
 		next := times.Next(time.Now())
 		r.edit = strings.NewReplacer("0 3 * * *", schedule, `catch_up = "6h"`, `catch_up = "26h"`, "$ invoices", "$ true",
-			"MISSED", kind.SlotAt(missed), "SKIPPED", kind.SlotAt(skipped), "NEXT", kind.SlotAt(next)).Replace
+			"MISSED", slots.At(missed), "SKIPPED", slots.At(skipped), "NEXT", slots.At(next)).Replace
 		ops, err := program(t, addr, "ops", digestAuth("ops", oldPlatform)).Session(t.Context())
 		require.NoError(t, err)
 		declared := func(at time.Time) {
@@ -59,7 +60,7 @@ func TestRunbookNightlyJob(t *testing.T) {
 			require.NoError(t, err)
 			data, _, err = ops.Get(t.Context(), node)
 			require.NoError(t, err)
-			record, err := kind.ParseRecord(data)
+			record, err := slots.ParseRecord(data)
 			require.NoError(t, err)
 			record.Since = at.UnixMilli()
 			_, err = ops.Set(t.Context(), node, record.Encode(), -1)

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -66,16 +67,16 @@ func (l *lab) remake(gone time.Duration) bool {
 	require.NoError(l.t, l.srv.Delete("/job"))
 	time.Sleep(gone)
 	require.NoError(l.t, l.srv.Provision("/job", next))
-	require.NoError(l.t, l.srv.Set("/job/once-record", kind.CarryRecord(record.Data, record.Stat.Ctime)))
+	require.NoError(l.t, l.srv.Set("/job/once-record", slots.CarryRecord(record.Data, record.Stat.Ctime)))
 	return true
 }
 
 // record is what is recorded.
-func (l *lab) record() *kind.Record {
+func (l *lab) record() *slots.Record {
 	l.t.Helper()
 	n, ok := l.srv.Get("/job/once-record")
 	require.True(l.t, ok)
-	r, err := kind.ParseRecord(n.Data)
+	r, err := slots.ParseRecord(n.Data)
 	require.NoError(l.t, err)
 	return r
 }
@@ -113,9 +114,9 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
 		require.Equal(t, 2, n)
 		r := l.record()
-		require.Equal(t, kind.SlotSucceeded, r.Run("one").State)
+		require.Equal(t, slots.Succeeded, r.Run("one").State)
 		two := r.Run("two")
-		require.Equal(t, kind.SlotFailed, two.State)
+		require.Equal(t, slots.Failed, two.State)
 		require.Equal(t, "no ink", two.Result)
 		require.Equal(t, "b", two.By)
 		require.Greater(t, two.Token, r.Run("one").Token)
@@ -138,7 +139,7 @@ func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 		require.ErrorIs(t, a.Do(t.Context(), "one", fails), once.ErrSlotTaken)
 		one := l.record().Run("one")
 		require.Equal(t, 3, one.Tries)
-		require.Equal(t, kind.SlotSucceeded, one.State)
+		require.Equal(t, slots.Succeeded, one.State)
 		require.Greater(t, tokens[1], tokens[0])
 		require.Greater(t, one.Token, tokens[1])
 	})
@@ -376,7 +377,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 					require.NoError(t, err, "request %d", after)
 				}
 				require.Equal(t, 1, n, "request %d", after)
-				require.Equal(t, kind.SlotSucceeded, l.record().Run("2000-01-01T01:00:00Z").State)
+				require.Equal(t, slots.Succeeded, l.record().Run("2000-01-01T01:00:00Z").State)
 			})
 		}
 		require.Greater(t, remade, 1, c.name)
@@ -428,7 +429,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd, CatchUp: "90m"})
 		ctx, stop := context.WithCancel(t.Context())
-		var slots []string
+		var ran []string
 		done := map[string]<-chan result[int]{}
 		for _, c := range []struct {
 			id    string
@@ -442,7 +443,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 					if c.fails {
 						return errors.New("no ink")
 					}
-					slots = append(slots, kind.SlotAt(at))
+					ran = append(ran, slots.At(at))
 					return nil
 				})
 			})
@@ -452,7 +453,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 		for _, d := range done {
 			require.ErrorIs(t, (<-d).err, context.Canceled)
 		}
-		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, slots)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, ran)
 	})
 }
 
@@ -479,7 +480,7 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 			return n, err
 		})
 		time.Sleep(time.Hour + time.Minute)
-		require.Equal(t, kind.SlotSucceeded, l.record().Run("2000-01-01T01:00:00Z").State)
+		require.Equal(t, slots.Succeeded, l.record().Run("2000-01-01T01:00:00Z").State)
 		stop()
 		require.Equal(t, 2, (<-run).v)
 
@@ -570,7 +571,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		})
 		<-queue.Hit()
 		require.GreaterOrEqual(t, time.Since(began), time.Hour)
-		decided := l.record().Put(kind.SlotRun{Slot: kind.SlotAt(began.Add(time.Hour)), State: kind.SlotSucceeded, Token: 1}, 10)
+		decided := l.record().Put(slots.Run{Slot: slots.At(began.Add(time.Hour)), State: slots.Succeeded, Token: 1}, 10)
 		require.NoError(t, l.srv.Set("/job/once-record", decided.Encode()))
 		l.srv.Inject(func(r zktest.Request) bool {
 			if r.Op == "getData" && r.Path == "/job/once-record" {
@@ -594,7 +595,7 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 		n := 0
 		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
 			o.Skip(t.Context(), "2000-01-01T03:00:00Z")} {
-			require.ErrorIs(t, err, kind.ErrUnknownZone)
+			require.ErrorIs(t, err, slots.ErrUnknownZone)
 			require.ErrorContains(t, err, "once /job: ")
 		}
 		require.Zero(t, n)
@@ -671,14 +672,14 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 		n := 0
 		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
 		<-held.Hit()
-		other := l.record().Put(kind.SlotRun{Slot: "h", State: kind.SlotSkipped}, 30)
+		other := l.record().Put(slots.Run{Slot: "h", State: slots.Skipped}, 30)
 		require.NoError(t, l.srv.Set("/job/once-record", other.Encode()))
 		held.Release()
 		require.NoError(t, (<-done).err)
 		r := l.record()
 		require.NotNil(t, r.Run("h"), "the skip was overwritten")
-		require.Equal(t, kind.SlotSkipped, r.Run("h").State)
-		require.Equal(t, kind.SlotSucceeded, r.Run("m").State)
+		require.Equal(t, slots.Skipped, r.Run("h").State)
+		require.Equal(t, slots.Succeeded, r.Run("m").State)
 		require.Equal(t, 1, n)
 	})
 }

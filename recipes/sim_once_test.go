@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -135,7 +136,7 @@ func (w *onceWorld) provision(ctx context.Context, r *rand.Rand) {
 func (w *onceWorld) declareEvery(minutes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	schedule := map[int]string{1: "* * * * *", 2: kind.ScheduleText([5]uint64{0x555555555555555, 1<<24 - 1, 1<<63 | 1<<32 - 2, 1<<13 - 2, 1<<63 | 1<<7 - 1})}[minutes]
+	schedule := map[int]string{1: "* * * * *", 2: slots.ScheduleText([5]uint64{0x555555555555555, 1<<24 - 1, 1<<63 | 1<<32 - 2, 1<<13 - 2, 1<<63 | 1<<7 - 1})}[minutes]
 	w.job(&kind.OnceParams{Schedule: schedule, CatchUp: onceCatchUp.String(), Success: w.success, Keep: 25})
 	if n := len(w.plans); n == 0 || w.plans[n-1].every != minutes {
 		w.plans = append(w.plans, oncePlan{time.Now(), minutes})
@@ -154,7 +155,7 @@ func (w *onceWorld) replace(ctx context.Context, s *recipes.Session) {
 		return // it ends
 	}
 	_, _ = s.Multi(ctx, &zk.DeleteRequest{Path: record, Version: stat.Version}, &zk.DeleteRequest{Path: "/job", Version: -1},
-		&zk.CreateRequest{Path: "/job", Data: data, Acl: openACL}, &zk.CreateRequest{Path: record, Data: kind.CarryRecord(was, stat.Ctime), Acl: openACL})
+		&zk.CreateRequest{Path: "/job", Data: data, Acl: openACL}, &zk.CreateRequest{Path: record, Data: slots.CarryRecord(was, stat.Ctime), Acl: openACL})
 }
 
 // simulateOnce is one world. In one that is long, some runs last longer than catch_up.
@@ -261,7 +262,7 @@ func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harnes
 // failed to others, so one that failed on every machine would be missed.
 func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes.Lease) error {
 	return func(ctx context.Context, at time.Time, l *recipes.Lease) error {
-		slot, token := kind.SlotAt(at), l.Token()
+		slot, token := slots.At(at), l.Token()
 		w.mu.Lock()
 		if now := time.Now(); at.Sub(now) > 31*time.Second || now.Sub(at) > onceCatchUp+40*time.Second {
 			w.t.Errorf("%s was started at %s", slot, now)
@@ -273,7 +274,7 @@ func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes
 			w.t.Errorf("%s was started with token %d after %v", slot, token, before)
 		}
 		w.starts[slot] = append(before, token)
-		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != kind.SlotRunning) {
+		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != slots.Running) {
 			w.t.Errorf("%s runs with token %d, and recorded is %v", slot, token, run)
 		}
 		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0 && len(before) == 0 && !w.alone
@@ -296,16 +297,16 @@ func (w *onceWorld) inspect(seed uint64) {
 	defer w.mu.Unlock()
 	r := w.record()
 	for _, run := range r.Slots {
-		if was, ok := w.done[run.Slot]; ok && (run.State != kind.SlotSucceeded || run.Token != was) {
+		if was, ok := w.done[run.Slot]; ok && (run.State != slots.Succeeded || run.Token != was) {
 			w.t.Errorf("seed %d: %s had succeeded with token %d, and now %v is recorded", seed, run.Slot, was, run)
 		}
-		if run.State == kind.SlotSucceeded {
+		if run.State == slots.Succeeded {
 			w.done[run.Slot] = run.Token
 		}
 	}
 	// Between the instant of a slot and now there was time for the slowest clock, and for everything that can happen on the way.
 	for at := time.Now().Add(-onceCatchUp - 2*time.Minute).Truncate(time.Minute); at.After(w.begun); at = at.Add(-time.Minute) {
-		slot := kind.SlotAt(at)
+		slot := slots.At(at)
 		if r.Forgotten != "" && slot <= r.Forgotten {
 			break
 		}
@@ -313,7 +314,7 @@ func (w *onceWorld) inspect(seed uint64) {
 			continue
 		}
 		run := r.Run(slot)
-		if run == nil || w.success == kind.SuccessEnd && run.State != kind.SlotSucceeded {
+		if run == nil || w.success == kind.SuccessEnd && run.State != slots.Succeeded {
 			w.t.Errorf("seed %d: %s was missed: %v", seed, slot, run)
 		}
 	}
@@ -346,7 +347,7 @@ func cutStarts(t *testing.T, stride int) {
 				require.NoError(t, err, "%s after %d bytes", dir, after)
 				require.Equal(t, 2, n)
 				run := l.record().Run("1")
-				require.Equal(t, kind.SlotSucceeded, run.State)
+				require.Equal(t, slots.Succeeded, run.State)
 				require.Equal(t, token, run.Token)
 				require.Equal(t, 1, run.Tries)
 				require.ErrorIs(t, rival.Do(t.Context(), "1", ran(&n, nil)), once.ErrSlotTaken)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // A command that is told to end has not succeeded, whatever it exits with.
@@ -22,9 +23,9 @@ func TestExecOnceRecordsHowItsCommandEnded(t *testing.T) {
 	x.ends(exitLost)
 	node, ok := server.Get("/t/job/once-record")
 	require.True(t, ok)
-	record, err := kind.ParseRecord(node.Data)
+	record, err := slots.ParseRecord(node.Data)
 	require.NoError(t, err)
 	require.Len(t, record.Slots, 1)
-	require.Equal(t, kind.SlotFailed, record.Slots[0].State)
+	require.Equal(t, slots.Failed, record.Slots[0].State)
 	require.Equal(t, "ended: another program asks for /t/job back", record.Slots[0].Result)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Format is the version of the payload format that this package reads and writes. It
@@ -303,4 +304,37 @@ func (p *Payload) Read(written int64) {
 	if p.Since == 0 && p.Params.Kind() == Once {
 		p.Since = written
 	}
+}
+
+// Limits returns the limits declared for the node, including inherited ones.
+func (p *Payload) Limits() Limits {
+	if p != nil {
+		if l, ok := p.Params.(limited); ok {
+			return *l.limits()
+		}
+	}
+	return Limits{}
+}
+
+// Provisioner is what [Provision] needs of a zktest.Server.
+type Provisioner interface {
+	Provision(path string, d interface {
+		Encode() ([]byte, error)
+		Children() []string
+	}) error
+}
+
+// Provision declares nodes below a root of a server for tests. Each is a path below the root and the data of the node, which
+// [Decode] reads. It is for code that "locktree generate go" writes. An error leaves those before it.
+func Provision(server Provisioner, root string, nodes [][2]string) error {
+	for _, node := range nodes {
+		d, err := Decode([]byte(node[1]))
+		if err == nil {
+			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

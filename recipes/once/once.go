@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Once is a job that runs once for each slot: an instant of its declared schedule, or a name that the program gives. A mutex alone
@@ -57,9 +58,9 @@ var (
 
 // SlotError says what became of a slot. It matches ErrSlotTaken.
 type SlotError struct {
-	Path string        // of the job
-	Slot string        // its name
-	Run  *kind.SlotRun // as recorded
+	Path string     // of the job
+	Slot string     // its name
+	Run  *slots.Run // as recorded
 }
 
 func (e *SlotError) Error() string {
@@ -72,7 +73,7 @@ func (*SlotError) Unwrap() error { return ErrSlotTaken }
 // its instant is no longer ago than catch_up. The caller ends it with [Start.End]. ctx bounds the wait.
 //
 // While somebody else runs the job, Start waits, unless the record says already what becomes of the slot: then it returns a *SlotError
-// at once. Other errors are ErrSlotTooOld, ErrNoSlot, kind.ErrUnknownZone where this machine does not know the declared time zone, and those
+// at once. Other errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those
 // of Mutex.Lock. If the lease is lost before the record is written, or before that is known, the error is recipes.ErrLost; with
 // success = "start" the slot may count as started then, although nobody runs it.
 func (o *Once) Start(ctx context.Context, slot string) (*Start, error) {
@@ -160,7 +161,7 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 		if err != nil {
 			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
 		}
-		slot = kind.SlotAt(times.Prev(newest))
+		slot = slots.At(times.Prev(newest))
 	}
 	return p, slot, o.check(p, slot)
 }
@@ -168,7 +169,7 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 // check is the error of a slot that p does not have.
 func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
-	case errors.Is(err, kind.ErrUnknownZone):
+	case errors.Is(err, slots.ErrUnknownZone):
 		return fmt.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
@@ -226,7 +227,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	record, err := kind.ParseRecord(data)
+	record, err := slots.ParseRecord(data)
 	if err != nil {
 		return nil, nil
 	}
@@ -234,11 +235,12 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 }
 
 // judge is the error of a slot that must not be started.
-func (o *Once) judge(r *kind.Record, slot string, p *kind.OnceParams) error {
-	switch r.Judge(slot, p) {
-	case kind.SlotTaken, kind.SlotSkip:
+func (o *Once) judge(r *slots.Record, slot string, p *kind.OnceParams) error {
+	rules, _ := p.Rules() // a verdict needs no schedule
+	switch r.Judge(slot, rules) {
+	case slots.Taken, slots.Skip:
 		return &SlotError{o.path, slot, r.Run(slot)}
-	case kind.SlotForgotten:
+	case slots.Forgotten:
 		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, o.path, len(r.Slots))
 	}
 	return nil
@@ -263,18 +265,19 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return errors.Join(err, l.Unlock(ctx))
 	}
-	_, err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
-		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
-		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
+	_, err = s.change(ctx, func(r *slots.Record, stat *zk.Stat) (*slots.Record, error) {
+		run := slots.Run{Slot: slot, State: slots.Skipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
+		if was := r.Run(slot); was != nil && was.State == slots.Skipped {
 			return nil, nil
 		}
 		if err := o.judge(r, slot, s.params); err != nil {
 			return nil, err
 		}
 		next := r.Put(run, s.params.Keep)
-		look, err := r.Look(s.params, countsFrom(r, s.d, stat), o.c.Now(), 0)
+		rules, err := s.params.Rules()
+		look := r.Look(rules, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
-			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
+			if before := slots.At(at); before < slot && !at.IsZero() && next.Judge(before, rules) == slots.Forgotten {
 				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
 					s.Path(), s.params.Keep, slot, before)
 			}
@@ -300,7 +303,7 @@ func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Sta
 }
 
 // record reads the record without the lock.
-func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
+func (o *Once) record(ctx context.Context) (*slots.Record, *zk.Stat, error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -309,6 +312,6 @@ func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	record, err := kind.ParseRecord(data)
+	record, err := slots.ParseRecord(data)
 	return record, stat, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
@@ -68,10 +69,11 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 		return settled, err
 	}
 	at, _ := now.read()
-	look, err := record.Look(p, countsFrom(record, d, stat), at, 0)
+	rules, err := p.Rules()
 	if err != nil {
 		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
 	}
+	look := record.Look(rules, countsFrom(record, d, stat), at, 0)
 	for _, at := range look.Due {
 		if at.After(settled) {
 			if o.standBy(ctx, p, stat.Version) {
@@ -80,8 +82,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 			return o.attempt(ctx, at, settled, now, fn)
 		}
 	}
-	times, _ := p.Times() // Look has read them
-	return settled, o.await(ctx, d, now, times.Next(at))
+	return settled, o.await(ctx, d, now, rules.Schedule.Next(at))
 }
 
 // stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
@@ -115,7 +116,7 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 // else's decision is.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	now.read()
-	s, wait, err := o.startNow(ctx, kind.SlotAt(at), at, now, true, false)
+	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)
 	switch {
 	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // the schedule may have changed
 		return at, nil

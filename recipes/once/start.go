@@ -10,19 +10,20 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Start is one start of a slot. Its lease is the job's lock; its token is larger than that of every earlier start.
 type Start struct {
 	*recipes.Lease
-	// Slot is the name of the slot: kind.SlotTime is its instant.
+	// Slot is the name of the slot: slots.Time is its instant.
 	Slot string
 
 	o      *Once
 	d      *recipes.Declaration
 	record string // the node
 	params *kind.OnceParams
-	run    kind.SlotRun
+	run    slots.Run
 	begun  time.Time
 }
 
@@ -67,8 +68,8 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 // So the write of the start says whether it was too late; then it is undone.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
-	var before *kind.Record
-	wrote, err := s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
+	var before *slots.Record
+	wrote, err := s.change(ctx, func(r *slots.Record, stat *zk.Stat) (*slots.Record, error) {
 		if was := r.Run(s.Slot); was != nil && was.Token == token {
 			s.run = *was // an answer was lost
 			return nil, nil
@@ -82,7 +83,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 		if early = s.early(passed); early > 0 {
 			return nil, nil
 		}
-		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
+		s.run = slots.Run{Slot: s.Slot, State: slots.Running, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
@@ -95,7 +96,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	}
 	err = s.inTime(time.Time{}, time.UnixMilli(wrote.Mtime), late)
 	if err != nil {
-		_, undone := s.change(ctx, func(_ *kind.Record, stat *zk.Stat) (*kind.Record, error) {
+		_, undone := s.change(ctx, func(_ *slots.Record, stat *zk.Stat) (*slots.Record, error) {
 			if before == nil || stat.Version != wrote.Version { // somebody has written it by hand
 				return nil, nil
 			}
@@ -107,7 +108,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 }
 
 // countsFrom is the time after which slots count.
-func countsFrom(r *kind.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
+func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
 	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }
 
@@ -117,7 +118,7 @@ func (s *Start) inTime(from, now time.Time, late bool) error {
 	if s.params.Schedule == "" {
 		return nil
 	}
-	at, _ := kind.SlotTime(s.Slot) // it was checked
+	at, _ := slots.Time(s.Slot) // it was checked
 	switch {
 	case !at.After(from):
 		return fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
@@ -132,7 +133,7 @@ func (s *Start) early(now time.Time) time.Duration {
 	if s.params.Schedule == "" {
 		return 0
 	}
-	at, _ := kind.SlotTime(s.Slot)
+	at, _ := slots.Time(s.Slot)
 	return max(0, at.Sub(now)-ahead)
 }
 
@@ -141,11 +142,11 @@ func (s *Start) note(ctx context.Context, result error) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.d.Timeout)
 	defer done()
 	run := s.run
-	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
+	run.State, run.Took = slots.Succeeded, time.Since(s.begun).Milliseconds()
 	if result != nil {
-		run.State, run.Result = kind.SlotFailed, result.Error()
+		run.State, run.Result = slots.Failed, result.Error()
 	}
-	_, err := s.change(ctx, func(r *kind.Record, _ *zk.Stat) (*kind.Record, error) {
+	_, err := s.change(ctx, func(r *slots.Record, _ *zk.Stat) (*slots.Record, error) {
 		if was := r.Run(s.Slot); was != nil && was.Token == run.Token && was.State == run.State {
 			return nil, nil
 		}
@@ -159,7 +160,7 @@ func (s *Start) note(ctx context.Context, result error) error {
 //
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
-func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) (*zk.Stat, error) {
+func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
 		return nil, granted(s.failed(ctx, err))
@@ -171,7 +172,7 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 		if err != nil {
 			return nil, granted(s.failed(ctx, err))
 		}
-		record, err := kind.ParseRecord(data)
+		record, err := slots.ParseRecord(data)
 		if err != nil {
 			return nil, granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
 		}

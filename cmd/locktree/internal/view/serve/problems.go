@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Severity is how soon somebody should look.
@@ -297,23 +298,23 @@ func leaderless(candidates int) string {
 
 // slots finds what a job has missed, and a last run that has not succeeded.
 func (p *problemsOf) slots(in *inspect.Report) {
-	slots, err := in.Slots(p.e.Snapshot.At)
+	outlook, err := in.Slots(p.e.Snapshot.At)
 	if err != nil {
 		p.add(false, "slots not known", in.Path, clip(err.Error())+".", p.e.look(in.Path))
 		return
 	}
-	if n := len(slots.Missed); n > 0 {
+	if n := len(outlook.Missed); n > 0 {
 		text := "A slot was not run, and no program starts it any more: %[2]s."
 		if n > 1 {
 			text = "%d slots were not run, and no program starts them any more; the last one is %s."
 		}
-		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, kind.SlotAt(slots.Missed[n-1])), p.e.look(in.Path))
+		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, slots.At(outlook.Missed[n-1])), p.e.look(in.Path))
 	}
-	if run := slots.Last; run != nil {
+	if run := outlook.Last; run != nil {
 		switch state := view.RunState(run, in); state {
 		case "lost":
 			p.add(true, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
-		case string(kind.SlotFailed):
+		case string(slots.Failed):
 			p.add(true, "run failed", in.Path, fmt.Sprintf("The run of %s by %s has failed: %s", clip(run.Slot), clip(run.By), clip(run.Result)), p.e.look(in.Path))
 		}
 	}

@@ -1,4 +1,12 @@
-package kind
+// Package slots says when a job is due, and which of its slots were started.
+//
+//	schedule, err := slots.ParseSchedule("0 3 * * *", "Europe/Berlin")
+//	record, err := slots.ParseRecord(data)
+//	outlook := record.Look(rules, since, now, holder)
+//
+// A [Schedule] is a set of instants, by cron's rules in a time zone. A [Record] is the data of a job's record node: the last slots, and what
+// came of them. [Rules] are what the job's declaration says. The package reads no clock and no node.
+package slots
 
 import (
 	"errors"
@@ -19,6 +27,9 @@ type Schedule struct {
 	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron, else either one suffices
 	zone                              *time.Location
 }
+
+// Zone is the time zone of the schedule's clock.
+func (s *Schedule) Zone() *time.Location { return s.zone }
 
 // The fields of a schedule, in the order of cron.
 var scheduleFields = [5]struct {
@@ -93,6 +104,12 @@ func Zone(name string) (*time.Location, error) {
 		return nil, fmt.Errorf("%w %q: it must be a name of the IANA database, such as Europe/Berlin, and the machine must have that database (package tzdata)", ErrUnknownZone, name)
 	}
 	return at, nil
+}
+
+// CheckSchedule says what is wrong with the canonical form of a schedule; nil if nothing is.
+func CheckSchedule(text string) error {
+	_, err := parseScheduleText(text)
+	return err
 }
 
 func parseScheduleText(text string) (fields [5]uint64, err error) {
@@ -192,3 +209,18 @@ func nextDay(t, at time.Time, way int) time.Time {
 	}
 	return nextQuarter(t, way)
 }
+
+// slotLayout makes names of instants sort by time.
+const slotLayout = "2006-01-02T15:04:05Z"
+
+// At is the name of the slot of a schedule at an instant, such as "2026-11-26T02:00:00Z".
+func At(t time.Time) string { return t.UTC().Format(slotLayout) }
+
+// Time is the inverse of [At]. It reports false for a slot that is not the name of an instant.
+func Time(slot string) (time.Time, bool) {
+	t, err := time.Parse(slotLayout, slot)
+	return t, err == nil && At(t) == slot
+}
+
+// MaxName bounds the name of a slot, in bytes.
+const MaxName = 128

@@ -1,4 +1,4 @@
-package kind
+package slots
 
 import (
 	"bytes"
@@ -17,28 +17,28 @@ type Record struct {
 	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that goes
 	// along to a new node says it, see [CarryRecord].
 	Since int64 `json:"since,omitempty"`
-	// Slots are recorded slots, sorted.
-	Slots []SlotRun `json:"slots,omitempty"`
+	// Outlook are recorded slots, sorted.
+	Slots []Run `json:"slots,omitempty"`
 }
 
-// SlotState is what came of a slot.
-type SlotState string
+// State is what came of a slot.
+type State string
 
 // The states of a recorded slot.
 const (
-	SlotRunning   SlotState = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
-	SlotSucceeded SlotState = "succeeded" // its run ended without an error
-	SlotFailed    SlotState = "failed"    // its run ended with an error
-	SlotSkipped   SlotState = "skipped"   // a person does not want it
+	Running   State = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
+	Succeeded State = "succeeded" // its run ended without an error
+	Failed    State = "failed"    // its run ended with an error
+	Skipped   State = "skipped"   // a person does not want it
 )
 
-// SlotRun is a recorded slot, with its last start.
-type SlotRun struct {
-	Slot  string    `json:"slot"`
-	State SlotState `json:"state"`
-	By    string    `json:"by,omitempty"`           // who started it, or skipped it
-	Token uint64    `json:"token,omitempty,string"` // the fencing token of the start
-	Tries int       `json:"tries,omitempty"`        // how often it was started
+// Run is a recorded slot, with its last start.
+type Run struct {
+	Slot  string `json:"slot"`
+	State State  `json:"state"`
+	By    string `json:"by,omitempty"`           // who started it, or skipped it
+	Token uint64 `json:"token,omitempty,string"` // the fencing token of the start
+	Tries int    `json:"tries,omitempty"`        // how often it was started
 	// Started is when, by the clock of who started it, in milliseconds since 1970.
 	Started int64 `json:"started,omitempty"`
 	// Took is how long the run took, in milliseconds.
@@ -54,10 +54,10 @@ const (
 )
 
 // Begun is Started as a time.
-func (r SlotRun) Begun() time.Time { return time.UnixMilli(r.Started).UTC() }
+func (r Run) Begun() time.Time { return time.UnixMilli(r.Started).UTC() }
 
 // Duration is Took as a duration.
-func (r SlotRun) Duration() time.Duration { return time.Duration(r.Took) * time.Millisecond }
+func (r Run) Duration() time.Duration { return time.Duration(r.Took) * time.Millisecond }
 
 // ParseRecord reads the data of a record node. No data is an empty record.
 func ParseRecord(data []byte) (*Record, error) {
@@ -111,49 +111,57 @@ func (r *Record) From(declared, created time.Time) time.Time {
 	return declared
 }
 
-func compareSlots(a, b SlotRun) int { return strings.Compare(a.Slot, b.Slot) }
+func compareSlots(a, b Run) int { return strings.Compare(a.Slot, b.Slot) }
 
 func (r *Record) search(slot string) (int, bool) {
-	return slices.BinarySearchFunc(r.Slots, SlotRun{Slot: slot}, compareSlots)
+	return slices.BinarySearchFunc(r.Slots, Run{Slot: slot}, compareSlots)
 }
 
 // Run is the recorded slot; nil if it is not recorded.
-func (r *Record) Run(slot string) *SlotRun {
+func (r *Record) Run(slot string) *Run {
 	if i, ok := r.search(slot); ok {
 		return &r.Slots[i]
 	}
 	return nil
 }
 
-// SlotVerdict is what a record says about the start of a slot.
-type SlotVerdict int
+// Rules are what a job's declaration says about its slots.
+type Rules struct {
+	Schedule     *Schedule     // nil if programs name the slots, or its time zone is unknown here
+	Late         time.Duration // how long after its instant a slot may still be started
+	Keep         int           // how many slots the record has, one by one
+	UntilSuccess bool          // a slot is started until one run has succeeded; else once
+}
+
+// Verdict is what a record says about the start of a slot.
+type Verdict int
 
 // The verdicts.
 const (
-	SlotOpen      SlotVerdict = iota // whoever holds the job's lock may start it
-	SlotTaken                        // it was started, with success = "start"; or it has succeeded
-	SlotSkip                         // a person skipped it
-	SlotForgotten                    // it sorts before what is recorded, so whether it was started is not known
+	Open      Verdict = iota // whoever holds the job's lock may start it
+	Taken                    // it was started, with success = "start"; or it has succeeded
+	Skip                     // a person skipped it
+	Forgotten                // it sorts before what is recorded, so whether it was started is not known
 )
 
 // Judge says whether a slot may be started by the one who holds the job's lock.
-func (r *Record) Judge(slot string, p *OnceParams) SlotVerdict {
+func (r *Record) Judge(slot string, p Rules) Verdict {
 	run := r.Run(slot)
 	switch {
-	case run != nil && run.State == SlotSkipped:
-		return SlotSkip
-	case run != nil && (run.State == SlotSucceeded || p.Success != SuccessEnd):
-		return SlotTaken
+	case run != nil && run.State == Skipped:
+		return Skip
+	case run != nil && (run.State == Succeeded || !p.UntilSuccess):
+		return Taken
 	case run != nil:
-		return SlotOpen
+		return Open
 	case slot <= r.Forgotten && r.Forgotten != "", len(r.Slots) >= p.Keep && slot < r.Slots[0].Slot:
-		return SlotForgotten
+		return Forgotten
 	}
-	return SlotOpen
+	return Open
 }
 
 // Put is the record with a slot recorded, of which at most keep remain: the least are forgotten.
-func (r *Record) Put(run SlotRun, keep int) *Record {
+func (r *Record) Put(run Run, keep int) *Record {
 	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
 	next := *r
 	next.Slots = slices.Clone(r.Slots)
@@ -184,62 +192,61 @@ func shortened(s string, most int) string {
 	return s
 }
 
-// Slots is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
-type Slots struct {
-	Last   *SlotRun    // the greatest slot that was started; nil if none is recorded
+// Outlook is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
+type Outlook struct {
+	Last   *Run        // the greatest slot that was started; nil if none is recorded
 	Next   time.Time   // the next instant of the schedule that nobody has skipped; zero if it has none
 	Due    []time.Time // to be started, in order: not started, or failed where that counts
 	Missed []time.Time // were due, and no program starts them any more, in order
 }
 
-// Look is what a record says at a time. Slots count after from, see [Record.From]; both are times of the ensemble. holder
+// Look is what a record says at a time. Outlook count after from, see [Record.From]; both are times of the ensemble. holder
 // is the token of the job's holder, or 0: what that one runs is not due.
-func (r *Record) Look(p *OnceParams, from, now time.Time, holder uint64) (Slots, error) {
-	s := Slots{}
+func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
+	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
-		if r.Slots[i].State != SlotSkipped {
+		if r.Slots[i].State != Skipped {
 			s.Last = &r.Slots[i]
 		}
 	}
-	times, err := p.Times()
-	if times == nil || err != nil {
-		return s, err
+	if p.Schedule == nil {
+		return s
 	}
-	s.Next = r.next(times, p, now)
-	at := times.Prev(now)
+	s.Next = r.next(p, now)
+	at := p.Schedule.Prev(now)
 	for n := 0; n < p.Keep && at.After(from); n++ {
-		slot := SlotAt(at)
+		slot := At(at)
 		verdict := r.Judge(slot, p)
-		if verdict == SlotForgotten {
+		if verdict == Forgotten {
 			break
 		}
 		run := r.Run(slot)
 		switch {
-		case verdict != SlotOpen, run != nil && holder != 0 && run.Token == holder:
-		case now.Sub(at) <= p.Late():
+		case verdict != Open, run != nil && holder != 0 && run.Token == holder:
+		case now.Sub(at) <= p.Late:
 			s.Due = append(s.Due, at)
 		default:
 			s.Missed = append(s.Missed, at)
 		}
-		at = times.Prev(at.Add(-time.Minute))
+		at = p.Schedule.Prev(at.Add(-time.Minute))
 	}
 	slices.Reverse(s.Due)
 	slices.Reverse(s.Missed)
-	return s, nil
+	return s
 }
 
 // next is the first slot after now that is to be run.
-func (r *Record) next(times *Schedule, p *OnceParams, now time.Time) time.Time {
+func (r *Record) next(p Rules, now time.Time) time.Time {
 	least := r.Forgotten // all before are none, and may be very many
 	if len(r.Slots) >= p.Keep {
 		least = max(least, r.Slots[0].Slot)
 	}
-	if at, ok := SlotTime(least); ok && at.After(now) {
+	if at, ok := Time(least); ok && at.After(now) {
 		now = at.Add(-1)
 	}
-	at := times.Next(now)
-	for !at.IsZero() && r.Judge(SlotAt(at), p) != SlotOpen {
-		at = times.Next(at)
+	at := p.Schedule.Next(now)
+	for !at.IsZero() && r.Judge(At(at), p) != Open {
+		at = p.Schedule.Next(at)
 	}
 	return at
 }
