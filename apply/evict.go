@@ -168,11 +168,16 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		default:
 			return nil, x.denial(failed, err)
 		}
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-time.After(evictPause): // a transaction that fails is a write, too
 		}
 	}
 }
+
+// evictPause is between two tries of an eviction.
+const evictPause = 50 * time.Millisecond
 
 // still are the operations on those of the nodes that are still the same.
 func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(string, int32) plan.Op) (ops []plan.Op, err error) {

@@ -162,6 +162,31 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	})
 }
 
+// Each try is a transaction in the servers' log. A client that writes its node all the time had an eviction try without a pause.
+func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		evicting(s, c)
+		_, err := s.dial("worker:w").Mutex(s.root + "/a").Lock(t.Context())
+		require.NoError(t, err)
+		in, all := s.acquisitions(c, s.root+"/a")
+		tries := 0
+		s.server.Inject(func(r zktest.Request) bool {
+			if r.Op != "multi" || !strings.Contains(fmt.Sprint(r.Paths), plan.HistoryPath(s.root, stack)) {
+				return false
+			}
+			tries++
+			return tries < 1000
+		}, zktest.Fail(zktest.CodeNoNode))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = apply.New(c, apply.Options{}).Break(ctx, in, all[0])
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, tries, 210)
+	})
+}
+
 // The answer is lost, and the session with it. The next session finds out what was done.
 func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -185,6 +210,16 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 }
 
 // Fifty entries of a kibibyte are kept, whatever their texts.
+// "Nothing was applied yet" was said of a history that cannot be read.
+func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	evicting(s, c)
+	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), []byte("[{")))
+	_, err := apply.History(t.Context(), s.session(c), s.root, stack)
+	require.ErrorContains(t, err, "is not a history")
+}
+
 func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

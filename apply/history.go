@@ -134,8 +134,11 @@ func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Ent
 
 func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
 	h, err := readHistory(ctx, s, path)
-	if h.state == historyClosed {
+	switch {
+	case h.state == historyClosed:
 		err = readError(path, zk.ErrNoAuth)
+	case h.damaged:
+		err = &NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
 	}
 	for _, one := range h.entries {
 		var e Entry
@@ -182,6 +185,7 @@ type history struct {
 	state   historyState
 	entries []json.RawMessage
 	version int32
+	damaged bool
 }
 
 func readHistory(ctx context.Context, s *recipes.Session, path string) (history, error) {
@@ -194,7 +198,7 @@ func readHistory(ctx context.Context, s *recipes.Session, path string) (history,
 	case err != nil:
 		return history{path: path}, readError(path, err)
 	}
-	return history{path, historyWhole, entries(data), stat.Version}, nil
+	return history{path, historyWhole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
 }
 
 // op writes an entry in front of the others, of which it keeps at most so many.

@@ -29,21 +29,13 @@ const readTries = 5
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*WrongEnsembleError], and nothing else is read.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
-	if err := rightEnsemble(ctx, s, desired); err != nil {
-		return nil, err
-	}
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
-		// A follower may not have seen yet what the last apply committed, which would look as if
-		// somebody had deleted it.
-		if err := s.Sync(ctx, "/"); err != nil {
-			return nil, readError("/", err)
-		}
-		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}, Unread: map[string]int{}}
-		err := readIndex(ctx, s, tree)
+		tree, err := ReadRecord(ctx, s, desired)
 		if err != nil {
 			return nil, err
 		}
+		tree.Frame, tree.Unread = []plan.Framed{}, map[string]int{}
 		r := newReader(s, tree, desired)
 		tallyOf(ctx).begin(len(r.names))
 		if err := r.walk(ctx, desired); err != nil {
@@ -67,6 +59,23 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		}
 	}
 	return nil, &MovedError{Path: path, Tries: readTries}
+}
+
+// ReadRecord reads the stack's record alone: a tree without nodes.
+func ReadRecord(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	if err := rightEnsemble(ctx, s, desired); err != nil {
+		return nil, err
+	}
+	// A follower may not have seen yet what the last apply committed, which would look as if
+	// somebody had deleted it.
+	if err := s.Sync(ctx, "/"); err != nil {
+		return nil, readError("/", err)
+	}
+	tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
+	if err := readIndex(ctx, s, tree); err != nil {
+		return nil, err
+	}
+	return tree, nil
 }
 
 func pinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
@@ -265,6 +274,7 @@ func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*pla
 	r.share.decode(n, data)
 	if n.Payload != nil {
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
+		n.Payload.Read(stat.Mtime)
 	}
 	if _, named := slices.BinarySearch(r.names, path); !named && (n.Live.Trouble == plan.TroubleNewer || n.Live.Trouble == plan.TroubleDamaged) {
 		r.cannotUnderstand(n, data)

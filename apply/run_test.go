@@ -369,8 +369,11 @@ func TestErrorsUnwrap(t *testing.T) {
 
 // Where the servers are away, nobody has refused anything.
 func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
-	e := &apply.NodeError{Path: "/locks", Op: "read", Why: "no answer", Err: fmt.Errorf("away: %w", context.DeadlineExceeded)}
-	require.Equal(t, "Could not read a node", e.Explain().Summary)
+	e := &apply.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
+	for _, cause := range []error{context.DeadlineExceeded, recipes.ErrSessionLost, recipes.ErrUnreachable} {
+		e.Err = fmt.Errorf("away: %w", cause)
+		require.Equal(t, "Could not read a node", e.Explain().Summary)
+	}
 	e.Err = zk.ErrNoAuth
 	require.Equal(t, "ZooKeeper refused to read a node", e.Explain().Summary)
 }

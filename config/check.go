@@ -103,8 +103,16 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 			out[i].Tree.Intent = intentOf(e, on, have)
 		}
 	}
+	nodeless := map[plan.Addr]bool{}
+	for _, m := range e.ModuleAddrs {
+		nodeless[m.Instance] = false
+	}
+	for _, block := range e.Barren {
+		nodeless[block] = true
+	}
 	for i, on := range blocks {
 		tree := out[i].Tree
+		tree.Intent.Nodeless = nodeless
 		tree.Intent.Access, tree.EnsembleID = on.Access, on.ID
 		for _, other := range out {
 			if other.Tree != tree {

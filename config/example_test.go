@@ -51,6 +51,7 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Origin: "payments.locktree.hcl:82"}},
 		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:86"}},
 		Outputs:  c.Outputs,
+		Nodeless: map[plan.Addr]bool{`module.team["billing"]`: false, `module.team["search"]`: false},
 	}, e.Tree.Intent)
 	require.Equal(t, "ledger_path", c.Outputs[0].Name)
 	require.Equal(t, []plan.Check{{Addr: "check.small_pools", Origin: "payments.locktree.hcl:90", Verdict: plan.CheckPass}}, c.Checks)

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,9 +72,27 @@ func TestReadme(t *testing.T) {
 // meanwhile.
 func steady(srv *zktest.Server, out string) string { return steadyAt(srv.Addr(), out) }
 
+var (
+	tokenText = regexp.MustCompile(`([Tt]oken,?(?: was)?) (\d+)`)
+	tokens    sync.Map // of each server, the tokens that were met, in their order
+)
+
+// shownToken keeps two grants apart. The first token that a server shows is 12.
+func shownToken(addr, given string) int {
+	met, _ := tokens.LoadOrStore(addr, &[]string{})
+	all := met.(*[]string)
+	if !slices.Contains(*all, given) {
+		*all = append(*all, given)
+	}
+	return 12 + slices.Index(*all, given)
+}
+
 func steadyAt(addr, out string) string {
 	out = strings.ReplaceAll(out, addr, "127.0.0.1:2181") // where `locktree dev` listens
-	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
+	out = tokenText.ReplaceAllStringFunc(out, func(text string) string {
+		m := tokenText.FindStringSubmatch(text)
+		return fmt.Sprintf("%s %d", m[1], shownToken(addr, m[2]))
+	})
 	out = regexp.MustCompile(`(?m)^.*: Still .* elapsed\]\n`).ReplaceAllString(out, "")
 	return regexp.MustCompile(`after (\d+[hm])*\d+s`).ReplaceAllString(out, "after 0s")
 }

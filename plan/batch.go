@@ -49,8 +49,8 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false)}
-	record, err := b.record(p.indexHead(applyID, nil), false)
+	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false), left: p.prior.Left}
+	record, err := b.record(p.indexHead(applyID, nil), &Transaction{})
 	b.budget = MaxTransaction - reserve - payload(record)
 	for units := p.units(); err == nil; {
 		var tx *Transaction
@@ -61,6 +61,8 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 		switch err = yield(tx); {
 		case errors.Is(err, ErrTooLong) && tx.Divisible:
 			b.budget, err = min(b.budget, Size(tx.Ops))/2, nil
+		case errors.Is(err, ErrLeft):
+			err = nil
 		case err == nil && tx.Last:
 			return nil
 		case err == nil:
@@ -74,6 +76,10 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 // ErrTooLong means that a transaction is longer than the servers accept; see
 // [Plan.Transactions].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
+
+// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [Change.Leave]. Yield of
+// [Plan.Transactions] returns it to get it again.
+var ErrLeft = errors.New("plan: the transaction is to be made again")
 
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
 // deletions come last, ordered by path.
@@ -97,6 +103,7 @@ type batcher struct {
 	at        Pin       // of the record, as they leave it
 	steps     []ACLStep // access lists to set on what they create
 	untracked []string  // see [Plan.untrackedPaths]
+	left      roll      // the nodes that they leave
 }
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
@@ -230,12 +237,12 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID, slices.Concat(b.steps, stepsOf(tx.Ops)))
-	return b.record(tx.Index, tx.Last)
+	return b.record(tx.Index, tx)
 }
 
-func (b *batcher) record(x *Index, last bool) ([]Op, error) {
-	x.Untracked = b.untracked
-	if last {
+func (b *batcher) record(x *Index, tx *Transaction) ([]Op, error) {
+	x.Untracked, x.Nodes = b.untracked, b.roll(tx)
+	if tx.Last {
 		x.Untracked = b.p.untrackedPaths(true)
 	}
 	op, err := x.op(b.at, b.acl)
@@ -246,6 +253,7 @@ func (b *batcher) record(x *Index, last bool) ([]Op, error) {
 func (b *batcher) committed(tx *Transaction) {
 	b.n++
 	b.steps = append(b.steps, stepsOf(tx.Ops)...)
+	b.left = tx.Index.Nodes
 	if b.at.Absent {
 		b.at.Absent = false
 	} else {

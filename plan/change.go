@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -44,6 +45,10 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// former is the node of the lock at PreviousPath.
 	former *Node
+	// missing is the part of the address of a deleted node that is not declared. leaves is the Reason of a replacement that
+	// is shown as a deletion, see [Plan.Shown].
+	missing Addr
+	leaves  Reason
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, or it was
@@ -76,12 +81,15 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonDeleteNoConfig      Reason = "delete_because_no_resource_config"
-	ReasonDeleteEachKey       Reason = "delete_because_each_key"
-	ReasonReplaceCannotUpdate Reason = "replace_because_cannot_update"
-	ReasonReplaceByRequest    Reason = "replace_by_request"
-	// Not Terraform's: an imported lock is created again because it may be a container.
-	ReasonReplaceContainer Reason = "replace_because_container"
+	ReasonDeleteNoConfig        Reason = "delete_because_no_resource_config"
+	ReasonDeleteNoModule        Reason = "delete_because_no_module"
+	ReasonDeleteWrongRepetition Reason = "delete_because_wrong_repetition"
+	ReasonDeleteEachKey         Reason = "delete_because_each_key"
+	ReasonReplaceCannotUpdate   Reason = "replace_because_cannot_update"
+	ReasonReplaceByRequest      Reason = "replace_by_request"
+	// Not Terraform's: an imported lock is created again because it may be a container, and an ensemble has a name of its own.
+	ReasonReplaceContainer    Reason = "replace_because_container"
+	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
 
 // stays reports whether the node belongs to the stack afterwards.
@@ -90,14 +98,24 @@ func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
 func (c *Change) ReasonText() string {
-	at := c.Addr.last()
+	at := cmp.Or(c.missing, c.Addr).last()
+	block := at.typ + "." + at.name // as Terraform names it
 	switch c.Reason {
-	case ReasonDeleteNoConfig: // names the block, as Terraform does: type.name
-		return "because " + at.typ + "." + at.name + " is not in configuration"
-	case ReasonDeleteEachKey: // names the key as it is written, with its quotes
-		if at.key != "" {
-			return "because key [" + at.key + "] is not in for_each map"
+	case ReasonDeleteNoConfig, ReasonDeleteNoModule:
+		return "because " + block + " is not in configuration"
+	case ReasonDeleteWrongRepetition:
+		if at.key == "" {
+			return "because " + block + " uses for_each"
 		}
+		return "because " + block + " does not use for_each"
+	case ReasonDeleteEachKey: // names the key as it is written, with its quotes
+		text := "because key [" + at.key + "] is not in for_each map"
+		if cmp.Or(c.missing, c.Addr) != c.Addr {
+			text += " of " + block
+		}
+		return text
+	case ReasonDeleteOtherEnsemble:
+		return "because its ensemble is another one"
 	case ReasonReplaceCannotUpdate:
 		if c.PreviousPath != "" {
 			return "because its path changes from " + c.PreviousPath + " to " + c.Path

@@ -33,9 +33,7 @@ func (d *decisions) changes() {
 				d.obstacle(want, have)
 			}
 		default:
-			c := d.comparison(want, have)
-			d.mayVanish(&c)
-			d.add(c)
+			d.add(d.comparison(want, have))
 		}
 	}
 }
@@ -47,11 +45,8 @@ func (d *decisions) deletion(have *Node) Change {
 		Action: Delete, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
 	}
-	if !d.opts.Destroy && d.byAddr[d.intent.Rename(c.Addr)] == nil {
-		c.Reason = ReasonDeleteNoConfig
-		if base := c.Addr.Base(); base != c.Addr && d.bases[base] {
-			c.Reason = ReasonDeleteEachKey
-		}
+	if !d.opts.Destroy {
+		c.Reason, c.missing = d.reason(c.Addr)
 	}
 	// A namespace has no contenders, and naming it must not break the locks inside it.
 	c.Break = d.breaks[c.Addr] && !c.Kind.Container
@@ -66,7 +61,7 @@ func (d *decisions) deletion(have *Node) Change {
 func (d *decisions) creation(want *Node) Change {
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after}
+	return Change{Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after, Drift: d.gone[want.Path]}
 }
 
 // comparison is the change of a node of ours that is also declared.
@@ -87,6 +82,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case covers(d.opts.Replace, c.Addr) && !c.Kind.Container:
 		d.remake(&c, want, ReasonReplaceByRequest)
+	case have.Payload.Made == kind.MadeElsewhere && empty(have, c.Kind):
+		c.Action, c.Reason, c.MissingParts, c.FormerLists = Replace, ReasonReplaceContainer, nil, nil
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
@@ -107,6 +104,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 	c.After = want.withPayload()
 	if c.Action != Replace {
 		c.After.Payload.Carry(have.Payload)
+	} else {
+		c.After.Payload.CarrySince(have.Payload)
 	}
 	// The generation counts writes of the node's data. It must not rise only for an access list or a
 	// missing part: then the data would differ, and would have to be written just for that.
@@ -123,6 +122,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 // remake replaces a node, with all of its parts.
 func (d *decisions) remake(c *Change, want *Node, reason Reason) {
 	c.Action, c.Reason, c.Break, c.MissingParts, c.FormerLists = Replace, reason, d.breaks[c.Addr], nil, nil
+	c.leaves, c.missing = d.reason(c.Before.owned())
 	if to := d.elsewhere(c.Before); to != nil {
 		c.NextPath, c.Break = to.Path, c.Break || d.breaks[to.Addr]
 	}
@@ -166,16 +166,26 @@ func (c *Change) compare() {
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
 		return // a replacement creates all parts again
 	}
+	c.MissingParts = missing(c.Before)
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
-			c.MissingParts = append(c.MissingParts, part.Name)
 		// Contenders are created in the parts, which have the node's list. If only a part's list
 		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
 		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
 			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
 		}
 	}
+}
+
+// missing names the parts that a node lacks.
+func missing(n *Node) (names []string) {
+	for _, part := range n.Live.Parts {
+		if part.Absent {
+			names = append(names, part.Name)
+		}
+	}
+	return names
 }
 
 // rewrites reports whether the node's data changes.

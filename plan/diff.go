@@ -16,9 +16,9 @@ type sides struct {
 	want    map[string]*Node // desired, by path
 	have    map[string]*Node // current, by path
 	pending []PendingACL     // lists that an interrupted apply had yet to set
-	bases   map[Addr]bool    // addresses of desired nodes that have a key, without it
 	intent  Intent
 	opts    Options
+	gone    map[string]bool // declared nodes that the last apply left, and that are not there
 	p       *Plan
 }
 
@@ -34,6 +34,7 @@ type pairing struct {
 type decisions struct {
 	*pairing
 	breaks map[Addr]bool // addresses whose contenders are deleted with them
+	known  *known        // nil until a reason needs it
 }
 
 // selection is what is left of the decisions. See scope.go.
@@ -57,6 +58,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.unseen()
 	d.drift()
 	d.vacated()
+	d.containers()
 	d.listings()
 	d.crowds()
 	d.crowded()
@@ -65,6 +67,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.unsealed()
 	d.order()
 	d.pins()
+	d.left()
 	return d.finish()
 }
 
@@ -75,7 +78,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	}
 	d := &sides{
 		current: current, intent: desired.Intent, given: desired.Nodes, opts: opts,
-		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
+		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)),
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
 			Destroy: opts.Destroy, Drain: opts.Drain.Milliseconds(), Unread: current.Unread,
@@ -91,6 +94,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	d.index(desired)
 	d.stand()
 	d.dropUntrusted()
+	d.missing()
 	return d
 }
 
@@ -166,9 +170,6 @@ func (d *sides) index(desired *Tree) {
 		}
 		d.want[n.Path] = n
 		d.desired = append(d.desired, n)
-		if base := n.Addr.Base(); base != n.Addr {
-			d.bases[base] = true
-		}
 	}
 }
 

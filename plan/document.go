@@ -120,7 +120,7 @@ func (c *Change) Origin() document.Origin {
 func (d Drift) document(ensemble string, c *Change) document.Change {
 	out := document.Change{Resource: resource(ensemble, d.Addr)}
 	n := &out.Change
-	n.Actions, n.Before = []string{Update.String()}, document.Settings{"path": d.Path}
+	n.Actions, n.Before = []string{d.Action().String()}, document.Settings{"path": d.Path}
 	if c != nil && c.After != nil {
 		n.Before = c.After.settings()
 	}

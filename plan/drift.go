@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,8 +13,18 @@ import (
 type Drift struct {
 	Addr Addr   `json:"address"`
 	Path string `json:"path"`
+	// Deleted: it is declared, the last apply left it, and it is gone.
+	Deleted bool `json:"deleted,omitempty"`
 	// Attributes are those that are not as declared; nil if the node is not declared, or as another type.
 	Attributes []Attribute `json:"attributes,omitempty"`
+}
+
+// Action is what was done to the node.
+func (d Drift) Action() Action {
+	if d.Deleted {
+		return Delete
+	}
+	return Update
 }
 
 // Attribute is a property of a node that is not as declared, with both values as text.
@@ -24,14 +35,20 @@ type Attribute struct {
 }
 
 // drift lists the nodes that differ from what the last apply left. It does not look at the changes: a node may have drifted to
-// what is declared now, or may no longer be declared. A node that is gone, or has lost its mark, is not among them: nothing says
-// what it was.
+// what is declared now, or may no longer be declared. A node that has lost its mark is not among them: nothing says what it was. Nor is
+// one that is gone and no longer declared.
 func (d *selection) drift() {
 	for _, have := range d.current.Nodes {
 		if d.ours(have) && d.drifted(have) {
-			d.p.Drifted = append(d.p.Drifted, Drift{have.owned(), have.Path, differences(d.want[have.Path], have)})
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: have.owned(), Path: have.Path, Attributes: differences(d.want[have.Path], have)})
 		}
 	}
+	for path, gone := range d.gone {
+		if gone {
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: d.want[path].Addr, Path: path, Deleted: true})
+		}
+	}
+	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // differences are the attributes of a node that are not as declared. What was declared when it was applied last is stored nowhere;

@@ -1,9 +1,12 @@
 package plan_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -40,6 +43,60 @@ func TestDriftNamesWhatIsNotAsDeclared(t *testing.T) {
 		require.Len(t, p.Drifted, 1, name)
 		require.Equal(t, c.want, p.Drifted[0].Attributes, name)
 	}
+}
+
+// A lock that was deleted by hand was planned like a new one. The tree has every node that may or may not be in the record.
+func TestALockThatWasDeletedByHandIsDrift(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := declared()
+		n := rapid.SampledFrom([]int{1, 20, 300}).Draw(t, "nodes")
+		for i := range n {
+			first.Nodes = append(first.Nodes, declare(fmt.Sprintf("/locks/n%d", i), kind.Mutex))
+		}
+		m := newModel(testRoot, testStack)
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), first, plan.Options{Identities: us}))
+		second := declared(slices.Clone(first.Nodes)...)
+		for i := range rapid.IntRange(0, 20).Draw(t, "new") {
+			second.Nodes = append(second.Nodes, declare(fmt.Sprintf("/locks/new%d", i), kind.Mutex))
+		}
+		hand := func(what string, f func(path string)) {
+			if rapid.Bool().Draw(t, what) {
+				f(first.Nodes[rapid.IntRange(0, n-1).Draw(t, what+" of")].Path)
+			}
+		}
+		hand("wiped", func(path string) { m.nodes[path].data = nil })
+		hand("edited", func(path string) { m.nodes[path].acl = kind.List{admin} })
+		hand("copied", func(path string) { m.nodes["/locks/copy"] = &mnode{data: m.nodes[path].data, acl: m.nodes[path].acl} })
+		var want []string
+		for i, node := range first.Nodes {
+			if n <= 20 && rapid.IntRange(0, 2).Draw(t, "deleted") == 0 || n > 20 && i%7 > 0 {
+				delete(m.nodes, node.Path)
+				want = append(want, node.Path)
+			}
+		}
+		slices.Sort(want)
+		for range 2 {
+			var got []string
+			p := plan.Diff(m.read(t, testRoot, testStack), second, plan.Options{Identities: us, Targets: []string{string(second.Nodes[0].Addr)}})
+			for _, d := range p.Drifted {
+				if d.Deleted {
+					got = append(got, d.Path)
+				}
+			}
+			require.Equal(t, want, got)
+			for c := range p.Each() {
+				require.Equal(t, slices.Contains(want, c.Path), c.Action == plan.Create && c.Drift, c.Path)
+			}
+			if !p.Applyable() || !p.HasChanges() {
+				return
+			}
+			m.apply(t, p) // of one of them
+			want = slices.DeleteFunc(want, func(path string) bool { return m.nodes[path] != nil })
+			if len(want) == 0 {
+				want = nil
+			}
+		}
+	})
 }
 
 // A node is as it was left by its path, its data and its list, for who has the key.

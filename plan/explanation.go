@@ -5,6 +5,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Explanation is an error, divided into the parts that a person reads. The code that makes the error
@@ -39,7 +41,7 @@ func Explain(err error) Explanation {
 	case errors.Is(err, context.Canceled):
 		return Explanation{
 			Summary: "Interrupted",
-			Detail:  `The command was stopped before it was done. "locktree plan" shows what is left to do.`,
+			Detail:  "The command was stopped before it was done. Run it again to go on.",
 		}
 	}
 	summary, detail, _ := strings.Cut(text, "\n")
@@ -63,7 +65,10 @@ func (x Explanation) Within(summary, before, next string) Explanation {
 func (x Explanation) Text() string {
 	detail := x.Detail
 	if len(x.List) > 0 {
-		detail += "\n\n  - " + strings.Join(x.List, "\n  - ")
+		detail += "\n"
+		for _, one := range x.List {
+			detail += "\n  - " + kind.Visible(one)
+		}
 	}
 	return paragraphs(detail, strings.TrimSpace(x.Written+" "+x.Next))
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// A problem has one line, and quotes what others wrote.
 func (d *sides) problem(s Severity, code ProblemCode, n *Node, summary, detail string) {
 	d.p.Problems = append(d.p.Problems, Problem{
-		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: summary, Detail: detail,
+		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: kind.Visible(summary), Detail: kind.Visible(detail),
 	})
 }
 

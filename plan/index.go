@@ -25,6 +25,8 @@ type Index struct {
 	Access, Next kind.List
 	// Untracked are the paths of nodes that no walk from the root finds, see [Plan.untrackedPaths].
 	Untracked []string
+	// Nodes says which nodes the apply left, see [roll].
+	Nodes []byte
 
 	Extra map[string]json.RawMessage // fields of newer versions, kept
 }
@@ -92,7 +94,7 @@ func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") 
 
 // Encode writes the record as JSON with sorted keys: equal records give equal bytes.
 func (x *Index) Encode() ([]byte, error) {
-	doc := make(map[string]any, len(x.Extra)+6)
+	doc := make(map[string]any, len(x.Extra)+7)
 	for k, v := range x.Extra {
 		doc[k] = v
 	}
@@ -108,6 +110,9 @@ func (x *Index) Encode() ([]byte, error) {
 	}
 	if len(x.Untracked) > 0 {
 		doc["untracked"] = x.Untracked
+	}
+	if len(x.Nodes) > 0 {
+		doc["nodes"] = x.Nodes
 	}
 	if len(x.Outputs) > 0 {
 		doc["outputs"] = x.Outputs
@@ -164,7 +169,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}
 	x := &Index{}
 	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
-	err = cmp.Or(err, read("pending_acl", &x.Pending), read("untracked", &x.Untracked))
+	err = cmp.Or(err, read("pending_acl", &x.Pending), read("untracked", &x.Untracked), read("nodes", &x.Nodes))
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ type Intent struct {
 	// Elsewhere is what is declared on the other ensembles: an address that matches
 	// nothing here may match there. It is used for nothing else.
 	Elsewhere []*Tree
+	// Nodeless are addresses that are declared and need not have a node: modules, with false; blocks whose for_each has no element,
+	// with true. The reason of a deletion needs them.
+	Nodeless map[Addr]bool
 }
 
 // Access is who may use the tool's own nodes: the root, .locktree and everything in it. No identity is in both lists.

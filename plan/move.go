@@ -43,7 +43,8 @@ func (d *decisions) link() {
 			c.NextPath = ""
 			continue
 		}
-		to.PreviousPath, to.former = c.Path, c.Before
+		to.PreviousPath, to.former, to.After.Payload.Since = c.Path, c.Before, 0
+		to.After.Payload.CarrySince(c.Before.Payload)
 	}
 	for c := range d.p.Each() {
 		if c.PreviousPath == "" {
@@ -84,7 +85,7 @@ func (p *Plan) Shown() []*Change {
 			out = append(out, c.replacing(from))
 			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
 				out = append(out, &Change{Action: Delete, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
-					Reason: ReasonDeleteNoConfig, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
+					Reason: c.leaves, missing: c.missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
 			}
 		case goes && c.Action == Replace: // its node is shown where it goes
 			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})
@@ -184,23 +185,12 @@ func (d *decisions) release(have *Node) Change {
 
 // NeedsIdle reports whether the change can be made only while nobody holds or waits for the
 // lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
+// What may be a container is not replaced while it is in use: see [Change.Leave].
 func (c *Change) NeedsIdle() bool {
-	if c.Before == nil || c.Before.Kind().Container {
+	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
 	}
 	return c.Action == Delete || c.anew()
-}
-
-// Foreign reports whether the change takes over a znode without a declaration, with another
-// program's data or none. Its users do not read a declaration there.
-func (c *Change) Foreign() bool {
-	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
-}
-
-// Closable reports whether an apply that drains the lock can keep others out by its state.
-// A [Change.Foreign] node has no state to write.
-func (c *Change) Closable() bool {
-	return c.NeedsIdle() && !c.Foreign()
 }
 
 // busy warns that a change will be refused, or says what the apply does about it.

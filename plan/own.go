@@ -87,8 +87,7 @@ func (d *frame) ownDrift() {
 		if f.Closed || d.wantedOf(f) == nil || have.Equal(x.Access) || d.joins(f) && have.Covers(x.Access) {
 			continue
 		}
-		d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path,
-			[]Attribute{{"acl", "[" + x.Access.String() + "]", "[" + have.String() + "]"}}})
+		d.p.Drifted = append(d.p.Drifted, Drift{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path, Attributes: []Attribute{{"acl", "[" + x.Access.String() + "]", "[" + have.String() + "]"}}})
 	}
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }

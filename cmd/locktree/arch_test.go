@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,13 +21,13 @@ const module = "github.com/locktree/locktree"
 // a lower one never sees a higher one.
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
-	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
-	looks    = with(sessions, "recipes/inspect", "recipes/kind")
+	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
+	looks    = with(sessions, "recipes/inspect", "recipes/kind", "recipes/kind/slots")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
-	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
+	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
@@ -43,7 +46,8 @@ var importRules = []struct {
 	may    []string // module-relative packages and external modules; the standard library is always allowed
 	reason string
 }{
-	{"recipes/kind", []string{"recipes/internal/paths"},
+	{"recipes/kind/slots", nil, "when a job is due, and what its record says, are values: neither a clock nor a node is read"},
+	{"recipes/kind", []string{"recipes/internal/paths", "recipes/kind/slots"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; package paths knows which characters no path may have"},
 	{"recipes/internal/paths", nil, "the rules for paths are a table of characters: whoever names a node, with or without a session, asks it"},
 	{"recipes/internal/errs", nil, "how an error begins is a rule about texts"},
@@ -60,7 +64,7 @@ var importRules = []struct {
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
 	{"recipes/internal/znode", nodes,
 		"our nodes are created, found again after a lost reply and deleted for certain, whatever they are for"},
-	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind"},
+	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"the goroutines of one client take turns without ZooKeeper, so their order can be tested without a server"},
 	{"recipes/internal/declare", with(nodes, "recipes/internal/declare"),
 		"a declaration is read before there is a queue: it knows nodes and kinds, and nothing of waiting"},
@@ -94,7 +98,7 @@ var importRules = []struct {
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
 	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
-	{"plan/document", []string{"recipes/internal/paths", "recipes/kind"},
+	{"plan/document", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
 	{"plan", planner,
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
@@ -191,6 +195,54 @@ func TestNoShapelessPackages(t *testing.T) {
 		require.False(t, strings.HasPrefix(rel, "internal/"), "top-level internal: %s", rel)
 		for _, part := range strings.Split(rel, "/") {
 			require.NotContains(t, []string{"util", "utils", "common", "helpers", "types", "misc"}, part, rel)
+		}
+	}
+}
+
+// foreign are fields whose text others write: in ZooKeeper, in files, on the command line, in the environment.
+var foreign = []string{"Addr", "Address", "Addresses", "Block", "Description", "Detail", "Ensemble", "Error", "Filename", "Holder", "ID", "Key", "Lock", "Name", "Owner", "Path",
+	"Paths", "Root", "Servers", "Stack", "Subject", "Who"}
+
+// visible are the functions that make text of others safe to print, or quote it.
+var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Visible", "Who", "Err", "clean", "declaredAs", "header", "len", "name", "quote", "who"}
+
+// A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
+func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
+	files := token.NewFileSet()
+	for _, dir := range []string{".", "internal/view"} {
+		names, err := filepath.Glob(dir + "/*.go")
+		require.NoError(t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(files, name, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || !slices.Contains([]string{"Fprint", "Fprintf", "Fprintln", "Message", "WriteString", "printf"}, lastName(called(call.Fun))) {
+					return true
+				}
+				var verbs []string
+				for i, arg := range call.Args {
+					if format, ok := arg.(*ast.BasicLit); ok && verbs == nil {
+						verbs = append(make([]string, i+1), formatVerbs.FindAllString(format.Value, -1)...)
+					}
+					if i < len(verbs) && slices.Contains([]string{"%q", "%t", "%d"}, verbs[i]) {
+						continue
+					}
+					ast.Inspect(arg, func(n ast.Node) bool {
+						if inner, ok := n.(*ast.CallExpr); ok && slices.Contains(visible, lastName(called(inner.Fun))) {
+							return false
+						}
+						if field, ok := n.(*ast.SelectorExpr); ok && slices.Contains(foreign, field.Sel.Name) {
+							t.Errorf("%s: %s is printed as it is: give it to clean, name, quote or kind.Visible", files.Position(n.Pos()), field.Sel.Name)
+						}
+						return true
+					})
+				}
+				return true
+			})
 		}
 	}
 }

@@ -99,12 +99,14 @@ func (s *stack) lose(errs []error) {
 
 // read reads the live tree of every ensemble. One that cannot be read is lost: what there is of the others is returned with the
 // error.
-func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, apply.Read) }
+
+func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
 		counted, stop := s.app.reading(ctx, "Reading", e.Name)
 		errs[i] = s.look(counted, i, func(session *recipes.Session) (err error) {
-			trees[i], err = apply.Read(counted, session, e.Tree)
+			trees[i], err = read(counted, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
 		stop()

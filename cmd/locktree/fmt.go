@@ -117,7 +117,7 @@ func (f *formatter) file(name string) error {
 	}
 	f.changed = true
 	if f.list {
-		fmt.Fprintln(f.stdout, name)
+		fmt.Fprintln(f.stdout, view.Line(name))
 	}
 	if f.diff {
 		f.printDiff(name, src, out)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -40,4 +42,111 @@ func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Each text of each node of the tree, and of a file, is one that writes lines of its own, that a terminal or a CI runner obeys, or that is
+// 20 kB long. A damaged mark forged "No changes." and workflow commands; one long name made each line of status as long.
+func TestNoTextOfOthersMakesALineOfItsOwn(t *testing.T) {
+	const evil = "x\nFORGED\n::error::FORGED\r##[error]x\x1b[31m ##vso[x]"
+	long := strings.Repeat("w", 20_000)
+	config := oneLedger + `namespace "n" {
+  acl = acl.open
+  mutex "m" {
+    for_each = toset([for i in range(50) : format("%d", i)])
+  }
+}
+check "c" {
+  assert {
+    condition     = false
+    error_message = "bad\n::set-output name=changes::false\n##[error]x"
+  }
+}
+`
+	inFakeTime(t, config, func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		ledger, ok := b.server.Get("/t/ledger")
+		require.True(t, ok)
+		for i, text := range []string{evil, long} {
+			n := 0
+			forgeries(t, ledger.Data, text, func(data []byte) {
+				n++
+				require.NoError(t, b.server.Create(fmt.Sprintf("/t/forged%d-%d", i, n), data))
+			})
+			require.Greater(t, n, 5)
+			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a%d-lock-000000000%d", i, i), []byte(text)))
+			require.NoError(t, b.server.Create(fmt.Sprintf("/t/n/plain%d", i), []byte(text)))
+		}
+		for _, name := range []string{"::error::FORGED", "##[error]x", long} {
+			require.NoError(t, b.server.Create("/t/n/"+name, nil))
+			require.NoError(t, b.server.Create("/t/ledger/"+name, nil))
+		}
+		for _, record := range []string{"/t/.locktree/stacks/shop", "/t/.locktree/history/shop", "/t/.locktree/apply/shop"} {
+			stored, ok := b.server.Get(record)
+			require.True(t, ok)
+			tell := func(data []byte) {
+				require.NoError(t, b.server.Set(record, data))
+				hears(t, b, "plan", "history", "output")
+			}
+			forgeries(t, stored.Data, evil, tell)
+			forgeries(t, stored.Data, long, tell)
+			require.NoError(t, b.server.Set(record, []byte(evil)))
+			hears(t, b, "status", "plan", "history", "apply -auto-approve")
+			require.NoError(t, b.server.Set(record, stored.Data))
+		}
+		hears(t, b, "status", "status /t", "status /t/ledger", "status -waiting", "doctor", "plan", "plan -destroy", "show", "show mutex.ledger", "output",
+			"import -from=/t", "validate", "history", "apply -auto-approve", "destroy -auto-approve")
+		b.write("q\n::error::FORGED\x1b[31m.locktree.hcl", "locals {\nx=1\n}\n")
+		b.write("::error::FORGED.locktree.hcl", "locals {\ny=1\n}\n")
+		b.write("z\nFORGED.locktree.hcl", "locals {\n")
+		hears(t, b, "fmt -check", "validate", "plan", "init")
+	})
+}
+
+// forgeries are documents in which one text after the other is another.
+func forgeries(t *testing.T, data []byte, text string, f func([]byte)) {
+	var doc any
+	require.NoError(t, json.Unmarshal(data, &doc))
+	var walk func(v any, put func(any))
+	tell := func() {
+		out, err := json.Marshal(doc)
+		require.NoError(t, err)
+		f(out)
+	}
+	walk = func(v any, put func(any)) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, one := range v {
+				walk(one, func(x any) { v[key] = x })
+			}
+			v[text] = text
+			tell()
+			delete(v, text)
+		case []any:
+			for i := range v {
+				walk(v[i], func(x any) { v[i] = x })
+			}
+		default:
+			put(text)
+			tell()
+			put(v)
+		}
+	}
+	walk(doc, func(x any) { doc = x })
+}
+
+// hears runs commands, of which none prints a line of others, or much.
+func hears(t *testing.T, b *bench, commands ...string) {
+	t.Helper()
+	for _, args := range commands {
+		out, errs := b.runUnder(t.Context(), -1, strings.Fields(args)...)
+		if strings.HasPrefix(args, "status") { // a table
+			require.Less(t, len(out), 20_000, "%s: %s", args, out)
+		}
+		for line := range strings.Lines(out + errs) {
+			text := strings.TrimLeft(line, " │")
+			require.False(t, strings.HasPrefix(text, "::") || strings.HasPrefix(text, "FORGED") || strings.Contains(line, "##[") || strings.Contains(line, "##vso["), "%s: %q", args, line)
+			require.False(t, strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }), "%s: %q", args, line)
+			require.Less(t, len(line), 25_000, args)
+		}
+	}
 }

@@ -72,7 +72,7 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 // reach says whether an ensemble can be reached. It is no error if not: the servers may
 // come after the configuration.
 func (a *app) reach(ctx context.Context, e *config.Ensemble) {
-	name := fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ","))
+	name := view.Line(fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ",")))
 	client, err := a.dial(ctx, e, true)
 	switch {
 	case ctx.Err() != nil:

@@ -65,7 +65,9 @@ func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	server := zktest.Start(t)
 	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	applied, _, said := onItsOwn(t, text, "apply", "-auto-approve")
+	endsWith(t, applied, exitOK, said)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for command, code := range map[string]int{
 			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "status -watch": exitError,
 			"exec mutex.a -- true": 128 + int(signal),
@@ -81,7 +83,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 			})
 		}
 		t.Run("the approval "+signal.String(), func(t *testing.T) {
-			cmd, _, stderr := onItsOwn(t, text, "apply")
+			cmd, _, stderr := onItsOwn(t, text, "destroy")
 			for !strings.Contains(stderr.String(), "Waiting for approval") {
 				select {
 				case <-stderr.wrote:
@@ -92,6 +94,9 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 			require.NoError(t, cmd.Process.Signal(signal))
 			endsWith(t, cmd, exitError, stderr)
 			require.Contains(t, stderr.String(), "Error: Interrupted")
+			for _, s := range server.Sessions() {
+				require.Empty(t, s.Ephemerals, "the apply lock is held")
+			}
 		})
 	}
 }

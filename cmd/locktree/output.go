@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 )
@@ -47,10 +48,14 @@ func outputCommand(a *app) *cobra.Command {
 	return c
 }
 
-// outputs are in the record of one ensemble. The others are needed only where none is found.
+// outputs are in the record of one ensemble. The others are needed only where none is found, and the tree only where a record is
+// missing: it shows whether there ever was one.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
 	err = a.looking(ctx, flags, func(s *stack) error {
-		trees, err := s.read(ctx)
+		trees, err := s.readWith(ctx, apply.ReadRecord)
+		if err == nil && slices.ContainsFunc(trees, func(t *plan.Tree) bool { return t.Index == nil }) {
+			trees, err = s.read(ctx)
+		}
 		if outputs = view.StoredOutputs(trees); len(outputs) > 0 {
 			return nil
 		}

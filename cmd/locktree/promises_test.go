@@ -128,6 +128,17 @@ func manyLocks(n int) string {
 	return "namespace \"pay\" {\n  acl = acl.open\n  mutex \"many\" {\n    for_each = toset([" + names.String() + "])\n  }\n}\n"
 }
 
+// Output read the whole tree for one record.
+func TestOutputReadsTheRecordOnly(t *testing.T) {
+	inFakeTime(t, manyLocks(100)+"output \"where\" {\n  value = 1\n}\n", func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		b.server.ResetCounts()
+		out, _ := b.run(exitOK, "output", "where")
+		require.Equal(t, "1\n", out)
+		require.Less(t, b.server.Counts().Total, 10)
+	})
+}
+
 func TestNoCommandForcesALockOpen(t *testing.T) {
 	var names []string
 	var walk func(c *cobra.Command)

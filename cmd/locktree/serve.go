@@ -162,6 +162,7 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	}
 	defer l.Close()
 	again := make(chan os.Signal, 1)
+	signal.Reset(syscall.SIGHUP) // it does not end this command
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval},

@@ -42,9 +42,10 @@ func topics() []*cobra.Command {
 	codes.WriteString("\nexec exits with the code of its command, or with 128+N if signal N killed it.\n")
 	codes.WriteString("\nThe codes of apply are also those of destroy and import. 4, 5 and 6 mean that\n" +
 		"nothing was written: an apply that stops between two transactions or ensembles exits with 1.\n\n" +
-		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, unless a transaction was\n" +
-		"sent: the program first finds out whether it was committed. A second one ends the program at\n" +
-		"once, with 1. The transaction is then committed or not; \"locktree plan\" shows which.")
+		"An interrupt (Ctrl-C), SIGTERM or SIGHUP (a closed terminal) ends the program within two seconds,\n" +
+		"unless a transaction was sent: the program first finds out whether it was committed. A second\n" +
+		"one ends the program at once, with 1. The transaction is then committed or not; \"locktree plan\"\n" +
+		"shows which.")
 	all := []*cobra.Command{
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "Exit codes", Long: codes.String()},
 		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "Environment variables"},

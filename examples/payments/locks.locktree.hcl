@@ -1,3 +1,7 @@
+# To plan it, run "locktree dev" in another terminal, and here:
+#
+#     LOCKTREE_VAR_admin_password=secret locktree plan -var 'servers=["127.0.0.1:2181"]'
+
 locktree {
   required_version = ">= 0.1.0"
   stack            = "payments-prod" # ownership id, written into every node

@@ -27,6 +27,9 @@ func (s scope) evaluateCall() {
 	if !s.count(len(elements)) {
 		return
 	}
+	if len(elements) == 0 {
+		s.Barren = append(s.Barren, plan.Addr(addr))
+	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
 		in, at := s, addr

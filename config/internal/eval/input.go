@@ -35,6 +35,15 @@ func (e *Evaluation) readInputs() {
 			// The environment is shared: a name that is not one of our variables is no error.
 			e.inputs[name] = e.parseInput(e.Declared.Variables[name], text, "the environment variable "+envPrefix+name)
 		}
+		if name, theirs := strings.CutPrefix(name, "TF_VAR_"); theirs && e.Declared.Variables[name] != nil {
+			e.Add(syntax.WarningAt(e.Declared.Variables[name].Head, "A variable of Terraform is not read", fmt.Sprintf("TF_VAR_%s is set, and only Terraform reads it. Call it %s%s.", name, envPrefix, name)))
+		}
+	}
+	theirs, _ := e.Declared.Files.Ending("terraform.tfvars", ".auto.tfvars")
+	for _, file := range theirs {
+		if len(e.Declared.Variables) > 0 {
+			e.Add(syntax.WarningAt(syntax.FileStart(e.Declared.Files.Display(file)), "A file of Terraform is not read", "Only Terraform reads this file. Call it NAME"+inputSuffix+", or name it with -var-file."))
+		}
 	}
 	files, _ := e.Declared.Files.Ending(inputSuffix, inputSuffix+".json")
 	for _, file := range files {

@@ -37,6 +37,8 @@ type intents struct {
 	Removals []*Removal
 	// moduleAddrs are the instances of modules, and the blocks that call them.
 	ModuleAddrs []struct{ Instance, Block plan.Addr }
+	// Barren are the blocks whose for_each has no element.
+	Barren []plan.Addr
 }
 
 func (s scope) evaluateMoved() {

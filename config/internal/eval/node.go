@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Instance is one znode of a node block.
@@ -87,6 +88,9 @@ func (s scope) expand(at *Instance, e *Ensemble) {
 		proto.broken = true
 		s.instantiate(proto)
 		return
+	}
+	if len(elements) == 0 {
+		s.Barren = append(s.Barren, proto.Addr)
 	}
 	for e := range elements {
 		i := proto
@@ -305,7 +309,7 @@ func setText(f kind.Field, text string) (err error) {
 			return err
 		}
 	case f.Zone:
-		if _, err = kind.Zone(text); err != nil {
+		if _, err = slots.Zone(text); err != nil {
 			return err
 		}
 	}

@@ -181,5 +181,5 @@ func (p Place) noNode(typ, label, outer string) string {
 			return fmt.Sprintf("There is no %s. Did you mean %s?", given, plan.Addr(outer).Child(n.Kind.Name, label))
 		}
 	}
-	return fmt.Sprintf("There is no %s.%s", given, syntax.Hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
+	return fmt.Sprintf("There is no %s.%s", given, syntax.HintIn(strings.TrimSuffix(given, "."+label), label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
 }

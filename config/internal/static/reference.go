@@ -127,7 +127,7 @@ func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 	case !ok:
 		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, syntax.OrList(names))
 	case !slices.Contains(names, name):
-		r.Errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, syntax.Hint(name, names, ""))
+		r.Errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, names, ""))
 	default:
 		return true
 	}
@@ -165,7 +165,7 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 	}
 	d := r.Named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.Hint(name, r.Names[root], "None is declared."))
+		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.Names[root], "None is declared."))
 	}
 	r.depend(d)
 	if d.ForEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {

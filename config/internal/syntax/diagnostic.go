@@ -137,3 +137,15 @@ func Hint(given string, names []string, none string) string {
 		return ""
 	}
 }
+
+// HintIn is [Hint] for names behind a dot. The list shows them as they are written.
+func HintIn(root, given string, names []string, none string) string {
+	if s := plan.DidYouMean(given, names); s != "" {
+		return s
+	}
+	full := make([]string, len(names))
+	for i, name := range names {
+		full[i] = root + "." + name
+	}
+	return Hint("", full, none)
+}

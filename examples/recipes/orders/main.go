@@ -94,8 +94,9 @@ func run(ctx context.Context, orders int) error {
 
 // work charges orders until no more are delivered.
 func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string, db *store) error {
+	// readme: begin
 	for id := range deliveries {
-		lease, err := orders.For(id).Lock(ctx)
+		lease, err := orders.For(id).Lock(ctx) // the lock of one order
 		if err != nil {
 			return err
 		}
@@ -105,6 +106,7 @@ func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string
 			return err
 		}
 	}
+	// readme: end
 	return nil
 }
 

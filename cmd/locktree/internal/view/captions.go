@@ -28,6 +28,9 @@ func (t planText) captions(c *plan.Change) []string {
 	if why := c.ReasonText(); why != "" && c.Reason != plan.ReasonReplaceByRequest {
 		lines = append(lines, "# ("+clean(why)+")")
 	}
+	if c.Action == plan.Create && c.Drift {
+		lines = append(lines, deleted)
+	}
 	if c.Usage.Busy() {
 		lines = append(lines, t.usage(c)...)
 	}
@@ -36,6 +39,9 @@ func (t planText) captions(c *plan.Change) []string {
 	}
 	return lines
 }
+
+// deleted is why a lock is created that was there.
+const deleted = "# (has been deleted outside of locktree)"
 
 // loud is bold, and red for what cannot be undone.
 func (t planText) loud(text string) string {
@@ -85,6 +91,9 @@ func gistText(c *plan.Change) string {
 	}
 	if c.Importing != "" {
 		parts = append(parts, "imported from "+c.Importing)
+	}
+	if c.Action == plan.Create && c.Drift {
+		parts = append(parts, strings.Trim(deleted, "#( )"))
 	}
 	if c.Action == plan.Update || c.Action == plan.Replace {
 		shown, _ := attributes(c)

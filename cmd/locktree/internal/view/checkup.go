@@ -71,17 +71,17 @@ func (c Checkup) Err() error {
 func (c Checkup) text(h *Human) {
 	for _, e := range c {
 		for _, s := range e.Servers {
-			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
+			h.out.printf("%s  %s\n\n", h.out.paint(bold)(clean(e.Ensemble)), clean(s.Server))
 			h.conditions(s.Conditions)
 		}
 		if len(e.Together) > 0 {
-			h.out.printf("%s  all servers\n\n", h.out.paint(bold)(e.Ensemble))
+			h.out.printf("%s  all servers\n\n", h.out.paint(bold)(clean(e.Ensemble)))
 			h.conditions(e.Together)
 		}
 		if e.Err != nil { // the command ends with it
 			continue
 		}
-		h.out.printf("%s  %s, %d %s checked\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
+		h.out.printf("%s  %s, %d %s checked\n\n", h.out.paint(bold)(clean(e.Ensemble)), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
 		h.conditions(e.Locks)
 		if e.Cut {
 			h.out.printf("  There are more locks, which were not checked.\n\n")

@@ -122,7 +122,13 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 	if c.Subject == nil {
 		return &c, nil
 	}
-	return &c, map[string]*hcl.File{c.Subject.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
+	at := *c.Subject
+	if at.Filename = clean(at.Filename); c.Context != nil {
+		around := *c.Context
+		around.Filename, c.Context = at.Filename, &around
+	}
+	c.Subject = &at
+	return &c, map[string]*hcl.File{at.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
 }
 
 // sourceOf is the file that a diagnostic shows a part of; nil if there is none, or its lines are too long to show: a generated file

@@ -31,7 +31,7 @@ func (e Eviction) text(h *Human) {
 		h.out.printf("\n%s\n", e.outcome())
 		return
 	}
-	h.out.printf("%s  %s\n\n%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses, clean(e.In.Path), declaredAs(e.In))
+	h.out.printf("%s  %s\n\n%s  %s\n", h.out.paint(bold)(clean(e.Ensemble)), clean(e.Addresses), clean(e.In.Path), declaredAs(e.In))
 	w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 	c := e.Party
 	for _, p := range e.Nodes {
@@ -43,7 +43,7 @@ func (e Eviction) text(h *Human) {
 	if e.Queued {
 		role, beside = "waiting", wish
 	}
-	fmt.Fprintf(w, "  %s\t%s%s%s\n", role, e.who(), beside(c), columns(e.sight()))
+	fmt.Fprintf(w, "  %s\t%s%s%s\n", role, name(e.who()), beside(c), columns(e.sight()))
 	_ = w.Flush()
 	if len(e.Others) > 0 {
 		h.out.printf("\nIn the same transaction it took a place in these, which it loses with it:\n")

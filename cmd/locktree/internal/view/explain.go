@@ -83,8 +83,16 @@ func upperFirst(text string) string {
 // why and what to do next, in sentences.
 type Failure struct{ Summary, Detail string }
 
-// Failf returns a Failure whose detail is formatted.
+// Failf returns a Failure whose detail is formatted. Texts among the arguments are of others.
 func Failf(summary, detail string, args ...any) error {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = clean(arg)
+		case error:
+			args[i] = clean(arg.Error())
+		}
+	}
 	return &Failure{Summary: summary, Detail: fmt.Sprintf(detail, args...)}
 }
 

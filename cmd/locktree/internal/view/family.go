@@ -85,10 +85,10 @@ func keysUse(k *inspect.Keys) string {
 func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
 	if k := in.Keys; k != nil {
 		if k.Busiest != nil {
-			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, KeyName(k.Busiest.Key), s.keyUse(k.Busiest))
+			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, name(KeyName(k.Busiest.Key)), s.keyUse(k.Busiest))
 		}
 		if k.Longest != nil && k.Longest != k.Busiest {
-			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, KeyName(k.Longest.Key), s.keyUse(k.Longest))
+			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, name(KeyName(k.Longest.Key)), s.keyUse(k.Longest))
 		}
 	}
 }

@@ -110,7 +110,7 @@ func richPlan() *plan.Plan {
 			{Action: plan.NoOp, Addr: ns + ".mutex.ledger", Path: "/locks/payments/ledger", Kind: kind.Mutex,
 				Before: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New()), After: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())},
 		},
-		Drifted: []plan.Drift{{Addr: plan.Addr(pool), Path: before.Path}},
+		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, Deleted: true}, {Addr: plan.Addr(pool), Path: before.Path}},
 		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
 			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle."}},
 		Outputs: []plan.OutputChange{

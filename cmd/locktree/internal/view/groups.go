@@ -31,12 +31,12 @@ func Many(plans []*plan.Plan) bool {
 type likeness struct {
 	block  plan.Addr
 	action plan.Action
-	reason plan.Reason
+	drift  bool
 }
 
 // plain reports whether a change is a creation of which there is nothing more to say than that.
 func plain(c *plan.Change) bool {
-	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive && !c.Drift &&
+	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive &&
 		!c.Usage.Busy() && c.Relists() == ""
 }
 
@@ -57,14 +57,14 @@ func alike(changes []*plan.Change) map[likeness][]*plan.Change {
 	return out
 }
 
-func likenessOf(c *plan.Change) likeness { return likeness{c.Addr.Block(), c.Action, c.Reason} }
+func likenessOf(c *plan.Change) likeness { return likeness{c.Addr.Block(), c.Action, c.Drift} }
 
 // group is the entry for changes that are alike.
 func (t planText) group(all []*plan.Change) {
 	first := all[0]
 	t.printf("\n  %s\n", t.loud(fmt.Sprintf("# %s %s, %d times", clean(first.Addr.Block()), verb(first), len(all))))
-	if why := first.ReasonText(); why != "" {
-		t.printf("  # (%s)\n", clean(why))
+	if first.Drift {
+		t.printf("  %s\n", deleted)
 	}
 	for _, c := range all[:fewAlike] {
 		t.printf("%s %s\n", t.head(c), clean(c.Addr))

@@ -25,7 +25,7 @@ func (all History) text(h *Human) {
 		if i > 0 {
 			h.out.printf("\n")
 		}
-		if h.out.printf("%s  stack %s\n", h.out.paint(bold)(of.Ensemble), clean(of.Stack)); len(of.Entries) == 0 {
+		if h.out.printf("%s  stack %s\n", h.out.paint(bold)(clean(of.Ensemble)), clean(of.Stack)); len(of.Entries) == 0 {
 			h.out.printf("\nNothing was applied yet.\n")
 		}
 		for _, e := range of.Entries {

@@ -1,11 +1,14 @@
 package view
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -85,13 +88,11 @@ func (e Event) text(h *Human) {
 			h.Message(e.Info.String())
 		}
 	case apply.Scaffolded:
-		h.Message("Created " + strings.Join(e.Paths, ", "))
+		h.Message("Created " + clean(strings.Join(e.Paths, ", ")))
 	case apply.Draining:
-		text := "Draining: it admits nobody new (%s)"
-		if e.Open {
-			text = "Draining: waits until nobody uses it, but others can still enter (%s)"
-		}
-		say(e.Addr, fmt.Sprintf(text, clean(e.Usage.String())))
+		say(e.Addr, fmt.Sprintf("Draining: it admits nobody new (%s)", clean(e.Usage.String())))
+	case apply.Left:
+		h.Message(leftText(e))
 	case apply.Breaking:
 		say(e.Addr, fmt.Sprintf("Breaking: its holders lose it (%s)", clean(e.Usage.String())))
 	case apply.Started:
@@ -107,7 +108,7 @@ func (e Event) text(h *Human) {
 		}
 	case apply.Recorded:
 		if e.Entry == nil {
-			h.Message(notRecorded + e.Path + " is not there, or we may not write it.")
+			h.Message(notRecorded + clean(e.Path) + " is not there, or we may not write it.")
 		}
 	case apply.ACLPhase:
 		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, plural(e.Total, "list", "lists")))
@@ -160,7 +161,7 @@ func (outputs Outputs) text(h *Human) {
 func (trees Live) text(h *Human) {
 	for _, tree := range trees {
 		if len(trees) > 1 {
-			h.out.printf("# Ensemble %s, below %s\n\n", quote(tree.Ensemble), tree.Root)
+			h.out.printf("# Ensemble %s, below %s\n\n", quote(tree.Ensemble), clean(tree.Root))
 		}
 		for _, n := range tree.Nodes {
 			if n.Payload == nil {
@@ -187,20 +188,52 @@ type serial struct {
 	mu   *sync.Mutex
 	w    io.Writer
 	line *passing
+	text *lines
 }
 
 func (s serial) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line.remove()
-	return s.w.Write(p)
+	if _, err := s.w.Write(s.text.disarm(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
+
+// lines takes from a text what CI runners obey: "::" at the beginning of a line, "##[", "##vso[" and "##teamcity[" anywhere.
+type lines struct{ begun bool }
+
+func (l *lines) disarm(p []byte) []byte {
+	var out []byte
+	done := 0
+	put := func(i int) { // a backslash
+		out = append(append(out, p[done:i]...), '\\')
+		done = i
+	}
+	for i, c := range p {
+		switch {
+		case c == '\n' || c == '\r':
+			l.begun = false
+		case !l.begun && !unicode.IsSpace(rune(c)):
+			if l.begun = true; bytes.HasPrefix(p[i:], []byte("::")) {
+				put(i)
+			}
+		}
+		if rest, ok := bytes.CutPrefix(p[i:], []byte("##")); ok && slices.ContainsFunc(ciCommands, func(c string) bool { return bytes.HasPrefix(rest, []byte(c)) }) {
+			put(i + 1)
+		}
+	}
+	return append(out, p[done:]...)
+}
+
+var ciCommands = []string{"[", "vso[", "teamcity["}
 
 // serialize gives streams one lock: two of them may be the same file.
 func serialize(streams ...*Stream) {
 	mu, line := &sync.Mutex{}, &passing{}
 	for _, s := range streams {
-		s.Writer = serial{mu, s.Writer, line}
+		s.Writer = serial{mu, s.Writer, line, &lines{}}
 	}
 }
 
@@ -225,6 +258,14 @@ func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args
 // clean makes one line of text safe to print: what a server or a foreign client wrote
 // may contain control characters, which a terminal obeys.
 func clean[S ~string](s S) string { return kind.Visible(string(s)) }
+
+// name is clean for a column of a table: no text of others makes it wider than this.
+func name[S ~string](s S) string { return shortened(clean(s), maxName) }
+
+const maxName = 80
+
+// Line is a line that a command prints by itself.
+func Line(text string) string { return string((&lines{}).disarm([]byte(clean(text)))) }
 
 // CleanLines is clean for text that may have several lines.
 func CleanLines(s string) string { return eachLine(s, clean) }

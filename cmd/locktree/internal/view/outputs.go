@@ -1,6 +1,8 @@
 package view
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +13,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// outputs shows the outputs that change, in the syntax of the configuration.
+// outputs shows the outputs that change, in Terraform's layout.
 func (t planText) outputs(plans []*plan.Plan) {
 	var changes []plan.OutputChange
 	width := 0
@@ -27,30 +29,46 @@ func (t planText) outputs(plans []*plan.Plan) {
 		t.printf("\nChanges to Outputs:\n")
 	}
 	for _, o := range changes {
-		text := ""
-		switch {
-		case o.Action == plan.Create:
-			text = outputText(*o.After, "    ")
-		case o.Action == plan.Delete:
-			text = outputText(*o.Before, "    ") + " -> null"
-		case o.Before.Sensitive && o.After.Sensitive:
-			text = sensitiveValue
+		sign, text := o.Action.Symbol(), ""
+		d := valueDiff{t.Stream}
+		switch before, after := decoded(o.Before), decoded(o.After); o.Action {
+		case plan.Create:
+			text = d.whole(sign, after, 2)
+		case plan.Delete:
+			text = d.whole(sign, before, 2) + " -> null"
 		default:
-			text = outputText(*o.Before, "    ") + " -> " + outputText(*o.After, "    ")
+			text = d.change(before, after, 2)
 		}
-		t.printf("  %s\n", t.symbol(fmt.Sprintf("%s %-*s = %s", o.Action.Symbol(), width, clean(o.Name), text)))
+		t.printf("  %s %-*s = %s\n", d.paintSign(sign), width, clean(o.Name), text)
 	}
 }
 
 // sensitiveValue is shown in place of a sensitive value.
 const sensitiveValue = "(sensitive value)"
 
-// OutputValue writes a value on as many lines as Terraform's output command does.
-func OutputValue(o plan.Output) string { return outputText(o, "") }
+// verbatim is text in place of a value.
+type verbatim string
 
-func outputText(o plan.Output, indent string) string {
+// decoded is the value of an output as JSON has it, with numbers as they are written. Sensitive values are not stored.
+func decoded(o *plan.Output) (v any) {
+	if o == nil {
+		return nil
+	}
 	if o.Sensitive {
-		return sensitiveValue
+		return verbatim(sensitiveValue)
+	}
+	dec := json.NewDecoder(bytes.NewReader(o.Value))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return verbatim("(unreadable)")
+	}
+	return v
+}
+
+// OutputValue writes a value on as many lines as Terraform's output command does.
+func OutputValue(o plan.Output) string {
+	if text, ok := decoded(&o).(verbatim); ok {
+		return string(text)
 	}
 	typ, err := ctyjson.UnmarshalType(o.Type)
 	if err != nil {
@@ -63,7 +81,7 @@ func outputText(o plan.Output, indent string) string {
 	if err != nil {
 		return "(unreadable)"
 	}
-	return literal(v, indent)
+	return literal(v, "")
 }
 
 // literal writes a value in the configuration's syntax. Lists, sets and maps name their type, because brackets alone

@@ -12,19 +12,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testdata/terraform/outputs.txt is what Terraform 1.11.4 showed of the values of outputs.json after an apply. Outputs stood on one
-// line each.
+// testdata/terraform/outputs.txt is what Terraform 1.11.4 wrote about the values of outputs.json: a plan that creates
+// them, one that changes them, one that deletes them, and what it shows after an apply. Outputs stood on one line each,
+// and a changed map as both maps in full.
 func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	data, err := os.ReadFile("testdata/terraform/outputs.json")
 	require.NoError(t, err)
 	var values []struct {
-		Name         string
-		Type, Before json.RawMessage
-		Sensitive    bool
+		Name                string
+		Type, Before, After json.RawMessage
+		Sensitive           bool
 	}
 	require.NoError(t, json.Unmarshal(data, &values))
-	want, err := os.ReadFile("testdata/terraform/outputs.txt")
+	recorded, err := os.ReadFile("testdata/terraform/outputs.txt")
 	require.NoError(t, err)
+	want := map[string]string{}
+	for part := range strings.SplitSeq("\n"+string(recorded), "\n-- ") {
+		name, text, _ := strings.Cut(part, " --\n")
+		want[name] = text + "\n"
+	}
+	for name, action := range map[string]plan.Action{"create": plan.Create, "update": plan.Update, "delete": plan.Delete} {
+		var changes []plan.OutputChange
+		for _, v := range values {
+			c := plan.OutputChange{Name: v.Name, Action: action}
+			before := &plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive}
+			switch {
+			case action == plan.Create:
+				c.After = before
+			case action == plan.Delete:
+				c.Before = before
+			case string(v.After) == "null":
+				c.Action, c.Before = plan.Delete, before
+			case string(v.Before) == string(v.After) && !v.Sensitive:
+				c.Action = plan.NoOp
+			default:
+				c.Before, c.After = before, &plan.Output{Name: v.Name, Value: v.After, Sensitive: v.Sensitive}
+			}
+			changes = append(changes, c)
+		}
+		var got strings.Builder
+		view.OutputChanges(&got, changes)
+		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
+	}
 	shown := "Outputs:\n\n"
 	for _, v := range values {
 		text := view.OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
@@ -33,7 +62,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 		}
 		shown += fmt.Sprintf("%s = %s\n", v.Name, text)
 	}
-	require.Equal(t, string(want), shown)
+	require.Equal(t, strings.TrimSpace(want["applied"]), strings.TrimSpace(shown))
 }
 
 // What a hand or a foreign program wrote into the record must not reach the terminal.
@@ -54,4 +83,22 @@ func TestOutputsAreShownSafely(t *testing.T) {
 		require.Contains(t, text, `\x1b[31m`)
 	}
 	require.Equal(t, "(unreadable)", view.OutputValue(plan.Output{Value: json.RawMessage(`{`)}))
+}
+
+// A list of a hundred thousand paths is compared place by place: the table of all pairs would not fit into memory.
+func TestLongListsAreCompared(t *testing.T) {
+	var before, after []any
+	for i := range 100_000 {
+		before, after = append(before, fmt.Sprint("/a/", i)), append(after, fmt.Sprint("/b/", i))
+	}
+	output := func(v []any) *plan.Output {
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		return &plan.Output{Name: "o", Value: data}
+	}
+	var out strings.Builder
+	view.OutputChanges(&out, []plan.OutputChange{{Name: "o", Action: plan.Update, Before: output(before), After: output(after[:99_999])}})
+	text := out.String()
+	require.Contains(t, text, `      - "/a/99999",`)
+	require.Contains(t, text, `      + "/b/0",`)
 }

@@ -81,11 +81,14 @@ func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
 		for _, one := range p.Drifted {
-			where := ""
+			what, where := "changed", ""
+			if one.Deleted {
+				what = "been deleted"
+			}
 			if one.Addr == plan.EnsembleAddr(p.Ensemble) {
 				where = " at " + clean(one.Path)
 			}
-			lines = append(lines, fmt.Sprintf("  # %s has changed%s", clean(one.Addr), where))
+			lines = append(lines, fmt.Sprintf("  # %s has %s%s", clean(one.Addr), what, where))
 			for _, a := range one.Attributes {
 				lines = append(lines, fmt.Sprintf("      %s %s = %s (declared: %s)", t.paint(yellow)("~"), a.Name, clean(a.Found), clean(a.Declared)))
 			}
@@ -131,7 +134,7 @@ func (t planText) preamble(p Plan) {
 // Changes that are alike are shown together, if that is wanted; grouped reports whether there are any.
 func (t planText) changes(p *plan.Plan, several, concise, together bool) (grouped bool) {
 	if several && p.HasChanges() {
-		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+p.Root+":"))
+		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+clean(p.Root)+":"))
 	}
 	if p.Resumes != "" {
 		t.printf("\n  # resuming apply %s: %d access list %s pending\n", clean(p.Resumes), p.Transaction.ACLPhase, plural(p.Transaction.ACLPhase, "change", "changes"))

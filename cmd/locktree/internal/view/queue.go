@@ -103,13 +103,13 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 				return
 			}
 			about := s.sight(c)
-			fmt.Fprintf(w, "%s%s\t%s%s%s\n", indent, role, about.Who(), beside(c), columns(about))
+			fmt.Fprintf(w, "%s%s\t%s%s%s\n", indent, role, name(about.Who()), beside(c), columns(about))
 		}
 	}
 	list("held by", q.holders, q.besides)
 	list("waiting", q.waiters, wish)
-	for _, name := range in.Junk[:min(len(in.Junk), maxContenders)] {
-		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
+	for _, junk := range in.Junk[:min(len(in.Junk), maxContenders)] {
+		fmt.Fprintf(w, "%sforeign\t%s\n", indent, name(junk))
 	}
 	if more := len(in.Junk) - maxContenders; more > 0 {
 		fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, more)

@@ -17,7 +17,7 @@ func (s Status) text(h *Human) {
 		if i > 0 {
 			h.out.printf("\n")
 		}
-		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), s.Servers[i], clean(tree.Stack))
+		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(clean(tree.Ensemble)), clean(s.Servers[i]), clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
 		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
@@ -95,8 +95,11 @@ func (b branch) children(t *twig, indent string) {
 		if i == len(t.subs)-1 {
 			tee, bar = "└── ", "    "
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
-		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), b.describe(sub))
+		label := name(strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/"))
+		if sub.node == nil && sub.gap == nil { // of others: it does not widen the column of ours much
+			label = shortened(label, maxName/2)
+		}
+		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, label, b.describe(sub))
 		if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
 			b.writeQueue(b.w, indent+bar+"    ", sub.node)
 		}

@@ -185,8 +185,9 @@ func TestTerraformsLibraryReadsDrift(t *testing.T) {
 	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Saved{view.Plan{Plans: []*plan.Plan{p}}})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
-	require.Len(t, read.ResourceDrift, 1)
-	changed := read.ResourceDrift[0]
+	require.Len(t, read.ResourceDrift, 2)
+	require.Equal(t, []string{"delete"}, read.ResourceDrift[0].Change.Actions)
+	changed := read.ResourceDrift[1]
 	require.Equal(t, []string{"update"}, changed.Change.Actions)
 	require.Equal(t, "thumbnails", changed.Index)
 	require.EqualValues(t, 4, changed.Change.Before.(map[string]any)["permits"], "what is declared")

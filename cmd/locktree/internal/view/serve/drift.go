@@ -53,7 +53,10 @@ func (e *Ensemble) Edits() (out []edit) {
 			names = append(names, a.Name)
 			written = written || a.Name != "acl"
 		}
-		if len(names) > 0 {
+		switch {
+		case d.Deleted:
+			one.What = "deleted"
+		case len(names) > 0:
 			one.What = strings.Join(names, ", ")
 		}
 		if n := live[d.Path]; n != nil && n.Live != nil && n.Live.ModifiedMs > 0 && written {
