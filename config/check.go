@@ -39,7 +39,7 @@ func checkNodes(e *eval.Evaluation) {
 	for _, name := range e.Declared.Names["ensemble"] {
 		d := e.Declared.Named["ensemble"][name]
 		on := eval.EnsembleValue(e.Of(d).Value)
-		if i := bare[on]; i != nil && len(on.OwnACL()) == 0 && on.Access == nil && !e.Of(d).Failed {
+		if i := bare[on]; i != nil && len(ownACL(on)) == 0 && on.Access == nil && !e.Of(d).Failed {
 			e.Errorf(i.Node.Head, "Nobody would own this node",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.Addr, name)
@@ -84,7 +84,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	checkRoots(e, blocks)
 	own := map[*eval.Ensemble]kind.List{}
 	for _, on := range blocks {
-		own[on] = on.OwnACL() // hashes passwords: once, and not for each node
+		own[on] = ownACL(on) // hashes passwords: once, and not for each node
 	}
 	// In the order of the tree, in which a node is put behind those before it.
 	byPath := slices.SortedFunc(slices.Values(e.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })

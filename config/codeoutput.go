@@ -25,7 +25,7 @@ func codeOutput(e *eval.Evaluation, d *static.Decl) CodeOutput {
 		o.Ensemble, o.Path = i.Ensemble.Name, i.Path
 		return o
 	}
-	o.Unknown = e.Reasons(a)
+	o.Unknown = eval.Reasons(e, a)
 	return o
 }
 

@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Login is how clients of an ensemble log in by SASL: with Kerberos, or else as User with DIGEST-MD5.
@@ -56,4 +58,37 @@ func (l *Login) password() (recipes.Secret, error) {
 		return l.Password, nil
 	}
 	return eval.PasswordIn(l.PasswordFile)
+}
+
+// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
+// declared, else everything for the identities of the ensemble's own auth blocks.
+func ownACL(e *eval.Ensemble) kind.List {
+	if e.Access != nil {
+		return e.Access.List()
+	}
+	var list kind.List
+	for _, a := range e.Auth {
+		user, password, _ := strings.Cut(string(a.Credentials), ":")
+		list = append(list, kind.ACL{Scheme: a.Scheme, ID: functions.DigestID(user, password), Perms: kind.PermAll})
+	}
+	return append(list, (*Login)(e.Login).own()...).Normalize()
+}
+
+// own is the entry of access lists for who logs in, if it is known.
+func (l *Login) own() kind.List {
+	if name := l.identity(); name != "" {
+		return kind.List{{Scheme: "sasl", ID: name, Perms: kind.PermAll}}
+	}
+	return nil
+}
+
+// identity is the name that access lists have for it, "" if only its files say that.
+func (l *Login) identity() string {
+	switch {
+	case l == nil:
+		return ""
+	case l.Kerberos == nil:
+		return l.User
+	}
+	return kerberos.NameOf(*l.Kerberos)
 }

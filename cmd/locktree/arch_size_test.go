@@ -53,8 +53,8 @@ var scattered = map[string]int{
 	"recipes.Client": 12,
 	// The package has no other subject.
 	"recipes/internal/session.Session": 12, "recipes/kerberos.Login": 5,
-	"config/internal/static.reading": 8, "config/internal/eval.scope": 11, "config/internal/eval.Evaluation": 6,
-	"recipes/zktest.Server": 12, "recipes/zktest.conn": 10,
+	"config/internal/static.reading": 8,
+	"recipes/zktest.Server":          12, "recipes/zktest.conn": 10,
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
 	"recipes/inspect.round": 4, "recipes/inspect.Report": 5, "recipes/inspect.entry": 4,

@@ -14,14 +14,14 @@ import (
 // evaluateCheck evaluates the assertions of a check block. What is wrong with a
 // value there is a warning: a check must never be what stops an apply. A name
 // that does not exist is an error as everywhere.
-func (s scope) evaluateCheck() {
+func evaluateCheck(s scope) {
 	d := s.d
 	c := plan.Check{Addr: plan.Addr(s.Prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}
 	if len(d.Block.Blocks) == 0 {
 		s.Errorf(d.Head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, b := range d.Block.Blocks {
-		s.evaluateAssert(b, &c, checkFailure)
+		evaluateAssert(s, b, &c, checkFailure)
 	}
 	s.Checks = append(s.Checks, c)
 }
@@ -34,9 +34,9 @@ type failure struct {
 
 var checkFailure = failure{severity: hcl.DiagWarning, summary: "Check block assertion failed"}
 
-func (s scope) evaluateAssert(b *syntax.Block, c *plan.Check, as failure) {
+func evaluateAssert(s scope, b *syntax.Block, c *plan.Check, as failure) {
 	condition := b.Arg("condition")
-	holds, ok := s.doubtful(condition, cty.Bool, as.severity)
+	holds, ok := doubtful(s, condition, cty.Bool, as.severity)
 	switch {
 	case !ok:
 		c.Verdict = plan.CheckError
@@ -46,7 +46,7 @@ func (s scope) evaluateAssert(b *syntax.Block, c *plan.Check, as failure) {
 		return
 	}
 	text := "An assertion does not hold."
-	if message, ok := s.doubtful(b.Arg("error_message"), cty.String, as.severity); ok {
+	if message, ok := doubtful(s, b.Arg("error_message"), cty.String, as.severity); ok {
 		text = message.AsString()
 	}
 	if c.Verdict == plan.CheckPass {
@@ -63,7 +63,7 @@ func (s scope) evaluateAssert(b *syntax.Block, c *plan.Check, as failure) {
 
 // doubtful evaluates an argument of an assertion, without marks: only whether it
 // holds is shown, and a message that repeats a secret is replaced.
-func (s scope) doubtful(a *syntax.Attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
+func doubtful(s scope, a *syntax.Attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // PasswordIn is the password in a file, which usually ends in a newline that is no part of it.
@@ -39,8 +38,8 @@ var schemeArguments = map[string][]string{
 	"kerberos": {"principal", "keytab", "ccache", "krb5_conf", "server_principal", "service", "realm", "canonicalize", "remove_host", "remove_realm"},
 }
 
-// fits reports whether an auth block has only arguments of its scheme.
-func (s scope) fits(b *syntax.Block) bool {
+// fitsScheme reports whether an auth block has only arguments of its scheme.
+func fitsScheme(s scope, b *syntax.Block) bool {
 	takes, ok := schemeArguments[b.Name()]
 	if !ok {
 		s.refuse(b.LabelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q: only with digest, sasl (DIGEST-MD5) and kerberos. Set a client certificate in the tls block.", b.Name())
@@ -56,8 +55,8 @@ func (s scope) fits(b *syntax.Block) bool {
 	return ok
 }
 
-// needs reports an argument that is missing, or null.
-func (s scope) needs(b *syntax.Block, name string) (*syntax.Attribute, bool) {
+// needsArgument reports an argument that is missing, or null.
+func needsArgument(s scope, b *syntax.Block, name string) (*syntax.Attribute, bool) {
 	a := b.Arg(name)
 	if a == nil {
 		s.refuse(b.Head, "Missing required argument", "An auth block %q needs the argument %q.", b.Name(), name)
@@ -68,17 +67,17 @@ func (s scope) needs(b *syntax.Block, name string) (*syntax.Attribute, bool) {
 }
 
 // evaluateLogin reads an auth block "sasl" or "kerberos".
-func (s scope) evaluateLogin(b *syntax.Block, e *Ensemble) {
+func evaluateLogin(s scope, b *syntax.Block, e *Ensemble) {
 	if e.Login != nil {
 		s.refuse(b.Head, "Second SASL login", "A connection logs in by SASL once, and ensemble %q has an auth block for that already. Remove one of them.", e.Name)
 		return
 	}
 	e.Login = &Login{}
 	if b.Name() == "kerberos" {
-		e.Login.Kerberos = s.evaluateKerberos(b)
+		e.Login.Kerberos = evaluateKerberos(s, b)
 		return
 	}
-	at, ok := s.needs(b, "username")
+	at, ok := needsArgument(s, b, "username")
 	if !ok {
 		return
 	}
@@ -87,11 +86,11 @@ func (s scope) evaluateLogin(b *syntax.Block, e *Ensemble) {
 		s.wrong(at, "Invalid user name", "The user name must not be empty or contain @ or a slash, which would make it a principal of Kerberos.")
 	}
 	e.Login.User = user
-	e.Login.Password, e.Login.PasswordFile = s.password(b)
+	e.Login.Password, e.Login.PasswordFile = passwordOf(s, b)
 }
 
-func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
-	k := &kerberos.Config{Keytab: s.file(b.Arg("keytab")), Krb5Conf: s.file(b.Arg("krb5_conf"))}
+func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
+	k := &kerberos.Config{Keytab: fileOf(s, b.Arg("keytab")), Krb5Conf: fileOf(s, b.Arg("krb5_conf"))}
 	for name, to := range map[string]*string{"principal": &k.Principal, "ccache": &k.CCache, "server_principal": &k.ServerPrincipal, "service": &k.Service, "realm": &k.ServerRealm} {
 		*to, _ = s.text(b.Arg(name))
 	}
@@ -124,8 +123,8 @@ func (s scope) evaluateKerberos(b *syntax.Block) *kerberos.Config {
 	return k
 }
 
-// file is an argument that names one, relative to the configuration; "" when it is not set.
-func (s scope) file(a *syntax.Attribute) string {
+// fileOf is an argument that names one, relative to the configuration; "" when it is not set.
+func fileOf(s scope, a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {
 		return filepath.Join(s.Declared.Files.Dir, path)
@@ -133,10 +132,10 @@ func (s scope) file(a *syntax.Attribute) string {
 	return path
 }
 
-// password is that of an auth block, or the file it is in. A warning says if anybody can read it.
-func (s scope) password(b *syntax.Block) (text recipes.Secret, inFile string) {
+// passwordOf is that of an auth block, or the file it is in. A warning says if anybody can read it.
+func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 	a, file := b.Arg("password"), b.Arg("password_file")
-	inFile = s.file(file)
+	inFile = fileOf(s, file)
 	switch set, inFileSet := s.isSet(a), s.isSet(file); {
 	case set && inFileSet:
 		s.refuse(b.Head, "Two passwords", "Set password or password_file, not both.")
@@ -161,23 +160,4 @@ func (s scope) password(b *syntax.Block) (text recipes.Secret, inFile string) {
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, env(\"NAME\"), or password_file."))
 	}
 	return recipes.Secret(password), ""
-}
-
-// own is the entry of access lists for who logs in, if it is known.
-func (l *Login) own() kind.List {
-	if name := l.identity(); name != "" {
-		return kind.List{{Scheme: "sasl", ID: name, Perms: kind.PermAll}}
-	}
-	return nil
-}
-
-// identity is the name that access lists have for it, "" if only its files say that.
-func (l *Login) identity() string {
-	switch {
-	case l == nil:
-		return ""
-	case l.Kerberos == nil:
-		return l.User
-	}
-	return kerberos.NameOf(*l.Kerberos)
 }

@@ -11,7 +11,7 @@ import (
 
 // evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated
 // too, so that its own errors are reported.
-func (s scope) evaluateCall() {
+func evaluateCall(s scope) {
 	d := s.d
 	if d.Child == nil {
 		return
@@ -19,12 +19,12 @@ func (s scope) evaluateCall() {
 	addr, elements := s.Prefix+d.Addr, []Element{{}}
 	if d.ForEach != nil {
 		var ok bool
-		if elements, ok = s.forEach(d.ForEach); !ok {
+		if elements, ok = elementsOf(s, d.ForEach); !ok {
 			s.fail()
 			return
 		}
 	}
-	if !s.count(len(elements)) {
+	if !countNodes(s, len(elements)) {
 		return
 	}
 	if len(elements) == 0 {
@@ -41,7 +41,7 @@ func (s scope) evaluateCall() {
 			in = s.each(el, at)
 		}
 		s.ModuleAddrs = append(s.ModuleAddrs, struct{ Instance, Block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
-		byKey[el.Key] = in.evaluateModule(at, el)
+		byKey[el.Key] = evaluateModule(in, at, el)
 	}
 	switch s.r.Value = byKey[""]; {
 	case d.ForEach != nil && len(elements) == 1 && elements[0].Any:
@@ -52,14 +52,14 @@ func (s scope) evaluateCall() {
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
-func (s scope) evaluateModule(addr string, el Element) cty.Value {
+func evaluateModule(s scope, addr string, el Element) cty.Value {
 	child := newEvaluation(s.d.Child, s.loading, s.Evaluation, addr+".")
 	child.call, child.At = s.d, el
 	child.At.Any = el.Any || s.At.Any
 	s.Calls[s.d] = append(s.Calls[s.d], child)
 	child.home = s.home
 	if a := s.d.Block.Arg("ensemble"); a != nil {
-		if child.home = s.ensemble(a); child.home == nil {
+		if child.home = ensembleIn(s, a); child.home == nil {
 			return cty.DynamicVal
 		}
 	}
@@ -83,22 +83,4 @@ func (s scope) evaluateModule(addr string, el Element) cty.Value {
 		}
 	}
 	return cty.ObjectVal(outputs)
-}
-
-// each is the scope of one element of for_each.
-func (s scope) each(el Element, addr string) scope {
-	key := cty.StringVal(el.Key)
-	if el.Any {
-		key = cty.UnknownVal(cty.String).RefineNotNull()
-	}
-	s = s.element("each", key, el.value)
-	s.which = addr
-	return s
-}
-
-// element is the scope in which a name has the attributes key and value.
-func (s scope) element(name string, key, value cty.Value) scope {
-	s.ctx = s.ctx.NewChild()
-	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
-	return s
 }

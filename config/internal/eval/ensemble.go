@@ -46,15 +46,15 @@ type Login struct {
 	PasswordFile string
 }
 
-func (s scope) evaluateEnsemble() {
+func evaluateEnsemble(s scope) {
 	b := s.d.Block
 	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
 	if s.opts.NoValues {
-		s.codeEnsemble(e)
+		evaluateCodeEnsemble(s, e)
 		return
 	}
-	s.evaluateServers(b.Arg("servers"), e)
-	s.evaluateRoot(e)
+	evaluateServers(s, b.Arg("servers"), e)
+	evaluateRoot(s, e)
 	e.AuthName, _ = s.text(b.Arg("auth_name"))
 	if id, ok := s.text(b.Arg("id")); ok {
 		if !plan.IsEnsembleID(id) {
@@ -62,27 +62,27 @@ func (s scope) evaluateEnsemble() {
 		}
 		e.ID = id
 	}
-	e.SessionTimeout = s.duration(b.Arg("session_timeout"), 100*time.Millisecond, time.Hour)
-	e.ConnectTimeout = s.duration(b.Arg("connect_timeout"), time.Millisecond, time.Hour)
+	e.SessionTimeout = durationOf(s, b.Arg("session_timeout"), 100*time.Millisecond, time.Hour)
+	e.ConnectTimeout = durationOf(s, b.Arg("connect_timeout"), time.Millisecond, time.Hour)
 	for _, t := range b.Nested("tls") {
-		e.TLS = s.evaluateTLS(t)
+		e.TLS = evaluateTLS(s, t)
 	}
 	for _, a := range b.Nested("auth") {
-		s.evaluateAuth(a, e)
+		evaluateAuth(s, a, e)
 	}
 	// All or nothing: an identity of the environment beside one of the file would also get all rights on each
-	// node without an acl (ownACL), and only where that environment is set.
+	// node without an acl, and only where that environment is set.
 	if len(b.Nested("auth")) == 0 {
-		s.authOfEnvironment(e)
+		authOfEnvironment(s, e)
 	}
-	e.Access = s.evaluateAccess(b)
+	e.Access = evaluateAccess(s, b)
 	if len(s.Declared.Names["ensemble"]) == 1 {
 		s.home = e
 	}
 	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }
 
-func (s scope) evaluateRoot(e *Ensemble) {
+func evaluateRoot(s scope, e *Ensemble) {
 	a := s.d.Block.Arg("root")
 	root, ok := s.text(a)
 	if !ok {
@@ -119,7 +119,7 @@ func (l *loading) getenv(name string) string {
 
 // serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
 // missing.
-func (s scope) serversOfEnvironment(e *Ensemble) {
+func serversOfEnvironment(s scope, e *Ensemble) {
 	list := s.getenv(serversVariable)
 	if list == "" {
 		return
@@ -134,7 +134,7 @@ func (s scope) serversOfEnvironment(e *Ensemble) {
 	}
 }
 
-func (s scope) authOfEnvironment(e *Ensemble) {
+func authOfEnvironment(s scope, e *Ensemble) {
 	user, password, file := s.getenv(usernameVariable), recipes.Secret(s.getenv(passwordVariable)), s.getenv(passwordFileVariable)
 	if user == "" {
 		return
@@ -166,11 +166,11 @@ func (s scope) authOfEnvironment(e *Ensemble) {
 
 const maxServers = 100
 
-func (s scope) evaluateServers(a *syntax.Attribute, e *Ensemble) {
+func evaluateServers(s scope, a *syntax.Attribute, e *Ensemble) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
 		if !s.r.Failed { // absent, or null
-			s.serversOfEnvironment(e)
+			serversOfEnvironment(s, e)
 		}
 		return
 	}
@@ -195,8 +195,8 @@ func (s scope) evaluateServers(a *syntax.Attribute, e *Ensemble) {
 	}
 }
 
-// duration reads a time span in Go's notation; zero when the argument is not set.
-func (s scope) duration(a *syntax.Attribute, lo, hi time.Duration) time.Duration {
+// durationOf reads a time span in Go's notation; zero when the argument is not set.
+func durationOf(s scope, a *syntax.Attribute, lo, hi time.Duration) time.Duration {
 	text, ok := s.text(a)
 	if !ok {
 		return 0
@@ -213,8 +213,8 @@ func (s scope) duration(a *syntax.Attribute, lo, hi time.Duration) time.Duration
 	return 0
 }
 
-func (s scope) evaluateTLS(b *syntax.Block) *TLS {
-	t := &TLS{CAFile: s.file(b.Arg("ca_file")), CertFile: s.file(b.Arg("cert_file")), KeyFile: s.file(b.Arg("key_file"))}
+func evaluateTLS(s scope, b *syntax.Block) *TLS {
+	t := &TLS{CAFile: fileOf(s, b.Arg("ca_file")), CertFile: fileOf(s, b.Arg("cert_file")), KeyFile: fileOf(s, b.Arg("key_file"))}
 	t.ServerName, _ = s.text(b.Arg("server_name"))
 	// null is not set; what is wrong in itself was meant to be.
 	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
@@ -224,15 +224,15 @@ func (s scope) evaluateTLS(b *syntax.Block) *TLS {
 	return t
 }
 
-func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
-	if !s.fits(b) {
+func evaluateAuth(s scope, b *syntax.Block, e *Ensemble) {
+	if !fitsScheme(s, b) {
 		return
 	}
 	if b.Name() != "digest" {
-		s.evaluateLogin(b, e)
+		evaluateLogin(s, b, e)
 		return
 	}
-	at, ok := s.needs(b, "username")
+	at, ok := needsArgument(s, b, "username")
 	if !ok {
 		return
 	}
@@ -240,7 +240,7 @@ func (s scope) evaluateAuth(b *syntax.Block, e *Ensemble) {
 	if ok && (user == "" || strings.Contains(user, ":")) {
 		s.wrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	}
-	password, file := s.password(b)
+	password, file := passwordOf(s, b)
 	if file != "" { // access lists are made of it, so it is read now
 		var err error
 		if password, err = PasswordIn(file); err != nil {
@@ -257,8 +257,8 @@ func OfEnvironment(dir string, environ []string) (*Ensemble, error) {
 	r := &syntax.Report{Dir: dir}
 	e := &Ensemble{Name: "environment", Root: "/"}
 	s := scope{Evaluation: &Evaluation{loading: &loading{Report: r, opts: Options{Environ: environ}}}, r: &Result{}}
-	s.serversOfEnvironment(e)
-	s.authOfEnvironment(e)
+	serversOfEnvironment(s, e)
+	authOfEnvironment(s, e)
 	if r.Diags.HasErrors() {
 		var texts []string
 		for _, d := range r.Sorted() {

@@ -2,6 +2,8 @@ package eval
 
 import (
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -11,6 +13,7 @@ import (
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Options are what an evaluation takes from outside of the files.
@@ -105,7 +108,7 @@ func (e *Evaluation) isBad(a *syntax.Attribute) bool {
 
 // run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
 func (e *Evaluation) run() {
-	e.evaluateVariables()
+	evaluateVariables(e)
 	for _, d := range e.Declared.Steps {
 		if evaluate := evaluatorOf(d); evaluate != nil && !(e.opts.NoValues && isUnseen(d)) {
 			evaluate(e.scope(d))
@@ -118,29 +121,29 @@ func (e *Evaluation) run() {
 func evaluatorOf(d *static.Decl) func(scope) {
 	switch {
 	case d.Block == nil:
-		return scope.evaluateLocal
+		return evaluateLocal
 	case d.Node != nil:
-		return scope.evaluateNode
+		return evaluateNode
 	}
 	switch d.Block.Type.Name {
 	case "principal":
-		return scope.evaluatePrincipals
+		return evaluatePrincipals
 	case "acl":
-		return scope.evaluateACLs
+		return evaluateACLs
 	case "ensemble":
-		return scope.evaluateEnsemble
+		return evaluateEnsemble
 	case "output":
-		return scope.evaluateOutput
+		return evaluateOutput
 	case "check":
-		return scope.evaluateCheck
+		return evaluateCheck
 	case "module":
-		return scope.evaluateCall
+		return evaluateCall
 	case "moved":
-		return scope.evaluateMoved
+		return evaluateMoved
 	case "removed":
-		return scope.evaluateRemoved
+		return evaluateRemoved
 	case "import":
-		return scope.evaluateImport
+		return evaluateImport
 	}
 	return nil
 }
@@ -188,4 +191,31 @@ func (e *Evaluation) Explained() bool {
 		silent(i.Failed, i.Node.Head, i.Addr)
 	}
 	return sound
+}
+
+const maxStack = 128
+
+// Stack returns the ownership id. It is the name of a znode.
+func (e *Evaluation) Stack() string {
+	if e.Declared.Settings == nil {
+		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.Declared.Files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
+		return ""
+	}
+	a := e.Declared.Settings.Block.Arg("stack")
+	s := e.scope(e.Declared.Settings)
+	stack, ok := s.text(a)
+	if !ok {
+		if s.unknown(a) {
+			e.Errorf(a.Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", Reasons(e, a))
+		}
+		return ""
+	}
+	err := kind.ValidateName(stack)
+	switch {
+	case err != nil:
+		s.wrong(a, "Invalid stack", plan.Sentence(err.Error()))
+	case len(stack) > maxStack:
+		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
+	}
+	return stack
 }

@@ -35,13 +35,13 @@ type intents struct {
 	Moves    []*Move
 	Imports  []*Import
 	Removals []*Removal
-	// moduleAddrs are the instances of modules, and the blocks that call them.
+	// ModuleAddrs are the instances of modules, and the blocks that call them.
 	ModuleAddrs []struct{ Instance, Block plan.Addr }
 	// Barren are the blocks whose for_each has no element.
 	Barren []plan.Addr
 }
 
-func (s scope) evaluateMoved() {
+func evaluateMoved(s scope) {
 	d := s.d
 	if s.r.Failed {
 		return
@@ -60,7 +60,7 @@ func (s scope) evaluateMoved() {
 	s.Moves = append(s.Moves, item)
 }
 
-func (s scope) evaluateRemoved() {
+func evaluateRemoved(s scope) {
 	d := s.d
 	if s.r.Failed {
 		return
@@ -74,7 +74,7 @@ func (s scope) evaluateRemoved() {
 	s.Removals = append(s.Removals, &Removal{r, d})
 }
 
-func (s scope) evaluateImport() {
+func evaluateImport(s scope) {
 	d := s.d
 	if s.r.Failed {
 		return

@@ -39,10 +39,10 @@ type Instance struct {
 
 // evaluateNode expands and evaluates a node block for every instance of the
 // namespace it is in.
-func (s scope) evaluateNode() {
+func evaluateNode(s scope) {
 	n := s.d.Node
 	if n.Parent == nil {
-		s.expand(nil, s.ensembleOf(n))
+		expand(s, nil, ensembleOf(s, n))
 		return
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
@@ -51,14 +51,14 @@ func (s scope) evaluateNode() {
 		s.fail()
 	}
 	for _, at := range s.Top.of(n.Parent, nil) {
-		s.expand(at, at.Ensemble)
+		expand(s, at, at.Ensemble)
 	}
 }
 
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
-func (s scope) ensembleOf(n *static.Node) *Ensemble {
+func ensembleOf(s scope, n *static.Node) *Ensemble {
 	if a := n.Attr("ensemble"); a != nil {
-		return s.ensemble(a)
+		return ensembleIn(s, a)
 	}
 	if s.home == nil {
 		s.fail()
@@ -70,7 +70,7 @@ func (s scope) ensembleOf(n *static.Node) *Ensemble {
 }
 
 // expand makes the instances of a block inside one instance of its parent.
-func (s scope) expand(at *Instance, e *Ensemble) {
+func expand(s scope, at *Instance, e *Ensemble) {
 	n := s.d.Node
 	proto := Instance{Node: n, parent: at, Ensemble: e, Addr: plan.Addr(s.Prefix + n.Kind.Name + "." + n.Label)}
 	if at != nil {
@@ -78,15 +78,15 @@ func (s scope) expand(at *Instance, e *Ensemble) {
 		proto.Each, proto.broken = at.Each, at.broken
 	}
 	if n.Attr("for_each") == nil {
-		s.instantiate(proto)
+		instantiate(s, proto)
 		return
 	}
-	elements, ok := s.ofInstance(&proto).forEach(n.Attr("for_each"))
+	elements, ok := elementsOf(scopeOf(s, &proto), n.Attr("for_each"))
 	if !ok {
 		// proto has no element, or that of the namespace around. Arguments that refer to each wait (scope.waits).
 		s.fail()
 		proto.broken = true
-		s.instantiate(proto)
+		instantiate(s, proto)
 		return
 	}
 	if len(elements) == 0 {
@@ -100,13 +100,13 @@ func (s scope) expand(at *Instance, e *Ensemble) {
 		if i.Each.Any {
 			i.Addr = proto.Addr + "[*]"
 		}
-		if !s.instantiate(i) {
+		if !instantiate(s, i) {
 			return
 		}
 	}
 }
 
-func (s scope) ofInstance(i *Instance) scope {
+func scopeOf(s scope, i *Instance) scope {
 	s.broken = i.broken
 	if i.Each != nil {
 		return s.each(*i.Each, string(i.Addr))
@@ -120,8 +120,8 @@ type Element struct {
 	Any   bool // it stands for all elements, because they are not known
 }
 
-// forEach evaluates an argument for_each, in the order of its keys.
-func (s scope) forEach(a *syntax.Attribute) ([]Element, bool) {
+// elementsOf evaluates an argument for_each, in the order of its keys.
+func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
@@ -162,8 +162,8 @@ func (s scope) forEach(a *syntax.Attribute) ([]Element, bool) {
 	return out, true
 }
 
-// count counts what a block expands to, and returns false when that is too much.
-func (s scope) count(n int) bool {
+// countNodes counts what a block expands to, and returns false when that is too much.
+func countNodes(s scope, n int) bool {
 	if s.expanded += n; s.expanded > syntax.MaxNodes {
 		s.refuse(s.d.Head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", syntax.MaxNodes)
 	}
@@ -171,8 +171,8 @@ func (s scope) count(n int) bool {
 }
 
 // instantiate evaluates one instance. It returns false when there are too many.
-func (s scope) instantiate(i Instance) bool {
-	if !s.count(1) {
+func instantiate(s scope, i Instance) bool {
+	if !countNodes(s, 1) {
 		return false
 	}
 	n, inst := s.d.Node, &i
@@ -183,8 +183,8 @@ func (s scope) instantiate(i Instance) bool {
 	inst.Any = s.At.Any || i.Each != nil && i.Each.Any || i.parent != nil && i.parent.Any
 	inst.Params = n.Kind.New()
 	inst.inherit()
-	s.ofInstance(inst).evaluateInstance(inst)
-	s.place(inst)
+	evaluateInstance(scopeOf(s, inst), inst)
+	placeNode(s, inst)
 	in := s.Top
 	if i.parent != nil {
 		if i.parent.Inside == nil {
@@ -214,7 +214,7 @@ func (i *Instance) inherit() {
 	}
 }
 
-func (s scope) evaluateInstance(i *Instance) {
+func evaluateInstance(s scope, i *Instance) {
 	b := i.Node.Block
 	if a := b.Arg("name"); a != nil {
 		name, ok := s.text(a)
@@ -243,15 +243,15 @@ func (s scope) evaluateInstance(i *Instance) {
 	}
 	for _, f := range i.Params.Fields() {
 		a := b.Arg(f.Name)
-		if s.setField(a, f); s.unknown(a) {
+		if setField(s, a, f); s.unknown(a) {
 			i.Unknown = append(i.Unknown, f.Name)
 		}
 	}
-	s.checkTogether(i)
+	checkTogether(s, i)
 }
 
 // checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
-func (s scope) checkTogether(i *Instance) {
+func checkTogether(s scope, i *Instance) {
 	missing := slices.ContainsFunc(i.Params.Fields(), func(f kind.Field) bool { return f.Required && i.Node.Attr(f.Name) == nil })
 	var wrong *kind.ParamError
 	if s.r.Failed || missing || len(i.Unknown) > 0 || !errors.As(kind.Validate(i.Params), &wrong) {
@@ -266,7 +266,7 @@ func (s scope) checkTogether(i *Instance) {
 }
 
 // setField stores an argument as the parameter of that name.
-func (s scope) setField(a *syntax.Attribute, f kind.Field) {
+func setField(s scope, a *syntax.Attribute, f kind.Field) {
 	if f.Inherit {
 		if v, ok := s.value(a); ok && isNull(v) {
 			_ = f.Set(f.Default) // nothing, whatever the namespace says; a default keeps to its rule
@@ -319,8 +319,8 @@ func setText(f kind.Field, text string) (err error) {
 // Reserved is where the tool keeps its own records, below every root.
 const Reserved = ".locktree"
 
-// place gives the instance its path.
-func (s scope) place(i *Instance) {
+// placeNode gives the instance its path.
+func placeNode(s scope, i *Instance) {
 	parent := ""
 	switch {
 	case i.broken || i.Nameless, s.opts.NoValues && i.parent != nil && i.parent.Path == "":

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/config/internal/functions"
 )
 
-func (s scope) evaluateLocal() {
+func evaluateLocal(s scope) {
 	if v, ok := s.value(s.d.Attrs[0]); ok {
 		s.r.Value = v
 	}
@@ -17,7 +17,7 @@ func (s scope) evaluateLocal() {
 
 // evaluateOutput leaves the value in the declaration; encodeOutputs turns it
 // into what a plan stores.
-func (s scope) evaluateOutput() {
+func evaluateOutput(s scope) {
 	d := s.d
 	hidden := s.yes(d.Block.Arg("sensitive")) || s.unknown(d.Block.Arg("sensitive"))
 	s.text(d.Block.Arg("description"))

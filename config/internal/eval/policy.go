@@ -44,15 +44,15 @@ func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 	return v.EncapsulatedValue().(*T)
 }
 
-// ensemble evaluates an argument that names an ensemble; nil when it does not, which is reported.
-func (s scope) ensemble(a *syntax.Attribute) *Ensemble {
+// ensembleIn evaluates an argument that names an ensemble; nil when it does not, which is reported.
+func ensembleIn(s scope, a *syntax.Attribute) *Ensemble {
 	v, ok := s.value(a)
 	if !ok {
 		return nil
 	}
 	e := EnsembleValue(v)
 	if e == nil && !v.IsKnown() {
-		s.wrong(a, "Not known to programs", "It depends on "+s.Reasons(a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
+		s.wrong(a, "Not known to programs", "It depends on "+Reasons(s.Evaluation, a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
 		return nil
 	}
 	if e == nil {
@@ -66,22 +66,22 @@ func (s scope) ensemble(a *syntax.Attribute) *Ensemble {
 // principalType is what principal.NAME is.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
 
-func (s scope) evaluatePrincipals() { s.forElements(scope.evaluatePrincipal) }
+func evaluatePrincipals(s scope) { forElements(s, evaluatePrincipal) }
 
-func (s scope) evaluateACLs() { s.forElements(scope.evaluateACL) }
+func evaluateACLs(s scope) { forElements(s, evaluateACL) }
 
 // forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.
-func (s scope) forElements(evaluate func(scope)) {
+func forElements(s scope, evaluate func(scope)) {
 	if s.d.ForEach == nil {
 		evaluate(s)
 		return
 	}
-	elements, ok := s.forEach(s.d.ForEach)
+	elements, ok := elementsOf(s, s.d.ForEach)
 	if !ok {
 		s.fail()
 		return
 	}
-	if !s.count(len(elements)) {
+	if !countNodes(s, len(elements)) {
 		return
 	}
 	byKey := make(map[string]cty.Value, len(elements))
@@ -92,7 +92,7 @@ func (s scope) forElements(evaluate func(scope)) {
 	s.r.Value = cty.ObjectVal(byKey)
 }
 
-func (s scope) evaluatePrincipal() {
+func evaluatePrincipal(s scope) {
 	d := s.d
 	schemeAttr, idAttr := d.Block.Arg("scheme"), d.Block.Arg("id")
 	scheme, ok := s.text(schemeAttr)
@@ -147,7 +147,7 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 // square, and 40,000 entries took 18 s.
 const maxEntries = 1000
 
-func (s scope) evaluateACL() {
+func evaluateACL(s scope) {
 	d := s.d
 	p := &policy{
 		name:       d.Block.Name(),
@@ -159,7 +159,7 @@ func (s scope) evaluateACL() {
 		s.refuse(d.Head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
-		s.evaluateGrant(g, p)
+		evaluateGrant(s, g, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
 		s.refuse(d.Head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
@@ -173,7 +173,7 @@ func (s scope) evaluateACL() {
 	s.r.Value = cty.CapsuleVal(policyType, p)
 }
 
-func (s scope) evaluateGrant(g *syntax.Block, p *policy) {
+func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 	to, allow := g.Arg("to"), g.Arg("allow")
 	word, okAllow := s.text(allow)
 	var perms plan.RolePerms
@@ -187,7 +187,7 @@ func (s scope) evaluateGrant(g *syntax.Block, p *policy) {
 	v, ok := s.value(to)
 	var who kind.List
 	if ok {
-		who, ok = s.principals(to, v)
+		who, ok = principalsIn(s, to, v)
 	}
 	if ok && len(who) == 0 {
 		_, ok = s.wrong(to, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
@@ -216,9 +216,9 @@ func appendGrant(list kind.List, to kind.ACL, perms kind.Perm) kind.List {
 	return append(list, to)
 }
 
-// principals reads a list of principals. The marks of their ids come off here: an
+// principalsIn reads a list of principals. The marks of their ids come off here: an
 // access list is what the id is for, and it is never printed with the hash.
-func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
+func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
 	v, chosen := v.UnmarkDeepWithPaths()
 	for _, at := range chosen {
@@ -256,25 +256,11 @@ func (s scope) principals(a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	return out, true
 }
 
-// OwnACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
-// declared, else everything for the identities of the ensemble's own auth blocks.
-func (e *Ensemble) OwnACL() kind.List {
-	if e.Access != nil {
-		return e.Access.List()
-	}
-	var list kind.List
-	for _, a := range e.Auth {
-		user, password, _ := strings.Cut(string(a.Credentials), ":")
-		list = append(list, kind.ACL{Scheme: a.Scheme, ID: functions.DigestID(user, password), Perms: kind.PermAll})
-	}
-	return append(list, e.Login.own()...).Normalize()
-}
-
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
-func (s scope) evaluateAccess(b *syntax.Block) *plan.Access {
-	admins := s.declaredTo(b.Arg("admins"), plan.RoleAdmin)
-	readers := s.declaredTo(b.Arg("readers"), plan.RoleObserve)
+func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
+	admins := declaredTo(s, b.Arg("admins"), plan.RoleAdmin)
+	readers := declaredTo(s, b.Arg("readers"), plan.RoleObserve)
 	if s.r.Failed || admins == nil && readers == nil {
 		return nil
 	}
@@ -305,7 +291,7 @@ func (s scope) evaluateAccess(b *syntax.Block) *plan.Access {
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func (s scope) declaredTo(a *syntax.Attribute, as plan.Role) kind.List {
+func declaredTo(s scope, a *syntax.Attribute, as plan.Role) kind.List {
 	if a == nil {
 		return nil
 	}
@@ -313,7 +299,7 @@ func (s scope) declaredTo(a *syntax.Attribute, as plan.Role) kind.List {
 	if !ok || isNull(v) {
 		return nil
 	}
-	who, ok := s.principals(a, v)
+	who, ok := principalsIn(s, a, v)
 	if !ok {
 		return nil
 	}

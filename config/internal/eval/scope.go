@@ -305,3 +305,21 @@ func (e *Evaluation) nodeValue(children map[*static.Node][]*static.Node, n *stat
 	}
 	return cty.ObjectVal(byKey)
 }
+
+// each is the scope of one element of for_each.
+func (s scope) each(el Element, addr string) scope {
+	key := cty.StringVal(el.Key)
+	if el.Any {
+		key = cty.UnknownVal(cty.String).RefineNotNull()
+	}
+	s = s.element("each", key, el.value)
+	s.which = addr
+	return s
+}
+
+// element is the scope in which a name has the attributes key and value.
+func (s scope) element(name string, key, value cty.Value) scope {
+	s.ctx = s.ctx.NewChild()
+	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
+	return s
+}

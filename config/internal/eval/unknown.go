@@ -44,10 +44,10 @@ func (i *Instance) hide(attrs map[string]cty.Value) {
 	}
 }
 
-// codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
-func (s scope) codeEnsemble(e *Ensemble) {
+// evaluateCodeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
+func evaluateCodeEnsemble(s scope, e *Ensemble) {
 	if !s.unknown(s.d.Block.Arg("root")) {
-		s.evaluateRoot(e)
+		evaluateRoot(s, e)
 		e.DefaultRoot = e.Root
 	}
 	e.Root = "/"
@@ -58,7 +58,7 @@ func (s scope) codeEnsemble(e *Ensemble) {
 }
 
 // Reasons says what arguments refer to that has no value here, in this module or where the module is called.
-func (e *Evaluation) Reasons(all ...*syntax.Attribute) string {
+func Reasons(e *Evaluation, all ...*syntax.Attribute) string {
 	r := reasons{map[string]bool{}, map[*Result]bool{}, false}
 	for _, a := range all {
 		r.attribute(e, a)

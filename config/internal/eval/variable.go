@@ -13,14 +13,14 @@ import (
 
 // evaluateVariables gives the variables their values, and checks their rules when all of them have one, because a rule may refer
 // to another variable.
-func (e *Evaluation) evaluateVariables() {
+func evaluateVariables(e *Evaluation) {
 	values := map[*static.Variable]*static.Given{}
 	for _, name := range e.Declared.Names["var"] {
 		v := e.Declared.Variables[name]
 		if v.Broken {
 			continue
 		}
-		if values[v] = e.valueOf(v); values[v] == nil {
+		if values[v] = valueOf(e, v); values[v] == nil {
 			e.Of(v.Decl).Failed = true
 		} else {
 			e.Of(v.Decl).Value = values[v].Value
@@ -33,7 +33,7 @@ func (e *Evaluation) evaluateVariables() {
 			continue
 		}
 		for _, rule := range v.Rules {
-			if !e.keeps(v, rule, values[v].At) {
+			if !keeps(e, v, rule, values[v].At) {
 				rejected = append(rejected, v)
 			}
 		}
@@ -46,7 +46,7 @@ func (e *Evaluation) evaluateVariables() {
 }
 
 // valueOf is the input of the highest precedence, or the default; nil when there is none, which has been reported.
-func (e *Evaluation) valueOf(v *static.Variable) *static.Given {
+func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 	in, set := e.inputs[v.Block.Name()]
 	switch {
 	case in.failed:
@@ -66,11 +66,11 @@ func (e *Evaluation) valueOf(v *static.Variable) *static.Given {
 }
 
 // keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
-func (e *Evaluation) keeps(v *static.Variable, rule *static.Decl, at hcl.Range) bool {
-	return !rule.Broken && e.apart(rule).keepsRule(v, rule.Block, at)
+func keeps(e *Evaluation, v *static.Variable, rule *static.Decl, at hcl.Range) bool {
+	return !rule.Broken && keepsRule(e.apart(rule), v, rule.Block, at)
 }
 
-func (s scope) keepsRule(v *static.Variable, rule *syntax.Block, at hcl.Range) bool {
+func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bool {
 	condition := rule.Arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {

@@ -84,7 +84,7 @@ func env(environ []string) function.Function {
 }
 
 // inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
-// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (see directories): a
+// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (config.directories): a
 // configuration must not depend on, or leak, what lies around it.
 func (in Module) inside(name string) (string, error) {
 	base := filepath.FromSlash(in.Path)
