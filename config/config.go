@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -74,14 +73,6 @@ type Ensemble struct {
 	DeclRange hcl.Range
 
 	passwordFiles []string // that Auth was read from
-}
-
-// ensembleOf is an evaluated block, without a tree.
-func ensembleOf(e *eval.Ensemble) *Ensemble {
-	return &Ensemble{
-		Name: e.Name, Servers: e.Servers, AuthName: e.AuthName, Root: e.Root, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout,
-		TLS: (*TLS)(e.TLS), Auth: e.Auth, Login: (*Login)(e.Login), DeclRange: e.DeclRange, passwordFiles: e.PasswordFiles,
-	}
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

@@ -114,6 +114,7 @@ func scopeOf(s scope, i *Instance) scope {
 	return s
 }
 
+// Element is one element of a for_each.
 type Element struct {
 	Key   string
 	value cty.Value

@@ -34,6 +34,7 @@ var (
 
 func policyValue(v cty.Value) *policy { return encapsulated[policy](v, policyType) }
 
+// EnsembleValue is the ensemble that a value of ensemble.NAME holds; nil if it is none.
 func EnsembleValue(v cty.Value) *Ensemble { return encapsulated[Ensemble](v, ensembleType) }
 
 func encapsulated[T any](v cty.Value, ty cty.Type) *T {

@@ -323,3 +323,12 @@ func (s scope) element(name string, key, value cty.Value) scope {
 	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
 	return s
 }
+
+// unknown reports whether an argument has no value here. Its errors have been reported.
+func (s scope) unknown(a *syntax.Attribute) bool {
+	if !s.opts.NoValues || a == nil || s.isBad(a) {
+		return false
+	}
+	v, ok := s.value(a)
+	return ok && !v.IsWhollyKnown()
+}

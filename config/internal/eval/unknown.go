@@ -24,15 +24,6 @@ func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
-// unknown reports whether an argument has no value here. Its errors have been reported.
-func (s scope) unknown(a *syntax.Attribute) bool {
-	if !s.opts.NoValues || a == nil || s.isBad(a) {
-		return false
-	}
-	v, ok := s.value(a)
-	return ok && !v.IsWhollyKnown()
-}
-
 // hide takes from what a reference to a node offers whatever is not known.
 func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)

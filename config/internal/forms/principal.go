@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// Schemes are those that a principal can have.
 var Schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 
 // CheckPrincipal reports why no session could ever be this principal. The server
@@ -62,6 +63,7 @@ var idForms = map[string]string{
 	"x509":   "the subject of a certificate, such as CN=sre,OU=ops",
 }
 
+// CheckDigest reports why a text is no id of the scheme digest.
 func CheckDigest(id string) error {
 	user, hash, ok := strings.Cut(id, ":")
 	raw, err := base64.StdEncoding.DecodeString(hash)
@@ -116,4 +118,31 @@ func GrantPerms(word string) (plan.RolePerms, error) {
 		ns &^= kind.PermCreate | kind.PermDelete
 	}
 	return plan.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
+}
+
+// The form in which servers write the subject of a certificate: that of X500Principal.getName() of Java, RFC 2253. They compare it
+// with the entry character by character (X509AuthenticationProvider), and accept most other forms without an error: the owner
+// of the certificate would be locked out.
+var (
+	subjectForm = func() *regexp.Regexp {
+		const (
+			char  = `(?:[^,=+<>#;"\\ ]|\\[,=+<>#;"\\])`
+			value = `(?:\\ )*(?:` + char + `(?:(?: |` + char + `)*` + char + `)?)?(?:\\ )*`
+			// The attributes that have names in RFC 2253 are the only ones that Java writes by name.
+			attribute = `(?:(?:CN|C|L|ST|STREET|O|OU|UID|DC)=` + value + `|[0-9]+(?:\.[0-9]+)*=#(?:[0-9a-f]{2})+)`
+		)
+		return regexp.MustCompile(`^` + attribute + `(?:[,+]` + attribute + `)*$`)
+	}()
+	// FromTheTop is an order that is most often the wrong one: certificates have the common name last, so that it comes
+	// first in RFC 2253.
+	FromTheTop = regexp.MustCompile(`^(?:C|ST|L|O|OU|DC)=.*,CN=(?:[^,\\]|\\.)*$`)
+)
+
+func checkSubject(id string) error {
+	if subjectForm.MatchString(id) {
+		return nil
+	}
+	return errors.New(`the servers compare a subject with the certificate's character by character, and they do not write one in this form. ` +
+		`Copy what "openssl x509 -noout -subject -nameopt RFC2253 -in FILE" prints, such as CN=sre,OU=ops; attributes other than CN, C, L, ST, STREET, O, OU, UID and DC ` +
+		`are a number and the bytes in hexadecimal there, such as 1.2.3=#0c03616263`)
 }

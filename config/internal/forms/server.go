@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// CheckServer reports why a text names no server.
 func CheckServer(server string) error {
 	if name, ok := strings.CutPrefix(server, "dns-srv://"); ok {
 		if name == "" || strings.ContainsAny(name, ",/: ") {

@@ -115,6 +115,7 @@ type Place struct {
 	in   *Declarations
 }
 
+// Decl is the declaration there; nil at the top of a module.
 func (p Place) Decl() *Decl {
 	if p.node != nil {
 		return p.node.Decl

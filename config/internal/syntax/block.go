@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Block is a block of a file after its schema, native and JSON syntax alike.
@@ -60,6 +63,7 @@ func (b *Block) StrayForEach() bool {
 	return b != nil && (b.stray || slices.ContainsFunc(b.Blocks, func(n *Block) bool { return n.Type.Kind == nil && n.StrayForEach() }))
 }
 
+// Nested are the blocks of a type in the block.
 func (b *Block) Nested(name string) []*Block {
 	var out []*Block
 	for _, n := range b.Blocks {
@@ -159,6 +163,7 @@ func (t *BlockType) header() string {
 	return out
 }
 
+// Article puts "a" or "an" before a noun.
 func Article(noun string) string {
 	if strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an " + noun
@@ -233,9 +238,96 @@ func (b *Block) All() []*Attribute {
 	return out
 }
 
+// LabelAt is the place of the first label; of the block where it has none.
 func (b *Block) LabelAt() hcl.Range {
 	if len(b.labelRanges) > 0 {
 		return b.labelRanges[0]
 	}
 	return b.Head
+}
+
+// argument is one argument of a block. The type is for people: what an argument takes is checked where it is evaluated, with a
+// message that knows the context.
+type argument struct {
+	name, typ, doc string
+	required       bool
+}
+
+// arg declares an optional argument.
+func arg(name, typ, doc string) argument { return argument{name: name, typ: typ, doc: doc} }
+
+func (a argument) must() argument {
+	a.required = true
+	return a
+}
+
+// BlockType declares one type of block: its name and its contents.
+// The tables in language.go decode the files; they are the language.
+type BlockType struct {
+	Name, doc string
+	labels    []string // what each label means
+	args      []argument
+	blocks    []*BlockType
+	single    bool       // at most one in its parent
+	anyArgs   bool       // arguments of any name besides args, as in locals
+	Kind      *kind.Kind // set for blocks that declare a node
+	// top is set for the body of a file, child when that belongs to a module.
+	top, child bool
+}
+
+// body is the schema hcl wants. No argument is required there: complete says with better words what is missing.
+func (t *BlockType) body() *hcl.BodySchema {
+	s := &hcl.BodySchema{}
+	for _, a := range t.args {
+		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.name})
+	}
+	for _, b := range t.blocks {
+		s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: b.Name, LabelNames: b.labels})
+	}
+	return s
+}
+
+func (t *BlockType) nested(name string) *BlockType {
+	for _, b := range t.blocks {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// ArgNames are the names of its arguments, in the order of the table.
+func (t *BlockType) ArgNames() []string {
+	names := make([]string, len(t.args))
+	for i, a := range t.args {
+		names[i] = a.name
+	}
+	return names
+}
+
+func (t *BlockType) blockNames() []string {
+	names := make([]string, len(t.blocks))
+	for i, b := range t.blocks {
+		names[i] = b.Name
+	}
+	return names
+}
+
+// FieldType is the type of a parameter.
+func FieldType(f kind.Field) cty.Type {
+	if f.Number {
+		return cty.Number
+	}
+	return cty.String
+}
+
+// ObjectType is the attributes that a reference to a node of this kind offers.
+func ObjectType(k *kind.Kind) map[string]cty.Type {
+	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
+	for _, f := range k.New().Fields() {
+		if !f.Derived {
+			types[f.Name] = FieldType(f)
+		}
+	}
+	return types
 }

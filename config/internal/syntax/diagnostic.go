@@ -19,6 +19,7 @@ func ErrorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r}
 }
 
+// WarningAt is [ErrorAt] for a warning.
 func WarningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	d := ErrorAt(r, summary, detail)
 	d.Severity = hcl.DiagWarning
@@ -47,6 +48,7 @@ type Report struct {
 	Dir        string // of the configuration
 }
 
+// Add collects diagnostics, without those that were said before.
 func (r *Report) Add(diags ...*hcl.Diagnostic) {
 	if r.seen == nil {
 		r.seen = map[string]int{}
@@ -69,10 +71,12 @@ func (r *Report) Add(diags ...*hcl.Diagnostic) {
 	}
 }
 
+// Errorf collects an error.
 func (r *Report) Errorf(at hcl.Range, summary, format string, args ...any) {
 	r.Add(ErrorAt(at, summary, fmt.Sprintf(format, args...)))
 }
 
+// UpperFirst begins a text with a capital, LowerFirst with a small letter.
 func UpperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func LowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
@@ -103,6 +107,7 @@ func (r *Report) Sorted() hcl.Diagnostics {
 	return r.Diags
 }
 
+// Subject is the place of a diagnostic; zero where it has none.
 func Subject(d *hcl.Diagnostic) hcl.Range {
 	if d.Subject == nil {
 		return hcl.Range{}

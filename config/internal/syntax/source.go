@@ -2,7 +2,10 @@ package syntax
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -154,6 +157,55 @@ func FileStart(name string) hcl.Range {
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 }
 
+// NoDirectory reports a directory that cannot be read.
 func (r *Report) NoDirectory(dir string, err error) {
 	r.Errorf(FileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(PlainError(err)), nativeSuffix)
+}
+
+// System is the machine's file system, under the names that programs use.
+type System struct{}
+
+func (System) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (System) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// ReadFile reads a file as a configuration is read: a regular one, of at most 16 MiB.
+func ReadFile(name string) ([]byte, error) { return readFile(System{}, name) }
+
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	// Asked before the file is opened: opening a FIFO waits for a writer.
+	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := ReadAtMost(f)
+	if errors.As(err, new(tooLarge)) {
+		err = &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return src, err
+}
+
+// tooLarge is the error of a file with more bytes than are read.
+type tooLarge struct{}
+
+func (tooLarge) Error() string {
+	return fmt.Sprintf("the file is larger than %d MiB: split it", MaxFileBytes>>20)
+}
+
+// ReadAtMost reads as much as a file may have.
+func ReadAtMost(r io.Reader) ([]byte, error) {
+	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
+	if err == nil && len(src) > MaxFileBytes {
+		err = tooLarge{}
+	}
+	return src, err
+}
+
+// ReadText reads the text of a file.
+func ReadText(fsys fs.FS, name string) ([]byte, error) {
+	src, err := readFile(fsys, name)
+	return PlainText(src), err
 }
