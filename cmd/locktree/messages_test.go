@@ -22,8 +22,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// messagePackages are those whose messages a person may read.
-var messagePackages = []string{".", "internal/view", "internal/view/serve", "../../config", "../../plan", "../../apply"}
+// messagePackages are those whose messages a person may read. Packages in one line are read together: what takes a message in one of
+// them is called from the others.
+var messagePackages = []string{".", "internal/view", "internal/view/serve", "../../config ../../config/internal/*", "../../plan", "../../apply"}
 
 // messageNames are how the source names what is read first of a message: a
 // parameter, a result, or a field of one of these names holds one, and the text
@@ -182,10 +183,14 @@ func scriptedText(t *testing.T) string {
 // sourceMessages finds them by their names, see messageNames.
 func sourceMessages(t *testing.T) []message {
 	found := map[string]message{}
-	for _, dir := range messagePackages {
+	for _, together := range messagePackages {
 		p := &messagesOf{texts: map[string]ast.Expr{}, params: map[string]int{}, found: found}
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		require.NoError(t, err)
+		var files []string
+		for _, dir := range strings.Fields(together) {
+			more, err := filepath.Glob(filepath.Join(dir, "*.go"))
+			require.NoError(t, err)
+			files = append(files, more...)
+		}
 		var parsed []*ast.File
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {
