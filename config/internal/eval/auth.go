@@ -17,7 +17,7 @@ import (
 
 // PasswordIn is the password in a file, which usually ends in a newline that is no part of it.
 func PasswordIn(file string) (recipes.Secret, error) {
-	text, err := syntax.ReadText(syntax.System{}, file)
+	text, err := syntax.ReadTextFile(file)
 	if err != nil {
 		return "", err
 	}

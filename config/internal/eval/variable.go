@@ -161,10 +161,9 @@ func (e *Evaluation) readInputs() {
 
 func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
-		src, err := syntax.ReadAtMost(in.Reader)
-		return syntax.PlainText(src), err
+		return syntax.ReadTextFrom(in.Reader)
 	}
-	return syntax.ReadText(syntax.System{}, in.File)
+	return syntax.ReadTextFile(in.File)
 }
 
 // readSetting takes one NAME=VALUE of the command line.

@@ -46,6 +46,12 @@ type nodeKey struct {
 // roots of references that find a declaration by its second word.
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
+const (
+	maxCallDepth = 16
+	// maxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
+	maxCalls = 2000
+)
+
 // reader reads the directories of one Load, each once.
 type reader struct {
 	*syntax.Report
@@ -109,7 +115,7 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 		depth++
 	}
 	child, known := r.known[dir]
-	if !known && depth <= syntax.MaxCallDepth {
+	if !known && depth <= maxCallDepth {
 		fsys, err := r.open(dir)
 		if err == nil {
 			_, err = fs.Stat(fsys, ".")
@@ -129,9 +135,9 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	}
 	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
 	// 2,000 calls could be as many levels.
-	if depth > syntax.MaxCallDepth || r.calls > syntax.MaxCalls {
+	if depth > maxCallDepth || r.calls > maxCalls {
 		if !r.refused {
-			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", syntax.MaxCallDepth, syntax.MaxCalls)
+			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
 		}
 		r.refused = true
 		return nil

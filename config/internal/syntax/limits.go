@@ -7,9 +7,6 @@ const (
 	MaxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; also what file() reads, so 200,000 names
 	maxFiles     = 1000
 	MaxNodes     = 200_000 // nodes and modules, after expansion of for_each
-	MaxCallDepth = 16
-	// MaxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
-	MaxCalls = 2000
 	// MaxPathBytes bounds what every contender's path starts with; see kind.ValidateName
 	// for what long ephemeral paths do to a server.
 	MaxPathBytes = 1024

@@ -162,14 +162,14 @@ func (r *Report) NoDirectory(dir string, err error) {
 	r.Errorf(FileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(PlainError(err)), nativeSuffix)
 }
 
-// System is the machine's file system, under the names that programs use.
-type System struct{}
+// system is the machine's file system, under the names that programs use.
+type system struct{}
 
-func (System) Open(name string) (fs.File, error)     { return os.Open(name) }
-func (System) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+func (system) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (system) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 // ReadFile reads a file as a configuration is read: a regular one, of at most 16 MiB.
-func ReadFile(name string) ([]byte, error) { return readFile(System{}, name) }
+func ReadFile(name string) ([]byte, error) { return readFile(system{}, name) }
 
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	// Asked before the file is opened: opening a FIFO waits for a writer.
@@ -181,7 +181,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	src, err := ReadAtMost(f)
+	src, err := readAtMost(f)
 	if errors.As(err, new(tooLarge)) {
 		err = &fs.PathError{Op: "read", Path: name, Err: err}
 	}
@@ -195,8 +195,8 @@ func (tooLarge) Error() string {
 	return fmt.Sprintf("the file is larger than %d MiB: split it", MaxFileBytes>>20)
 }
 
-// ReadAtMost reads as much as a file may have.
-func ReadAtMost(r io.Reader) ([]byte, error) {
+// readAtMost reads as much as a file may have.
+func readAtMost(r io.Reader) ([]byte, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
 	if err == nil && len(src) > MaxFileBytes {
 		err = tooLarge{}
@@ -207,5 +207,14 @@ func ReadAtMost(r io.Reader) ([]byte, error) {
 // ReadText reads the text of a file.
 func ReadText(fsys fs.FS, name string) ([]byte, error) {
 	src, err := readFile(fsys, name)
-	return PlainText(src), err
+	return plainText(src), err
+}
+
+// ReadTextFile is [ReadText] for a file of the machine, as programs name it.
+func ReadTextFile(name string) ([]byte, error) { return ReadText(system{}, name) }
+
+// ReadTextFrom is [ReadText] for what is no file.
+func ReadTextFrom(r io.Reader) ([]byte, error) {
+	src, err := readAtMost(r)
+	return plainText(src), err
 }
