@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -18,8 +19,8 @@ import (
 // listing is the phase after the last transaction.
 type listing struct {
 	*locked
-	noted  *plan.Index // what that transaction wrote
-	before plan.Pin    // the record before it
+	noted  *record.Record // what that transaction wrote
+	before plan.Pin       // the record before it
 }
 
 // list sets the access lists of existing nodes, which the transaction noted as pending in
@@ -50,7 +51,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	}
 	for _, narrow := range []bool{false, true} {
 		for i := range steps {
-			if last := len(steps) - 1; !narrow && steps[last].Path == plan.ScaffoldPath(r.p.Root) {
+			if last := len(steps) - 1; !narrow && steps[last].Path == record.ScaffoldPath(r.p.Root) {
 				i = (i + last) % len(steps)
 			}
 			write, done, err := r.half(ctx, &steps[i], narrow)

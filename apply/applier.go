@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -84,7 +85,7 @@ func (r *Run) lockFirst() error {
 	if err != nil {
 		return err
 	}
-	path := plan.LockPath(r.desired.Root, r.desired.Stack)
+	path := record.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
 	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
 	case err != nil:
@@ -184,7 +185,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
-	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
+	return free(ctx, r.s, record.LockPath(p.Root, p.Stack))
 }
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
@@ -205,7 +206,7 @@ func (x *Applier) emit(e Event) {
 // mayBegin refuses a connection before anything of the stack is read that is neither among the administrators that the stack
 // names, nor among those of the root: which of the two counts, the plan says.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
-	named, path := desired.Intent.Access, plan.ScaffoldPath(desired.Root)
+	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
 	if named != nil {
 		if refused = x.among(named, plan.SetDeclared, desired.Root); refused == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -228,8 +229,8 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	} else if err != nil {
 		return nil, err
 	}
-	paths := []string{tree.Root, plan.ScaffoldPath(tree.Root)}
-	for _, path := range plan.OwnPaths(tree.Root, tree.Stack) {
+	paths := []string{tree.Root, record.ScaffoldPath(tree.Root)}
+	for _, path := range record.OwnPaths(tree.Root, tree.Stack) {
 		paths = append(paths, kind.ParentPath(path), path)
 	}
 	for _, path := range paths {

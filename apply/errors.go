@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -110,7 +111,7 @@ func list(diffs []Difference) (out []string) {
 // named is the name of a node in an error.
 func named(addr plan.Addr, path string) string {
 	switch {
-	case addr == "" && strings.Contains(path, plan.ScaffoldPath("/")+"/"):
+	case addr == "" && strings.Contains(path, record.ScaffoldPath("/")+"/"):
 		addr = "the stack's record"
 	case addr == "": // a part of a lock
 		return path

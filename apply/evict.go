@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -207,7 +208,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 	stack := in.Payload.Owner.Stack
 	for root := in.Path; root != "/"; {
 		root = kind.ParentPath(root)
-		path := plan.HistoryPath(root, stack)
+		path := record.HistoryPath(root, stack)
 		stat, err := s.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):

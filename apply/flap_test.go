@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -96,6 +97,6 @@ func asking(t *testing.T, s *site) {
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.
 func asksWhy(s *site) func(zktest.Request) bool {
-	lock := plan.LockPath(s.root, stack)
+	lock := record.LockPath(s.root, stack)
 	return func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == lock }
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -193,7 +194,7 @@ func (s *site) saved(q *saved.Question) []byte {
 }
 
 // index is the stack's record.
-func (s *site) index(c *recipes.Client) *plan.Index {
+func (s *site) index(c *recipes.Client) *record.Record {
 	s.t.Helper()
 	tree := &plan.Tree{Root: s.root, Stack: stack}
 	require.NoError(s.t, apply.ReadIndex(s.t.Context(), s.session(c), tree))

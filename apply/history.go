@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -129,7 +130,7 @@ func with(e Entry, all []json.RawMessage, most int) []byte {
 
 // History reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
 func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
-	return historyAt(ctx, s, plan.HistoryPath(root, stack))
+	return historyAt(ctx, s, record.HistoryPath(root, stack))
 }
 
 func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
@@ -209,7 +210,7 @@ func (h *history) op(e Entry, most int) []plan.Op {
 // lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
 // that was idle. If it is written meanwhile, it is read again.
 func (r *job) lookBack(ctx context.Context, s *recipes.Session) (err error) {
-	r.history, err = readHistory(ctx, s, plan.HistoryPath(r.p.Root, r.p.Stack))
+	r.history, err = readHistory(ctx, s, record.HistoryPath(r.p.Root, r.p.Stack))
 	return err
 }
 

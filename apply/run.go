@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -134,8 +135,8 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		return nil, err
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
-	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own); err != nil {
-		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
+	if r.own, err = r.shown(ctx, record.ScaffoldPath(r.p.Root), r.own); err != nil {
+		return nil, readError(record.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
 		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
@@ -155,7 +156,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		r.emit(Scaffolded{Paths: made})
 	}
 	if !r.fresh {
-		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
+		if r.held, err = r.x.lock(ctx, r.id, record.LockPath(r.p.Root, r.p.Stack)); err != nil {
 			return nil, err
 		}
 		r.s = r.held.s
@@ -256,7 +257,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	r.emit(Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
 	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
-		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
+		r.emit(Recorded{Entry: r.noted, Path: record.HistoryPath(r.p.Root, r.p.Stack)})
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.

@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -27,7 +28,7 @@ func (s scope) evaluateEnsemble() {
 	s.evaluateRoot(e)
 	e.AuthName, _ = s.text(b.arg("auth_name"))
 	if id, ok := s.text(b.arg("id")); ok {
-		if !plan.IsEnsembleID(id) {
+		if !record.IsEnsembleID(id) {
 			s.wrong(b.arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
 		}
 		e.id = id

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -29,7 +30,7 @@ func (d *frame) audit() {
 			continue
 		}
 		mask := kind.PermCreate | kind.PermDelete
-		if slices.Contains(OwnPaths(d.p.Root, d.p.Stack), f.Path) {
+		if slices.Contains(record.OwnPaths(d.p.Root, d.p.Stack), f.Path) {
 			mask |= kind.PermWrite
 		}
 		if who := d.others(d.listAfter(&f), mask); len(who) > 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	world := func(p kind.Perm) kind.ACL { return kind.ACL{Scheme: "world", ID: "anyone", Perms: p} }
 	mate := kind.ACL{Scheme: "digest", ID: "mate:CCCCCCCCCCCCCCCCCCCCCCCCCCC=", Perms: kind.PermAll}
-	index, lock := plan.IndexPath(testRoot, testStack), plan.LockPath(testRoot, testStack)
+	index, lock := record.IndexPath(testRoot, testStack), record.LockPath(testRoot, testStack)
 	for name, c := range map[string]struct {
 		path string
 		acl  kind.List

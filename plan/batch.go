@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -22,10 +23,10 @@ const reserve = 100_000
 
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
-	ID      string    // apply id it writes into the record
-	Ops     []Op      // in order; the last one is the record's
-	Changes []*Change // the changes it makes, without those that change nothing
-	Index   *Index    // the record as it leaves it; nil when it leaves none
+	ID      string         // apply id it writes into the record
+	Ops     []Op           // in order; the last one is the record's
+	Changes []*Change      // the changes it makes, without those that change nothing
+	Index   *record.Record // the record as it leaves it; nil when it leaves none
 	Last    bool
 	// Divisible means that it can be cut, see [ErrTooLong].
 	Divisible bool
@@ -50,8 +51,8 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 		return nil
 	}
 	b := &batcher{p: p, id: applyID, acl: indexACL, at: p.Index, untracked: p.untrackedPaths(false), left: p.prior.Left}
-	record, err := b.record(p.indexHead(applyID, nil), &Transaction{})
-	b.budget = MaxTransaction - reserve - payload(record)
+	head, err := b.withRecord(p.indexHead(applyID, nil), &Transaction{})
+	b.budget = MaxTransaction - reserve - payload(head)
 	for units := p.units(); err == nil; {
 		var tx *Transaction
 		var taken int
@@ -92,12 +93,12 @@ type batcher struct {
 	id  string
 	acl kind.List
 
-	budget    int       // for the changes of a transaction, in bytes
-	n         int       // transactions so far
-	at        Pin       // of the record, as they leave it
-	steps     []ACLStep // access lists to set on what they create
-	untracked []string  // see [Plan.untrackedPaths]
-	left      roll      // the nodes that they leave
+	budget    int         // for the changes of a transaction, in bytes
+	n         int         // transactions so far
+	at        Pin         // of the record, as they leave it
+	steps     []ACLStep   // access lists to set on what they create
+	untracked []string    // see [Plan.untrackedPaths]
+	left      record.Roll // the nodes that they leave
 }
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
@@ -231,15 +232,15 @@ func (b *batcher) head(tx *Transaction) ([]Op, error) {
 		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID, slices.Concat(b.steps, stepsOf(tx.Ops)))
-	return b.record(tx.Index, tx)
+	return b.withRecord(tx.Index, tx)
 }
 
-func (b *batcher) record(x *Index, tx *Transaction) ([]Op, error) {
+func (b *batcher) withRecord(x *record.Record, tx *Transaction) ([]Op, error) {
 	x.Untracked, x.Nodes = b.untracked, b.roll(tx)
 	if tx.Last {
 		x.Untracked = b.p.untrackedPaths(true)
 	}
-	op, err := x.op(b.at, b.acl)
+	op, err := recordOp(x, b.at, b.acl)
 	return []Op{op}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,7 +33,7 @@ func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
 	}
 	// It was interrupted.
 	live := m.read(t, testRoot, testStack)
-	require.Equal(t, []plan.PendingACL{{From: kind.List{admin}, To: kind.List{admin, worker}}}, live.Index.Pending)
+	require.Equal(t, []record.Pending{{From: kind.List{admin}, To: kind.List{admin, worker}}}, live.Index.Pending)
 	p = plan.Diff(live, after, plan.Options{Identities: us})
 	require.NotEmpty(t, p.Resumes)
 	require.Empty(t, p.Drifted, "nobody changed anything by hand")

@@ -3,8 +3,8 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -186,20 +186,19 @@ func (c *Change) rewrites() bool {
 // comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
 // masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as drifted.
 func (d *sides) drifted(n *Node) bool {
-	if !n.sealed(d.p.prior.Key) || n.Live != nil && n.Live.AsLeft {
+	if !record.Sealed(d.p.prior.Key, n.Payload) || n.Live != nil && n.Live.AsLeft {
 		return false
 	}
 	if n.ACL.Masked() {
-		written, err := n.written()
-		return err != nil || !strings.HasPrefix(n.Payload.Sum, proof(d.p.prior.Key, written))
+		return !record.Proven(d.p.prior.Key, n.Path, n.Payload)
 	}
-	if n.fits(d.p.prior.Key) {
+	if record.Fits(d.p.prior.Key, n.Path, n.Payload, n.ACL) {
 		return false
 	}
 	// The sum is that with the new list. The former list is stored nowhere, so a list that is still to be set does not count
 	// as drift either.
 	return !slices.ContainsFunc(d.awaited(n), func(acl kind.List) bool {
-		return (&Node{Path: n.Path, Payload: n.Payload, ACL: acl}).fits(d.p.prior.Key)
+		return record.Fits(d.p.prior.Key, n.Path, n.Payload, acl)
 	})
 }
 

@@ -3,6 +3,9 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A plan is made in phases, each of which is a type that holds what is known from then on. A phase begins when the one before it is
@@ -15,7 +18,7 @@ type sides struct {
 	given   []*Node          // all that is declared, even wrongly
 	want    map[string]*Node // desired, by path
 	have    map[string]*Node // current, by path
-	pending []PendingACL     // lists that an interrupted apply had yet to set
+	pending []record.Pending // lists that an interrupted apply had yet to set
 	intent  Intent
 	opts    Options
 	gone    map[string]bool // declared nodes that the last apply left, and that are not there
@@ -84,7 +87,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 		},
 	}
 	if d.p.Index.Path == "" {
-		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
+		d.p.Index = Pin{Path: record.IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}
 	if len(opts.Identities) == 0 {
 		d.problem(Error, ProblemIdentities, &Node{Path: d.p.Root}, "Nobody is named who applies",
@@ -170,6 +173,14 @@ func (d *sides) index(desired *Tree) {
 		d.want[n.Path] = n
 		d.desired = append(d.desired, n)
 	}
+}
+
+// us are our identities as in access lists, without rights.
+func (d *sides) us() (list kind.List) {
+	for _, id := range d.opts.Identities {
+		list = append(list, id.entry())
+	}
+	return list
 }
 
 func (d *sides) paths() []string {

@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 func base() *plan.Tree {
@@ -265,7 +267,7 @@ func TestOutputsAreChangesToo(t *testing.T) {
 	tree := base()
 	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
 	m.apply(t, plan.Diff(read(), tree, plan.Options{Identities: us}))
-	require.NotContains(t, string(m.nodes[plan.IndexPath(testRoot, testStack)].data), "hunter2")
+	require.NotContains(t, string(m.nodes[record.IndexPath(testRoot, testStack)].data), "hunter2")
 	require.False(t, plan.Diff(read(), tree, plan.Options{Identities: us}).HasChanges())
 	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
 	p := plan.Diff(read(), tree, plan.Options{Identities: us})
@@ -289,7 +291,7 @@ func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
 		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
 	}
 	m.apply(t, p)
-	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
+	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
 	require.False(t, plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true}).HasChanges())
 }
@@ -303,7 +305,7 @@ func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	p := plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true, Identities: us})
 	require.Equal(t, plan.Counts{Destroy: 3, Forget: 1}, p.Summary())
 	m.apply(t, p)
-	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
+	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
 	require.NotNil(t, m.nodes["/locks/solo"])
 	require.False(t, plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Identities: us, Destroy: true}).HasChanges())
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -93,9 +94,9 @@ func (d *selection) unsealed() {
 		if c.Action != NoOp && c.Action != Update || writes || !d.ours(c.Before) || c.Hides() {
 			continue
 		}
-		none := !c.Before.sealed(key)
+		none := !record.Sealed(key, c.Before.Payload)
 		asLeft := c.Before.Live != nil && c.Before.Live.AsLeft && c.Before.ACL.Equal(c.After.ACL)
-		if !none && (asLeft || (&Node{Path: c.Path, Payload: c.Before.Payload, ACL: c.After.ACL}).fits(key)) {
+		if !none && (asLeft || record.Fits(key, c.Path, c.Before.Payload, c.After.ACL)) {
 			continue
 		}
 		kept := !none && c.Action == NoOp && d.p.Targeted && d.drifted(c.Before)
@@ -125,5 +126,5 @@ func (d *sides) mayMark(list kind.List, need kind.Perm) bool {
 
 // Seals reports whether an apply gives sums to nodes that have none, or none of the stack's key.
 func (p *Plan) Seals() bool {
-	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !c.Before.sealed(p.prior.Key) })
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !record.Sealed(p.prior.Key, c.Before.Payload) })
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -11,12 +12,9 @@ var (
 	Under   = under
 )
 
-// SlowSums is for how many lists the slow part of a sum was computed, of late.
-func SlowSums() int { return len(slowSums.of) }
-
 // NextAccess is the set that the record notes after the plan, and the one that is to take its place.
 func (p *Plan) NextAccess(pending bool) (set, next kind.List) {
-	x := &Index{}
+	x := &record.Record{}
 	p.noteSet(x, pending)
 	return x.Access, x.Next
 }
@@ -29,7 +27,7 @@ func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
 }
 
 // NextIndex is the record as the plan leaves it.
-func (p *Plan) NextIndex(applyID string) (x *Index, err error) {
+func (p *Plan) NextIndex(applyID string) (x *record.Record, err error) {
 	err = p.Transactions(applyID, nil, func(tx *Transaction) error {
 		x = tx.Index
 		return nil

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,10 +33,10 @@ func (d *sides) declaredWell(n *Node) bool {
 			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, d.want[n.Path].Addr, n.Addr))
 	case kind.ValidatePath(n.Path) != nil:
 		d.problem(Error, ProblemPath, n, "Illegal path", Sentence(kind.ValidatePath(n.Path).Error()))
-	case !under(n.Path, d.p.Root) || n.Path == ScaffoldPath(d.p.Root) || under(n.Path, ScaffoldPath(d.p.Root)):
+	case !under(n.Path, d.p.Root) || n.Path == record.ScaffoldPath(d.p.Root) || under(n.Path, record.ScaffoldPath(d.p.Root)):
 		d.problem(Error, ProblemPath, n, "Path outside the tree",
 			fmt.Sprintf("%s must be below the root %s, and not below %s, where locktree keeps its own nodes.",
-				n.Path, d.p.Root, ScaffoldPath(d.p.Root)))
+				n.Path, d.p.Root, record.ScaffoldPath(d.p.Root)))
 	case kind.Validate(n.Payload.Params) != nil:
 		d.problem(Error, ProblemDamaged, n, "Invalid parameters", Sentence(kind.Validate(n.Payload.Params).Error()))
 	default:

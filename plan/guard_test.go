@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // refused asserts that a plan is kept from being applied, for these reasons only.
@@ -164,7 +166,7 @@ func TestNamespaceWithForeignNodesStays(t *testing.T) {
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", "- /locks/pay/ledger"}, actions(p))
 	m.apply(t, p)
 	require.NotNil(t, m.nodes["/locks/pay/alien"])
-	require.NotNil(t, m.nodes[plan.IndexPath(testRoot, testStack)], "the namespace is still ours")
+	require.NotNil(t, m.nodes[record.IndexPath(testRoot, testStack)], "the namespace is still ours")
 }
 
 func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {

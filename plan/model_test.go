@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // model is a ZooKeeper reduced to what a transaction needs: it refuses what the
@@ -28,7 +30,7 @@ type mnode struct {
 // newModel has the tool's own nodes, as an apply leaves them before its transaction.
 func newModel(root, stack string) *model {
 	m := &model{nodes: map[string]*mnode{"/": {}}}
-	for _, p := range []string{root, plan.ScaffoldPath(root), kind.ParentPath(plan.IndexPath(root, stack)), plan.LockPath(root, stack)} {
+	for _, p := range []string{root, record.ScaffoldPath(root), kind.ParentPath(record.IndexPath(root, stack)), record.LockPath(root, stack)} {
 		for i := 1; i <= len(p); i++ {
 			if i == len(p) || p[i] == '/' {
 				if m.nodes[p[:i]] == nil {
@@ -120,14 +122,14 @@ func (m *model) setACL(s plan.ACLStep) error {
 
 // read is what a read of the live tree makes of the model.
 func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
-	tree := &plan.Tree{Root: root, Stack: stack, IndexPin: plan.Pin{Path: plan.IndexPath(root, stack), Absent: true}}
+	tree := &plan.Tree{Root: root, Stack: stack, IndexPin: plan.Pin{Path: record.IndexPath(root, stack), Absent: true}}
 	if n := m.nodes[tree.IndexPin.Path]; n != nil {
-		x, err := plan.DecodeIndex(n.data)
+		x, err := record.Decode(n.data)
 		require.NoError(t, err)
 		tree.Index = x
 		tree.IndexPin = plan.Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}
-	tree.Destroys = m.nodes[plan.LockPath(root, stack)].version
+	tree.Destroys = m.nodes[record.LockPath(root, stack)].version
 	children := map[string]int{}
 	for path := range m.nodes {
 		if path != "/" {
@@ -135,7 +137,7 @@ func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 		}
 	}
 	for path, n := range m.nodes {
-		if !plan.Under(path, root) || path == plan.ScaffoldPath(root) || plan.Under(path, plan.ScaffoldPath(root)) {
+		if !plan.Under(path, root) || path == record.ScaffoldPath(root) || plan.Under(path, record.ScaffoldPath(root)) {
 			continue
 		}
 		if p := m.nodes[kind.ParentPath(path)]; p != nil {

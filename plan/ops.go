@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -136,7 +137,7 @@ func (c *Change) recordOf(part string) []byte {
 	if part != c.Kind.Record || from.Kind() != c.Kind {
 		return nil
 	}
-	return from.record()
+	return from.usersRecord()
 }
 
 // Admit adds to the list of a node that is created those who leave.
@@ -171,8 +172,8 @@ func stepsOf(ops []Op) (steps []ACLStep) {
 }
 
 // indexHead is the record without what depends on the transaction. steps are the access lists to set on what was created.
-func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
-	x := &Index{Apply: applyID, Key: p.key(), Extra: p.prior.Extra}
+func (p *Plan) indexHead(applyID string, steps []ACLStep) *record.Record {
+	x := &record.Record{Apply: applyID, Key: p.key(), Extra: p.prior.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), p.keySteps(), steps))
 	p.noteSet(x, len(x.Pending) > 0)
 	for _, o := range p.Outputs {
@@ -180,9 +181,9 @@ func (p *Plan) indexHead(applyID string, steps []ACLStep) *Index {
 			continue
 		}
 		if x.Outputs == nil {
-			x.Outputs = map[string]Output{}
+			x.Outputs = map[string]record.Output{}
 		}
-		x.Outputs[o.Name] = Output{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
+		x.Outputs[o.Name] = record.Output{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
 	}
 	return x
 }
@@ -212,7 +213,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })
-	own := func(s ACLStep) bool { return kind.Below(s.Path, ScaffoldPath(p.Root)) }
+	own := func(s ACLStep) bool { return kind.Below(s.Path, record.ScaffoldPath(p.Root)) }
 	rest := slices.DeleteFunc(slices.Clone(steps), own)
 	return append(rest, slices.DeleteFunc(steps, func(s ACLStep) bool { return !own(s) })...)
 }
@@ -308,4 +309,35 @@ func payload(ops []Op) (n int) {
 		}
 	}
 	return n
+}
+
+// maxPending bounds the list of pending changes, in bytes. What is beyond it counts as changed by hand if the apply is interrupted.
+const maxPending = 64 << 10
+
+func pendingOf(steps []ACLStep) (all []record.Pending) {
+	size := 0
+	for _, s := range steps {
+		one := record.Pending{From: s.Before, To: s.ACL}
+		if slices.ContainsFunc(all, func(p record.Pending) bool { return slices.Equal(p.From, one.From) && slices.Equal(p.To, one.To) }) {
+			continue
+		}
+		size += len(`{"from":[],"to":[]},`)
+		for _, a := range slices.Concat(one.From, one.To) {
+			size += len(a.Scheme) + len(a.ID) + len(`["","","cdrwa"],`)
+		}
+		if size > maxPending {
+			return all
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// recordOp writes the record where it was read.
+func recordOp(x *record.Record, at Pin, acl kind.List) (Op, error) {
+	data, err := x.Encode()
+	if at.Absent {
+		return Op{Kind: OpCreate, Path: at.Path, Data: data, ACL: acl}, err
+	}
+	return Op{Kind: OpSet, Path: at.Path, Data: data, Version: at.Version}, err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -29,7 +30,7 @@ type frame struct{ *sides }
 
 // plan runs when it is known which namespaces stay. audit checks the lists that it plans.
 func (d *frame) plan() {
-	f := d.framed(ScaffoldPath(d.p.Root))
+	f := d.framed(record.ScaffoldPath(d.p.Root))
 	d.p.prior.Unmarked = f.Path != "" && !f.Closed && !f.Data
 	d.ownLists()
 	d.tellOpen()
@@ -63,7 +64,7 @@ func (d *frame) ownLists() {
 		if want := d.wantedOf(f); want != nil && !f.ACL.Equal(want) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin}, d.joins(f))
 		}
-		if f.Path == LockPath(d.p.Root, d.p.Stack) && !d.current.Contenders.Equal(list) {
+		if f.Path == record.LockPath(d.p.Root, d.p.Stack) && !d.current.Contenders.Equal(list) {
 			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin}, false)
 		}
 	}
@@ -135,7 +136,7 @@ func (d *frame) wantedOf(f *Framed) kind.List {
 // made reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction, so
 // such a node has the czxid of .locktree.
 func (d *frame) made(f *Framed) bool {
-	return f.Path != "/" && !f.Data && f.Pin.Czxid == d.framed(ScaffoldPath(d.p.Root)).Pin.Czxid
+	return f.Path != "/" && !f.Data && f.Pin.Czxid == d.framed(record.ScaffoldPath(d.p.Root)).Pin.Czxid
 }
 
 // joins reports whether entries of others stay in the list of a node: of a root that somebody else created, and of what the tool
@@ -193,7 +194,7 @@ func granted(list kind.List, to kind.ACL) bool {
 }
 
 // Settled is the record after the plan, once all access lists are set.
-func (p *Plan) Settled(x *Index) *Index {
+func (p *Plan) Settled(x *record.Record) *record.Record {
 	next := *x
 	next.Pending = nil
 	p.noteSet(&next, false)
@@ -217,8 +218,8 @@ func (p *Plan) relock() ([]Op, error) {
 }
 
 func (p *Plan) lockOp(list kind.List) ([]Op, error) {
-	data, err := LockPayload(p.Stack, list)
-	return []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}, err
+	data, err := record.LockPayload(p.Stack, list)
+	return []Op{{Kind: OpSet, Path: record.LockPath(p.Root, p.Stack), Data: data, Version: -1}}, err
 }
 
 // Relock is what is left to be written to the apply lock when all lists are set.

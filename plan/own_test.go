@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -83,8 +84,8 @@ func TestWhoCannotManageIsToldOnce(t *testing.T) {
 // framed is a tree as a read of it would be, all of the tool's own nodes with one list.
 func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	current := m.read(t, testRoot, testStack)
-	index, lock := plan.IndexPath(testRoot, testStack), plan.LockPath(testRoot, testStack)
-	for _, path := range []string{testRoot, plan.ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+	index, lock := record.IndexPath(testRoot, testStack), record.LockPath(testRoot, testStack)
+	for _, path := range []string{testRoot, record.ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
 		current.Frame = append(current.Frame, plan.Framed{Path: path, ACL: list, Pin: plan.Pin{Path: path, Addr: "ensemble.", Czxid: 5}})
 	}
 	current.Contenders = list
@@ -127,7 +128,7 @@ func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
 		for _, s := range steps {
 			require.Equal(t, kind.List{oldAdmin, newAdmin}.Normalize(), s.Before, s.Path)
 			require.Equal(t, kind.List{newAdmin}, s.ACL, s.Path)
-			require.True(t, slices.ContainsFunc(tx.Index.Pending, func(p plan.PendingACL) bool { return slices.Equal(p.From, s.Before) && slices.Equal(p.To, s.ACL) }), s.Path)
+			require.True(t, slices.ContainsFunc(tx.Index.Pending, func(p record.Pending) bool { return slices.Equal(p.From, s.Before) && slices.Equal(p.To, s.ACL) }), s.Path)
 		}
 		return nil
 	}))
@@ -202,10 +203,10 @@ func TestWhichDigestOfAUserIsTold(t *testing.T) {
 }
 
 func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
-	x := &plan.Index{Apply: "a", Access: kind.List{admin}}
+	x := &record.Record{Apply: "a", Access: kind.List{admin}}
 	data, err := x.Encode()
 	require.NoError(t, err)
-	y, err := plan.DecodeIndex(data)
+	y, err := record.Decode(data)
 	require.NoError(t, err)
 	require.Equal(t, x.Access, y.Access)
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/locktree/locktree/plan/record"
 )
 
 // pins collects every node that the plan relied on. Children of an absent path are
@@ -34,7 +36,7 @@ func (d *selection) pins() {
 			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
 		}
 	}
-	if f := d.framed(ScaffoldPath(d.p.Root)); d.p.Set != nil && f.Pin.Path != "" {
+	if f := d.framed(record.ScaffoldPath(d.p.Root)); d.p.Set != nil && f.Pin.Path != "" {
 		d.p.Pins = append(d.p.Pins, f.Pin) // the set of the root
 	}
 	for _, c := range d.p.Access {
@@ -74,7 +76,7 @@ func (d *selection) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {
 		for name, o := range x.Outputs {
-			o.Name, before[name] = name, &o
+			before[name] = &Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
 		}
 	}
 	gone := make(map[string]bool, len(before)) // of those that are stored

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -79,7 +80,7 @@ type prior struct {
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked  bool                       // see Plan.Unmarked
 	Untracked []string                   // what the record names and cannot be understood, to be kept
-	Left      roll                       // the nodes that are there before the plan, and those that are missing
+	Left      record.Roll                // the nodes that are there before the plan, and those that are missing
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
@@ -145,7 +146,7 @@ func (p *Plan) Sum() string {
 		if p.prior.Key == "" || p.prior.Fresh {
 			return l.String()
 		}
-		return string(slowSum(p.prior.Key, l))
+		return string(record.SlowSum(p.prior.Key, l))
 	}
 	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.MendsIndex())
 	for c := range p.Each() {
@@ -154,7 +155,7 @@ func (p *Plan) Sum() string {
 		}
 		add(c.Action, c.Addr, c.Path, c.NextPath, c.Break, c.MissingParts)
 		if c.After != nil && c.After.Payload != nil {
-			data, _ := c.After.written() // what cannot be encoded is a problem of the plan, which is not applied
+			data, _ := record.Written(c.After.Path, c.After.Payload) // what cannot be encoded is a problem of the plan, which is not applied
 			add(string(data), list(c.After.ACL))
 		}
 		for _, l := range c.FormerLists {

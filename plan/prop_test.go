@@ -6,11 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // trees generates declarations of up to three levels from few names, so that two

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The record may be lost or damaged: the next plan says so and counts as a change, and after it the stack is as it was.
 func TestARecordThatIsLostIsWrittenAgain(t *testing.T) {
-	path := plan.IndexPath(testRoot, testStack)
+	path := record.IndexPath(testRoot, testStack)
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		m := newModel(testRoot, testStack)
@@ -114,4 +116,16 @@ func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
 	text := p.Problems[len(p.Problems)-1].Detail
 	require.NotContains(t, text, "no lock changes")
 	require.Contains(t, text, "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known")
+}
+
+func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
+	m := applied(t, base())
+	path := record.IndexPath(testRoot, testStack)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
+	doc["future"] = true
+	m.nodes[path].data, _ = json.Marshal(doc)
+	p := replan(t, m, declared())
+	m.apply(t, p)
+	require.Contains(t, string(m.nodes[path].data), `"future":true`)
 }

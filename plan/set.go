@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -36,7 +37,7 @@ func (d *sides) stand() {
 	}
 	set := &d.p.set
 	set.limited = d.opts.Destroy || len(d.opts.Targets) > 0
-	set.there = d.framed(ScaffoldPath(d.p.Root)).ACL
+	set.there = d.framed(record.ScaffoldPath(d.p.Root)).ACL
 	switch there := set.there; {
 	case named == nil:
 		set.standing = standsOpen
@@ -90,7 +91,7 @@ func (d *sides) leaving() kind.List {
 }
 
 // noteSet writes into a record what set the stack knows: while it is being replaced, both.
-func (p *Plan) noteSet(x *Index, pending bool) {
+func (p *Plan) noteSet(x *record.Record, pending bool) {
 	x.Access, x.Next = p.prior.Noted, nil
 	switch {
 	case p.set.limited && !p.Index.Absent:

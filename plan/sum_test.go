@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -28,15 +29,15 @@ func TestListsOfForgedNodesCostNothing(t *testing.T) {
 		require.NoError(t, err)
 		m.nodes[path] = &mnode{data: data, acl: kind.List{entry(fmt.Sprintf("u%d", i), kind.PermAll)}}
 	}
-	computed := plan.SlowSums()
+	computed := record.SlowSums()
 	live := m.read(t, testRoot, testStack)
 	for _, n := range live.Nodes {
-		require.Equal(t, tree.Find(n.Path) != nil, live.Index.Left(n), n.Path)
+		require.Equal(t, tree.Find(n.Path) != nil, live.Index.Left(n.Path, n.Payload, n.ACL), n.Path)
 	}
 	p := plan.Diff(live, tree, plan.Options{Identities: us})
 	require.False(t, p.HasChanges())
 	require.Empty(t, p.Drifted)
-	require.Equal(t, computed, plan.SlowSums(), "of lists that are not the stack's")
+	require.Equal(t, computed, record.SlowSums(), "of lists that are not the stack's")
 
 	m.nodes["/locks/a"].acl = kind.List{admin}
 	require.Len(t, replan(t, m, tree).Drifted, 1, "of a node that an apply has written, another list is a change by hand")

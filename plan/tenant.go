@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -15,7 +16,7 @@ import (
 func (t *Tree) OthersCanCreate(named *Access, list kind.List) bool {
 	who, open := slices.Clone(named.administrators()), named == nil
 	for _, f := range t.Frame {
-		if f.Path == ScaffoldPath(t.Root) {
+		if f.Path == record.ScaffoldPath(t.Root) {
 			who = append(who, withAdmin(f.ACL)...)
 		}
 	}
@@ -93,7 +94,7 @@ func (d *sides) dropUntrusted() {
 // checked without it, may be copied from another node.
 func (d *sides) left(n *Node) bool {
 	administers := slices.ContainsFunc(d.us(), func(a kind.ACL) bool { return granted(d.intent.Access.administrators(), a) })
-	return n.sealed(d.p.prior.Key) && !d.drifted(n) && !(administers && n.ACL.Masked())
+	return record.Sealed(d.p.prior.Key, n.Payload) && !d.drifted(n) && !(administers && n.ACL.Masked())
 }
 
 // administrators are those who are declared, nil if nobody says.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -25,7 +26,7 @@ type Tree struct {
 	// The rest is set on current trees only.
 
 	// Index is the stack's record, nil when there is none yet.
-	Index *Index
+	Index *record.Record
 	// IndexPin is the path of the record and the version that was read.
 	IndexPin Pin
 	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
@@ -124,7 +125,7 @@ type Live struct {
 	DataLength int   `json:"data_length"`         // bytes
 	ModifiedMs int64 `json:"modified_ms"`         // last data change, milliseconds since 1970 by the server's clock
 	Ephemeral  bool  `json:"ephemeral,omitempty"` // belongs to a session, so it cannot be ours
-	AsLeft     bool  `json:"-"`                   // known to be what the last apply left, see [Index.Left]
+	AsLeft     bool  `json:"-"`                   // known to be what the last apply left, see [record.Record.Left]
 	// Trouble and Detail say why Node.Payload is nil.
 	Trouble Trouble `json:"trouble,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
@@ -161,14 +162,6 @@ type Identity struct{ Scheme, ID string }
 // String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
 func (id Identity) String() string {
 	return strings.TrimSuffix(id.entry().String(), ":")
-}
-
-// us are our identities as in access lists, without rights.
-func (d *sides) us() (list kind.List) {
-	for _, id := range d.opts.Identities {
-		list = append(list, id.entry())
-	}
-	return list
 }
 
 // entry is the identity as in access lists, without rights.
@@ -212,8 +205,8 @@ func (p Part) pin(path string, addr Addr) Pin {
 	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion, Written: p.Written}
 }
 
-// record is what the users of a lock have written in it; nil for most kinds.
-func (n *Node) record() []byte {
+// usersRecord is what the users of a lock have written in it; nil for most kinds.
+func (n *Node) usersRecord() []byte {
 	if n == nil || n.Live == nil {
 		return nil
 	}

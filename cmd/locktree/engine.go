@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 )
@@ -260,7 +261,7 @@ func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
 	if d, ok := asType[*view.Denied](err); ok {
 		root := s.Ensembles[i].Root
-		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, plan.ScaffoldPath(root)) {
+		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, record.ScaffoldPath(root)) {
 			d.Root = root
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -180,14 +181,14 @@ func sound(e plan.Ensemble, stack string) error {
 	if e.Current == nil {
 		return nil
 	}
-	if at := e.Current.IndexPin.Path; at != "" && at != plan.IndexPath(root, stack) {
+	if at := e.Current.IndexPin.Path; at != "" && at != record.IndexPath(root, stack) {
 		return fmt.Errorf("the record is said to be at %q", at)
 	}
 	for _, n := range e.Current.Nodes {
 		if err := kind.ValidatePath(n.Path); err != nil {
 			return err
 		}
-		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, plan.ScaffoldPath(root))
+		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, record.ScaffoldPath(root))
 		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside {
 			return fmt.Errorf("%s is not a node of stack %q", n.Path, stack)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -50,7 +51,7 @@ func tree(nodes ...*plan.Node) *plan.Tree {
 
 // found makes a tree one that was read.
 func found(t *plan.Tree) *plan.Tree {
-	t.IndexPin = plan.Pin{Path: plan.IndexPath(t.Root, stack), Czxid: 3, Version: 4}
+	t.IndexPin = plan.Pin{Path: record.IndexPath(t.Root, stack), Czxid: 3, Version: 4}
 	for i, n := range t.Nodes {
 		n.Payload.Gen = 1
 		n.Live = &plan.Live{Czxid: int64(i + 10), Version: 1, ModifiedMs: 1_700_000_000_000}

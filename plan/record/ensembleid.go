@@ -1,4 +1,4 @@
-package plan
+package record
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 )
 
 // The data of <root>/.locktree is the id of the ensemble, as far as this root is concerned: a random text that the first apply
-// writes, and no later one changes. A configuration can pin it (Tree.EnsembleID), so that nothing is planned or applied where
+// writes, and no later one changes. A configuration can pin it (plan.Tree.EnsembleID), so that nothing is planned or applied where
 // the same names happen to lead to other servers.
 
 // ensembleMark is that data.
@@ -33,6 +33,3 @@ func MarkedAs(data []byte) string {
 	}
 	return m.ID
 }
-
-// Unmarked reports whether the ensemble was found without an id, where an apply had been.
-func (p *Plan) Unmarked() bool { return p.prior.Unmarked }
