@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (r *Run) Live() *plan.Tree { return r.live }
 // Plan compares what exists with what is declared. The identities in o are those of the client.
 func (r *Run) Plan(o plan.Options) *plan.Plan {
 	o.Identities = Identities(r.client)
-	return plan.Diff(r.live, r.desired, o)
+	return diff.Compare(r.live, r.desired, o)
 }
 
 // Close releases the lock, if there was no Apply. It is harmless otherwise.

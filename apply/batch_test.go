@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -54,7 +55,7 @@ func batched(t *testing.T, s *site) {
 	x.Events = func(e apply.Event) {
 		if e, ok := e.(apply.Committed); ok {
 			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
-			require.LessOrEqual(t, e.Bytes, plan.MaxTransaction)
+			require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
 		}
 	}
 	res, err := x.Run(t.Context(), p)

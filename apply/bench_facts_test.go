@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"bytes"
 	"fmt"
 	"runtime"
@@ -133,7 +134,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	current, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	read := heap()
-	p := plan.Diff(current, tree, plan.Options{Identities: apply.Identities(c)})
+	p := diff.Compare(current, tree, plan.Options{Identities: apply.Identities(c)})
 	after := heap()
 	require.False(t, p.HasChanges())
 	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)

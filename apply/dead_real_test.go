@@ -3,6 +3,7 @@
 package apply_test
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"bufio"
 	"context"
 	"encoding/binary"
@@ -80,7 +81,7 @@ func applier(spec string) {
 			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		}
 	}
-	_, err = x.Run(ctx, plan.Diff(live, tree, plan.Options{Identities: identities(c)}))
+	_, err = x.Run(ctx, diff.Compare(live, tree, plan.Options{Identities: identities(c)}))
 	fmt.Printf("ended: %v\n", err)
 }
 

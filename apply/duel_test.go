@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -69,7 +70,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * 30 * time.Second
 			live, err := apply.Read(t.Context(), s.session(c), trees[i])
 			if err == nil {
-				results[i], err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
+				results[i], err = x.Run(t.Context(), diff.Compare(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
 			}
 			outcomes[i] = outcomeOf(err)
 		})

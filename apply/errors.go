@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -205,7 +206,7 @@ func (e *InUseError) Explain() plan.Explanation {
 type ConflictError struct {
 	Addr plan.Addr
 	Path string
-	Op   plan.OpKind
+	Op   tx.OpKind
 	Why  string
 	Err  error
 }
@@ -256,7 +257,7 @@ func (e *TooLargeError) Explain() plan.Explanation {
 }
 
 // Unwrap makes the plan cut the transaction, if possible.
-func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
+func (e *TooLargeError) Unwrap() error { return tx.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, or did not answer it.
 type NodeError struct {

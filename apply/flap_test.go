@@ -9,6 +9,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -66,7 +67,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 		var e *apply.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, apply.ErrLostAgain)
-		require.NotErrorIs(t, err, plan.ErrTooLong)
+		require.NotErrorIs(t, err, tx.ErrTooLong)
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Equal(t, before, s.dump(c))
 		return

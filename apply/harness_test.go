@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
@@ -159,7 +160,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
 	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
-	q := &saved.Question{Stack: tree.Stack, Ensembles: []plan.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
+	q := &saved.Question{Stack: tree.Stack, Ensembles: []diff.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
 	p := q.Answer()[0]
 	s.asked.Store(&asked{p, q})

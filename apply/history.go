@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -203,8 +204,8 @@ func readHistory(ctx context.Context, s *recipes.Session, path string) (history,
 }
 
 // op writes an entry in front of the others, of which it keeps at most so many.
-func (h *history) op(e Entry, most int) []plan.Op {
-	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
+func (h *history) op(e Entry, most int) []tx.Op {
+	return []tx.Op{{Kind: tx.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
 }
 
 // lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
@@ -216,7 +217,7 @@ func (r *job) lookBack(ctx context.Context, s *recipes.Session) (err error) {
 
 // note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
 // then, and it is sent again with what they wrote.
-func (r *sending) note() []plan.Op {
+func (r *sending) note() []tx.Op {
 	h := &r.history
 	if r.noted = nil; h.state < historyShort {
 		return nil
@@ -242,7 +243,7 @@ func (r *sending) missed(ctx context.Context, err error) bool {
 		return r.lookBack(ctx, r.s) == nil
 	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
 		h.state = historyClosed
-	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*plan.Size(r.all[:r.notes]) > r.size: // else it is not why
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*tx.Size(r.all[:r.notes]) > r.size: // else it is not why
 		h.state = historyShort
 	default:
 		return false

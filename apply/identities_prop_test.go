@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"errors"
 	"fmt"
 	"slices"
@@ -180,7 +181,7 @@ func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Diff(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
+	return diff.Compare(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
 }
 
 // passing is a test whose servers and clients end with one check of many, and not with all of them: a closed client

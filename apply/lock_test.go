@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"github.com/locktree/locktree/plan/diff"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 				if err == nil {
 					x := executor(c)
 					x.LockTimeout = patience
-					_, err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c)}))
+					_, err = x.Run(t.Context(), diff.Compare(live, trees[i], plan.Options{Identities: identities(c)}))
 				}
 				errs[i] = err
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -349,7 +350,7 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	walk := r.walks && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
+	walk := r.walks && !access.OthersCanCreate(r.tree, r.share.desired.Intent.Access, n.ACL)
 	if walk {
 		if names, err = childrenOf(ctx, r.s, n.Path); err != nil {
 			return nil, nil, err

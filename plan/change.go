@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -43,12 +44,12 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
-	// former is the node of the lock at PreviousPath.
-	former *Node
-	// missing is the part of the address of a deleted node that is not declared. leaves is the Reason of a replacement that
+	// Former is the node of the lock at PreviousPath.
+	Former *Node `json:"-"`
+	// Missing is the part of the address of a deleted node that is not declared. Leaves is the Reason of a replacement that
 	// is shown as a deletion, see [Plan.Shown].
-	missing Addr
-	leaves  Reason
+	Missing Addr   `json:"-"`
+	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, or it was
@@ -98,7 +99,7 @@ func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
 func (c *Change) ReasonText() string {
-	at := cmp.Or(c.missing, c.Addr).last()
+	at := cmp.Or(c.Missing, c.Addr).last()
 	block := at.typ + "." + at.name // as Terraform names it
 	switch c.Reason {
 	case ReasonDeleteNoConfig, ReasonDeleteNoModule:
@@ -110,7 +111,7 @@ func (c *Change) ReasonText() string {
 		return "because " + block + " does not use for_each"
 	case ReasonDeleteEachKey: // names the key as it is written, with its quotes
 		text := "because key [" + at.key + "] is not in for_each map"
-		if cmp.Or(c.missing, c.Addr) != c.Addr {
+		if cmp.Or(c.Missing, c.Addr) != c.Addr {
 			text += " of " + block
 		}
 		return text
@@ -173,3 +174,137 @@ func (a Action) Verbs() []string {
 
 // MarshalText writes the word of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Anew reports whether an existing node is deleted and created again. The deletion proves that no contender is in its queue. No
+// version proves that, because contenders do not change the data's version.
+func (c *Change) Anew() bool {
+	return c.Action == Replace
+}
+
+// Renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
+// otherwise every later plan would report the new address again.
+func (c *Change) Renamed() bool {
+	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
+}
+
+// Compare fills in how After differs from Before. It looks at nothing that lock traffic
+// changes, so traffic is never drift.
+func (c *Change) Compare() {
+	if c.Before.Kind() != c.After.Kind() {
+		c.ForcesReplace = []string{"type"}
+	} else {
+		c.Params = kind.Diff(c.Before.Payload.Params, c.After.Payload.Params)
+	}
+	for _, p := range c.Params {
+		if p.Replace {
+			c.ForcesReplace = append(c.ForcesReplace, p.Name)
+		}
+	}
+	have, want := c.Before.Payload, c.After.Payload
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
+		c.PreviousAddr = Addr(have.Owner.Addr)
+	}
+	if have.Protect != want.Protect {
+		c.Protect = &ProtectDiff{have.Protect, want.Protect}
+	}
+	if !have.ChildACL.Equal(want.ChildACL) {
+		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
+	}
+	c.Revive = have.State != kind.StateActive && cmp.Or(want.State, kind.StateActive) == kind.StateActive
+	if !c.Before.ACL.Equal(c.After.ACL) {
+		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
+	}
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
+		return // a replacement creates all parts again
+	}
+	for _, part := range c.Before.Live.Parts {
+		switch {
+		case part.Absent:
+			c.MissingParts = append(c.MissingParts, part.Name)
+		// Contenders are created in the parts, which have the node's list. If only a part's list
+		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
+		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
+			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
+		}
+	}
+}
+
+// Rewrites reports whether the node's data changes.
+func (c *Change) Rewrites() bool {
+	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+}
+
+// Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
+func (c *Change) Hides() bool {
+	stays := c.Before != nil && c.Action != Create && !c.Anew() && c.Before.ACL.Equal(c.After.ACL)
+	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
+}
+
+// Tied are the other ends of paths that change, which are in the same transaction: those of locks. Nobody holds a namespace, so it may be
+// at both paths for a while.
+func (c *Change) Tied() (paths []string) {
+	if c.PreviousPath != "" && !c.Former.Kind().Container {
+		paths = append(paths, c.PreviousPath)
+	}
+	if c.NextPath != "" && !c.Before.Kind().Container {
+		paths = append(paths, c.NextPath)
+	}
+	return paths
+}
+
+// NeedsIdle reports whether the change can be made only while nobody holds or waits for the
+// lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
+func (c *Change) NeedsIdle() bool {
+	if c.Before == nil || c.Before.Kind().Container {
+		return false
+	}
+	return c.Action == Delete || c.Anew()
+}
+
+// Foreign reports whether the change takes over a znode without a declaration, with another
+// program's data or none. Its users do not read a declaration there.
+func (c *Change) Foreign() bool {
+	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
+}
+
+// Closable reports whether an apply that drains the lock can keep others out by its state.
+// A [Change.Foreign] node has no state to write.
+func (c *Change) Closable() bool {
+	return c.NeedsIdle() && !c.Foreign()
+}
+
+// String writes one line: "~ namespace.a.semaphore.b permits=3 -> 5".
+func (c *Change) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", c.Action.Symbol(), c.Addr)
+	if c.PreviousAddr != "" {
+		fmt.Fprintf(&b, " (was %s)", c.PreviousAddr)
+	}
+	for _, p := range c.Params {
+		fmt.Fprintf(&b, " %s=%v -> %v", p.Name, p.Before, p.After)
+	}
+	if c.ACL != nil {
+		fmt.Fprintf(&b, " acl=%s", c.ACL)
+	}
+	if c.ChildACL != nil {
+		fmt.Fprintf(&b, " child_acl=%s", c.ChildACL)
+	}
+	if c.Protect != nil {
+		fmt.Fprintf(&b, " protect=%t -> %t", c.Protect.Before, c.Protect.After)
+	}
+	return b.String()
+}
+
+// String writes "digest:payments:crd -> digest:payments:cdrwa".
+func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
+
+// replacing is a creation as the replacement of the node that goes.
+func (c *Change) replacing(from *Change) *Change {
+	r := &Change{
+		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,
+		Before: from.Before, After: c.After, Usage: from.Usage, Drift: from.Drift, Break: from.Break,
+	}
+	r.Compare()
+	r.ForcesReplace, r.MissingParts = append([]string{"path"}, r.ForcesReplace...), nil
+	return r
+}

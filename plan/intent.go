@@ -9,7 +9,7 @@ import (
 
 // Intent is what a configuration says about one ensemble besides the desired nodes:
 // former names, what to take over, what to forget or delete, which values to
-// publish. [Diff] uses no other source. The zero value intends nothing.
+// publish. Package plan/diff uses no other source. The zero value intends nothing.
 type Intent struct {
 	Moves    []Move    // by From
 	Imports  []Import  // by To
@@ -123,4 +123,12 @@ func (i Intent) Removed(addr Addr) (best *Removal) {
 		}
 	}
 	return best
+}
+
+// Administrators are those who are declared, nil if nobody says.
+func (a *Access) Administrators() kind.List {
+	if a == nil {
+		return nil
+	}
+	return a.Admins
 }

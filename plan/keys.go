@@ -18,38 +18,8 @@ type KeyLists struct {
 	Keys  int
 }
 
-// former are the lists that nodes of keys may still have: that of before the plan, those of before an apply that was interrupted,
-// and what such an apply sets in between.
-func (d *sides) former(c *Change) (lists []kind.List) {
-	if c.ChildACL != nil && len(c.ChildACL.Before) > 0 {
-		lists = append(lists, c.ChildACL.Before)
-	}
-	want := c.After.Payload.ChildACL
-	for _, p := range d.pending {
-		if p.To.Equal(want) {
-			lists = append(lists, p.From)
-		}
-	}
-	for _, l := range slices.Clone(lists) {
-		lists = append(lists, slices.Concat(l, want).Normalize())
-	}
-	return slices.DeleteFunc(lists, func(l kind.List) bool { return l.Equal(want) })
-}
-
-// keyed plans the list of the nodes of a family's keys. Without a list that is declared, each client gives them its own.
-func (d *sides) keyed(c *Change) {
-	if c.Kind.Key == nil || c.Before.Kind() != c.Kind || c.Before.Live == nil || len(c.After.Payload.ChildACL) == 0 {
-		return
-	}
-	c.FormerLists = d.former(c)
-	left, seen := c.formerKeys()
-	if c.ChildACL == nil && left == 0 && seen { // nothing is left to be finished
-		c.FormerLists = nil
-	}
-}
-
-// formerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
-func (c *Change) formerKeys() (n int, all bool) {
+// FormerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
+func (c *Change) FormerKeys() (n int, all bool) {
 	for _, l := range c.Before.Live.KeyLists {
 		if slices.ContainsFunc(l.Lists, func(l kind.List) bool { return slices.ContainsFunc(c.FormerLists, l.Equal) }) {
 			n += l.Keys
@@ -71,7 +41,7 @@ func (c *Change) Relists() string {
 	if len(c.FormerLists) == 0 {
 		return ""
 	}
-	switch n, all := c.formerKeys(); {
+	switch n, all := c.FormerKeys(); {
 	case !all:
 		k := keysOf(c.Before)
 		return fmt.Sprintf("%d keys have a node, and %d of the %d that were looked at have the former access list: apply sets the new one on all that have it", k.Nodes, n, k.Looked)
@@ -81,14 +51,4 @@ func (c *Change) Relists() string {
 		return fmt.Sprintf("%d keys have a node with the former access list: apply sets the new one", n)
 	}
 	return ""
-}
-
-// keySteps are what the record notes of the lists of nodes of keys, which are not known before they are set.
-func (p *Plan) keySteps() (steps []ACLStep) {
-	for c := range p.Each() {
-		for _, l := range c.FormerLists {
-			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Path, Before: l, ACL: c.After.Payload.ChildACL})
-		}
-	}
-	return steps
 }

@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// Options are what a person asks of one run of [Diff]. What is declared is only in the
+// Options are what a person asks of one run of package plan/diff. What is declared is only in the
 // desired tree: the nodes, and the rest (moves, imports, removals, outputs) in
 // its Intent.
 type Options struct {

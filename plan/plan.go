@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
@@ -64,21 +66,23 @@ type Plan struct {
 	Targeted bool  // Targets: not all of the configuration was planned
 	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
-	prior prior
-	set   rootSet
+	// Before is what is known of the stack before the plan, and RootSet whose the root is. Package plan/diff finds both, and the
+	// transactions need them.
+	Before  Before
+	RootSet RootSet
 }
 
-// prior is what the transactions need of the record that was read.
-type prior struct {
+// Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
+type Before struct {
 	Key       string                     // of the sums, "" if the stack has none yet
 	Fresh     bool                       // the key is that of this apply
 	Noted     kind.List                  // the set of the root, by the record
 	Next      kind.List                  // the one that was to take its place
 	Named     kind.List                  // the administrators that the stack names
-	Insiders  kind.List                  // see sides.insiders
-	Leaving   kind.List                  // see sides.leaving
+	Insiders  kind.List                  // those who apply after the plan, and everybody while the stack is open
+	Leaving   kind.List                  // the administrators whom the plan shuts out
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
-	Unmarked  bool                       // see Plan.Unmarked
+	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
 	Untracked []string                   // what the record names and cannot be understood, to be kept
 	Left      record.Roll                // the nodes that are there before the plan, and those that are missing
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
@@ -143,14 +147,14 @@ func (p *Plan) Sum() string {
 	h := sha256.New()
 	add := func(values ...any) { fmt.Fprintf(h, "%#v\n", values) }
 	list := func(l kind.List) string {
-		if p.prior.Key == "" || p.prior.Fresh {
+		if p.Before.Key == "" || p.Before.Fresh {
 			return l.String()
 		}
-		return string(record.SlowSum(p.prior.Key, l))
+		return string(record.SlowSum(p.Before.Key, l))
 	}
 	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.MendsIndex())
 	for c := range p.Each() {
-		if c.Action == NoOp && !c.renamed() && !c.Unsealed {
+		if c.Action == NoOp && !c.Renamed() && !c.Unsealed {
 			continue
 		}
 		add(c.Action, c.Addr, c.Path, c.NextPath, c.Break, c.MissingParts)
@@ -230,7 +234,7 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // mark contains the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
-		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || p.Seals()
+		p.DropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Renamed() }) || p.MendsIndex() || p.Seals()
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in
@@ -240,6 +244,88 @@ func (p *Plan) InUse() []*Change {
 	var out []*Change
 	for c := range p.Each() {
 		if c.NeedsIdle() && c.Usage.Busy() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// String writes one line for every problem and every change but NoOp, for logs
+// and tests. People are shown more by the command.
+func (p *Plan) String() string {
+	var b strings.Builder
+	for _, q := range p.Problems {
+		fmt.Fprintf(&b, "%s: %s: %s\n", q.Severity, q.Summary, q.Path)
+	}
+	for c := range p.Each() {
+		if c.Action != NoOp {
+			b.WriteString(c.String() + "\n")
+		}
+	}
+	for _, c := range p.Access {
+		fmt.Fprintf(&b, "~ %s %s acl=%s\n", c.Addr, c.Pin.Path, c.ACLDiff)
+	}
+	return b.String()
+}
+
+// Pin returns the pin of a path, nil when the plan did not rely on it.
+func (p *Plan) Pin(path string) *Pin {
+	i, ok := slices.BinarySearchFunc(p.Pins, path, func(pin Pin, path string) int { return cmp.Compare(pin.Path, path) })
+	if !ok {
+		return nil
+	}
+	return &p.Pins[i]
+}
+
+// DropsIndex reports whether no record is left: everything is destroyed, nothing had to
+// stay, and there is no output to keep. The record may also have been lost already.
+func (p *Plan) DropsIndex() bool {
+	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
+}
+
+// Seals reports whether an apply gives sums to nodes that have none, or none of the stack's key.
+func (p *Plan) Seals() bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !record.Sealed(p.Before.Key, c.Before.Payload) })
+}
+
+// MendsIndex reports whether an apply restores the record; see [ProblemIndex].
+func (p *Plan) MendsIndex() bool { return p.Before.Lost }
+
+// Keyed is the plan with a key for the sums that it writes, if the stack has none yet. The key must be random, of [record.KeyLen] digits.
+func (p *Plan) Keyed(fresh string) *Plan {
+	q := *p
+	if q.Before.Key == "" {
+		q.Before.Key, q.Before.Fresh = fresh, true
+	}
+	return &q
+}
+
+// Unmarked reports whether the ensemble was found without an id, where an apply had been.
+func (p *Plan) Unmarked() bool { return p.Before.Unmarked }
+
+// Shown are the changes as a person reads them, in their order: the two ends of a path that changes are one replacement.
+func (p *Plan) Shown() []*Change {
+	at := map[string]*Change{}
+	for c := range p.Each() {
+		if c.PreviousPath != "" || c.NextPath != "" {
+			at[c.Path] = c
+		}
+	}
+	out := make([]*Change, 0, len(p.Changes))
+	for c := range p.Each() {
+		from, to := at[c.PreviousPath], at[c.NextPath]
+		comes, goes := from != nil && from.NextPath == c.Path, to != nil && to.PreviousPath == c.Path
+		switch {
+		case comes:
+			out = append(out, c.replacing(from))
+			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
+				out = append(out, &Change{Action: Delete, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
+					Reason: c.Leaves, Missing: c.Missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
+			}
+		case goes && c.Action == Replace: // its node is shown where it goes
+			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})
+		case !goes:
 			out = append(out, c)
 		}
 	}

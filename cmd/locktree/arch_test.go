@@ -28,9 +28,10 @@ var (
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
 	planner  = []string{"plan", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
+	differ   = with(planner, "plan/diff/access", "plan/tx", "plan/diff")
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
-	engine   = with(library, with(planner, "apply")...)
+	engine   = with(library, with(differ, "apply")...)
 	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
@@ -100,8 +101,14 @@ var importRules = []struct {
 	{"plan/record", []string{"plan/record", "recipes/internal/paths", "recipes/kind"},
 		"what .locktree and the marks say is bytes and values: it names nodes by path, payload and list, so that a read and a plan ask it alike"},
 	{"plan", planner,
+		"a plan is data, and questions that it answers itself: a view, a file and an apply have it without the rules by which it was made"},
+	{"plan/diff/access", with(planner, "plan/diff/access"),
+		"who may do what follows from lists and identities: what becomes of the nodes is decided above it, and reaches it as a plan"},
+	{"plan/tx", with(planner, "plan/diff/access", "plan/tx"),
+		"transactions follow from a plan alone, so that their number is known before an apply; a node that others may create is named in the record, which access knows"},
+	{"plan/diff", differ,
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
-	{"plan/saved", with(planner, "plan/saved"),
+	{"plan/saved", with(differ, "plan/saved"),
 		"a file holds a question, and what answers it is the planner alone"},
 	{"config", front,
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
@@ -126,6 +133,8 @@ var forbiddenDirect = []struct {
 	{"recipes/zktest/internal/store", "sync", "the store has no lock: it does not wait"},
 	{"recipes/zktest/internal/wire", "net", "a codec has no connection"},
 	{"plan", "os", "the planner touches no file"},
+	{"plan/diff", "net", "the planner reads no network"},
+	{"plan/diff", "os", "the planner touches no file"},
 	{"plan/saved", "os", "where a file is kept, and who may read it, is its owner's business"},
 	{"cmd/locktree/internal/view/serve", "github.com/go-zookeeper/zk", "the page has snapshots to show, and the loop looks through package inspect: neither speaks to a server itself"},
 	{"cmd/locktree/internal/view", "github.com/go-zookeeper/zk", "a view shows what the plan and the events say, in their words"},

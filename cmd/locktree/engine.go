@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
@@ -133,7 +134,7 @@ func sessionWithin(e *config.Ensemble) time.Duration {
 func (s *stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
 	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
 	for i, e := range s.Ensembles {
-		q.Ensembles = append(q.Ensembles, plan.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.clients[i])})
+		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.clients[i])})
 	}
 	return q
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -28,13 +29,13 @@ const maxFile = 256 << 20
 // Question is what plans answer: those of all ensembles of a configuration.
 type Question struct {
 	Stack     string
-	Ensembles []plan.Ensemble
+	Ensembles []diff.Ensemble
 	Options   plan.Options // without Identities and Elsewhere, which follow from the ensembles
 	Checks    []plan.Check // the results of the configuration's checks at that time
 }
 
 // Answer makes the plans, one for each ensemble. It changes nothing in the question.
-func (q *Question) Answer() []*plan.Plan { return plan.DiffAll(q.Ensembles, q.Options) }
+func (q *Question) Answer() []*plan.Plan { return diff.CompareAll(q.Ensembles, q.Options) }
 
 // File is a saved plan that was read.
 type File struct {
@@ -170,7 +171,7 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 }
 
 // sound checks what Diff takes as it is: which nodes are the stack's and where, because they may be deleted.
-func sound(e plan.Ensemble, stack string) error {
+func sound(e diff.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
 		return err
