@@ -1,13 +1,14 @@
 package apply
 
 import (
-	"github.com/locktree/locktree/plan/diff"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/go-zookeeper/zk"
 

@@ -1,12 +1,13 @@
 package apply_test
 
 import (
-	"github.com/locktree/locktree/plan/diff"
 	"bytes"
 	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/stretchr/testify/require"
 

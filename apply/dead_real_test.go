@@ -3,7 +3,6 @@
 package apply_test
 
 import (
-	"github.com/locktree/locktree/plan/diff"
 	"bufio"
 	"context"
 	"encoding/binary"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/stretchr/testify/require"
 

@@ -63,7 +63,7 @@
 //
 // # How it works
 //
-// read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go,
+// read.go walks the tree, and visit.go reads its nodes; index.go,
 // usage.go, family.go, adopt.go and frame.go read what belongs to it besides the nodes. applier.go is what a program calls; run.go goes through
 // the phases of an apply, each of which is a type. A job builds and measures all transactions, compares the
 // pins (verify.go), creates the nodes that the lock needs

@@ -32,10 +32,6 @@ func (r *locked) copyChanges() {
 // empty waits until the locks that must be idle are, if the plan asks for it: it lets
 // nobody in (state draining) and waits, or breaks them by force. If one is still in use
 // then, the error is an [*InUseError], and the locks are opened again.
-//
-// Locks that are not [plan.Change.Closable] stay as they are. The data of a foreign node would have to
-// be replaced; it is another program's until the transaction, and could not be restored after a crash
-// (TestDataOfAnImportOutlivesADrainThatFails).
 func (r *locked) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil
@@ -45,7 +41,6 @@ func (r *locked) empty(ctx context.Context) error {
 	// but what is broken: its contenders go with the transaction, so nobody waits for them.
 	// Somebody may come between the look and the closing; the next round sees them.
 	deadline := time.Now().Add(time.Duration(r.p.Drain) * time.Millisecond)
-	var open []*plan.Change // waited for as they are
 	inUse := map[*plan.Change]string{}
 	for {
 		stats, err := r.stats(ctx)
@@ -62,17 +57,12 @@ func (r *locked) empty(ctx context.Context) error {
 			} else if inUse[c] == "" {
 				continue
 			}
-			switch {
-			case slices.Contains(r.closed, c) || slices.Contains(open, c):
-			case c.Closable():
+			if !slices.Contains(r.closed, c) {
 				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
 					return r.reopen(ctx, err)
 				}
 				r.closed = append(r.closed, c)
 				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
-			case !c.Break: // nothing to wait for otherwise
-				open = append(open, c)
-				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage, Open: true})
 			}
 			if !c.Break {
 				busy++

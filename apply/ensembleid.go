@@ -29,7 +29,7 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
 		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
 	case e.Got == "":
-		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: another program made it. Nothing else was read.", e.Want, e.Path)
 		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
 	}
 	return x
@@ -79,7 +79,7 @@ func ensembleID(ctx context.Context, s *recipes.Session, root string) (id string
 	return record.MarkedAs(data), err == nil, err
 }
 
-// identify gives an ensemble an id if an earlier version of locktree has made its nodes. Whoever may not do that leaves it to others,
+// identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
 // and a write whose outcome is not known is one that the next apply finds, or makes.
 func (r *job) identify(ctx context.Context) {
 	path := record.ScaffoldPath(r.p.Root)
@@ -101,7 +101,7 @@ func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]in
 		return nil, nil
 	case err != nil:
 		return nil, readError(record.ScaffoldPath(declared.Root), err)
-	case id == "": // no apply was here, or one of an earlier version
+	case id == "": // no apply was here, or its node is of another program
 		return nil, nil
 	}
 	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",

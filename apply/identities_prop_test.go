@@ -1,12 +1,13 @@
 package apply_test
 
 import (
-	"github.com/locktree/locktree/plan/diff"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"

@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"github.com/locktree/locktree/plan/diff"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/stretchr/testify/require"
 

@@ -43,6 +43,7 @@ type locked struct {
 	*job
 	lease  *recipes.Lease
 	closed []*plan.Change // locks that this apply is draining
+	left   []plan.Addr    // locks that stay in what may be a container, because they are in use
 }
 
 // sending are the transactions of a job.
@@ -74,6 +75,14 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
+	if err := l.leaveBusy(ctx); err != nil {
+		return err
+	}
+	if !r.p.HasChanges() { // any more
+		res.Counts = r.p.Summary()
+		r.emit(Left{Addrs: l.left})
+		return nil
+	}
 	if err := l.widen(ctx); err != nil {
 		return err
 	}
@@ -81,22 +90,24 @@ func (r *job) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	r.emit(Verified{Pins: len(r.p.Pins)})
-	steps := r.p.ACLSteps()
 	start := time.Now()
-	sent, err := l.send(ctx, steps)
+	sent, err := l.send(ctx)
 	if err != nil {
 		return err
+	}
+	if len(l.left) > 0 {
+		r.emit(Left{Addrs: l.left})
 	}
 	keys, err := sent.keySteps(ctx)
 	if err != nil {
 		return &ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
-	steps = slices.Concat(keys, r.created, steps)
+	steps := slices.Concat(keys, r.created, r.p.ACLSteps())
 	if err := sent.list(ctx, steps); err != nil {
 		return err
 	}
 	sent.applied(start, l.p.Each(), true)
-	*res = Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
+	*res = Result{ApplyID: r.id, Counts: r.p.Summary(), Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
 	return l.readBack(ctx)
 }
 
@@ -192,9 +203,9 @@ func (r *job) verify(ctx context.Context) (err error) {
 
 // send sends all transactions. A change is reported as applied when it is complete, including its access
 // list, if that has to be set.
-func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, error) {
+func (r *locked) send(ctx context.Context) (*sending, error) {
 	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, entry: r.entry(), index: r.p.Index}
-	for _, s := range steps {
+	for _, s := range r.p.ACLSteps() {
 		t.later[s.Addr] = true
 	}
 	for c := range r.p.Each() {
@@ -234,6 +245,8 @@ func (r *sending) transact(ctx context.Context, batch *tx.Transaction) error {
 	// has made sure.
 	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
 		return err // it is cut
+	case r.leftNow(err):
+		return tx.ErrLeft
 	case err != nil:
 		r.failed(err)
 		return err
@@ -270,6 +283,54 @@ func (r *sending) transact(ctx context.Context, batch *tx.Transaction) error {
 	}
 	r.index = pinOf(r.p.Index.Path, "", stat)
 	return nil
+}
+
+// leaveBusy takes out of the plan that locks are created again which are in use by now. Programs of other libraries cannot be kept out
+// of them, and others of the plan must not wait for them.
+func (r *locked) leaveBusy(ctx context.Context) error {
+	var paths []string
+	for c := range r.p.Each() {
+		if c.Reason == plan.ReasonReplaceContainer {
+			paths = append(paths, c.Path)
+			for _, part := range c.Before.Live.Parts {
+				paths = append(paths, kind.JoinPath(c.Path, part.Name))
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	r.copyChanges()
+	stats, err := existing(ctx, r.s, paths, nil)
+	for c := range r.p.Each() {
+		if err == nil && c.Reason == plan.ReasonReplaceContainer && occupied(c, stats) {
+			r.leave(c)
+		}
+	}
+	return err
+}
+
+func (r *locked) leave(c *plan.Change) bool {
+	if !c.Leave() {
+		return false
+	}
+	r.left = append(r.left, c.Addr)
+	return true
+}
+
+// leftNow reports whether a transaction was refused because such a lock has come into use since leaveBusy. Then that one is left, too.
+func (r *sending) leftNow(err error) bool {
+	var busy *InUseError
+	if !errors.As(err, &busy) {
+		return false
+	}
+	for _, c := range r.tx.Changes {
+		if about(c, busy.Addr, busy.Path) && r.leave(c) {
+			r.later[c.Addr] = r.later[c.Addr] || c.ACL != nil
+			return true
+		}
+	}
+	return false
 }
 
 // failed reports the change because of which the transaction was refused. If there is none (the record, the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // instance is one znode of a node block.
@@ -306,7 +307,7 @@ func setText(f kind.Field, text string) (err error) {
 			return err
 		}
 	case f.Zone:
-		if _, err = kind.Zone(text); err != nil {
+		if _, err = slots.Zone(text); err != nil {
 			return err
 		}
 	}

@@ -93,8 +93,8 @@ const (
 	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
 
-// stays reports whether the node belongs to the stack afterwards.
-func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
+// Stays reports whether the node belongs to the stack afterwards.
+func (c *Change) Stays() bool { return c.After != nil && c.Action != Forget }
 
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
@@ -217,16 +217,26 @@ func (c *Change) Compare() {
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
 		return // a replacement creates all parts again
 	}
+	c.MissingParts = missing(c.Before)
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
-			c.MissingParts = append(c.MissingParts, part.Name)
 		// Contenders are created in the parts, which have the node's list. If only a part's list
 		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
 		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
 			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
 		}
 	}
+}
+
+// missing names the parts that a node lacks.
+func missing(n *Node) (names []string) {
+	for _, part := range n.Live.Parts {
+		if part.Absent {
+			names = append(names, part.Name)
+		}
+	}
+	return names
 }
 
 // Rewrites reports whether the node's data changes.
@@ -254,23 +264,33 @@ func (c *Change) Tied() (paths []string) {
 
 // NeedsIdle reports whether the change can be made only while nobody holds or waits for the
 // lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
+// What may be a container is not replaced while it is in use: see [Change.Leave].
 func (c *Change) NeedsIdle() bool {
-	if c.Before == nil || c.Before.Kind().Container {
+	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
 	}
 	return c.Action == Delete || c.Anew()
 }
 
-// Foreign reports whether the change takes over a znode without a declaration, with another
-// program's data or none. Its users do not read a declaration there.
-func (c *Change) Foreign() bool {
-	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
-}
-
-// Closable reports whether an apply that drains the lock can keep others out by its state.
-// A [Change.Foreign] node has no state to write.
-func (c *Change) Closable() bool {
-	return c.NeedsIdle() && !c.Foreign()
+// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is: by
+// the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet follow.
+func (c *Change) Leave() bool {
+	if c.Reason != ReasonReplaceContainer {
+		return false
+	}
+	after := c.After.WithPayload()
+	after.Payload.Carry(c.Before.Payload)
+	c.Action, c.Reason, c.MissingParts, c.After = Update, "", missing(c.Before), after
+	switch {
+	case c.Importing != "" && !c.Kind.Container:
+		after.Payload.Made = kind.MadeElsewhere
+	case c.Importing == "" && !c.Rewrites():
+		after.Payload.Gen = c.Before.Payload.Gen
+		if c.ACL == nil && c.MissingParts == nil {
+			c.Action, c.After = NoOp, c.Before
+		}
+	}
+	return true
 }
 
 // String writes one line: "~ namespace.a.semaphore.b permits=3 -> 5".

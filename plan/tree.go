@@ -274,3 +274,14 @@ type Attribute struct {
 	Declared string `json:"declared"`
 	Found    string `json:"found"`
 }
+
+// WithPayload copies the node and its payload, so that a plan can complete them without
+// changing the caller's tree. The parameters are shared: nothing here writes to them.
+func (n *Node) WithPayload() *Node {
+	c, p := *n, *n.Payload
+	if p.State == "" {
+		p.State = kind.StateActive
+	}
+	c.Payload = &p
+	return &c
+}

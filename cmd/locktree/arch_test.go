@@ -21,13 +21,13 @@ const module = "github.com/locktree/locktree"
 // a lower one never sees a higher one.
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
-	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
-	looks    = with(sessions, "recipes/inspect", "recipes/kind")
+	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
+	looks    = with(sessions, "recipes/inspect", "recipes/kind", "recipes/kind/slots")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
-	planner  = []string{"plan", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
+	planner  = []string{"plan", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
 	differ   = with(planner, "plan/diff/access", "plan/tx", "plan/diff")
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
@@ -45,7 +45,8 @@ var importRules = []struct {
 	may    []string // module-relative packages and external modules; the standard library is always allowed
 	reason string
 }{
-	{"recipes/kind", []string{"recipes/internal/paths"},
+	{"recipes/kind/slots", nil, "when a job is due, and what its record says, are values: neither a clock nor a node is read"},
+	{"recipes/kind", []string{"recipes/internal/paths", "recipes/kind/slots"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; package paths knows which characters no path may have"},
 	{"recipes/internal/paths", nil, "the rules for paths are a table of characters: whoever names a node, with or without a session, asks it"},
 	{"recipes/internal/errs", nil, "how an error begins is a rule about texts"},
@@ -62,7 +63,7 @@ var importRules = []struct {
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
 	{"recipes/internal/znode", nodes,
 		"our nodes are created, found again after a lost reply and deleted for certain, whatever they are for"},
-	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind"},
+	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"the goroutines of one client take turns without ZooKeeper, so their order can be tested without a server"},
 	{"recipes/internal/declare", with(nodes, "recipes/internal/declare"),
 		"a declaration is read before there is a queue: it knows nodes and kinds, and nothing of waiting"},
@@ -96,9 +97,9 @@ var importRules = []struct {
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
 	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
-	{"plan/document", []string{"recipes/internal/paths", "recipes/kind"},
+	{"plan/document", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
-	{"plan/record", []string{"plan/record", "recipes/internal/paths", "recipes/kind"},
+	{"plan/record", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"what .locktree and the marks say is bytes and values: it names nodes by path, payload and list, so that a read and a plan ask it alike"},
 	{"plan", planner,
 		"a plan is data, and questions that it answers itself: a view, a file and an apply have it without the rules by which it was made"},

@@ -236,6 +236,10 @@ func (p *progress) event(e apply.Event) {
 		delete(p.open, e.Addr)
 	case apply.Failed:
 		delete(p.open, e.Addr)
+	case apply.Left:
+		for _, addr := range e.Addrs {
+			delete(p.open, addr)
+		}
 	case apply.Committed:
 		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
 	case apply.ACLPhase:

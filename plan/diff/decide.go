@@ -34,9 +34,7 @@ func chooseActions(p *plan.Plan, s *access.Sides, m *pairing) {
 				obstacle(p, s, want, have)
 			}
 		default:
-			c := comparison(p, s, m, want, have)
-			mayVanish(p, s, &c)
-			addChange(p, c)
+			addChange(p, comparison(p, s, m, want, have))
 		}
 	}
 }
@@ -62,7 +60,7 @@ func deletion(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) plan.C
 }
 
 func creation(s *access.Sides, want *plan.Node) plan.Change {
-	after := withPayload(want)
+	after := want.WithPayload()
 	after.Payload.Gen = 1
 	return plan.Change{Action: plan.Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after, Drift: s.Gone[want.Path]}
 }
@@ -85,6 +83,8 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 		remake(p, s, m, &c, want, plan.ReasonReplaceCannotUpdate)
 	case covers(s.Opts.Replace, c.Addr) && !c.Kind.Container:
 		remake(p, s, m, &c, want, plan.ReasonReplaceByRequest)
+	case have.Payload.Made == kind.MadeElsewhere && empty(have, c.Kind):
+		c.Action, c.Reason, c.MissingParts, c.FormerLists = plan.Replace, plan.ReasonReplaceContainer, nil, nil
 	case onlyRenamed(&c):
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = plan.NoOp
@@ -102,9 +102,11 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 		c.After = have
 		return c
 	}
-	c.After = withPayload(want)
+	c.After = want.WithPayload()
 	if c.Action != plan.Replace {
 		c.After.Payload.Carry(have.Payload)
+	} else {
+		c.After.Payload.CarrySince(have.Payload)
 	}
 	// The generation counts writes of the node's data. It must not rise only for an access list or a
 	// missing part: then the data would differ, and would have to be written just for that.
@@ -176,17 +178,6 @@ func usage(n *plan.Node) *kind.Usage {
 		return nil
 	}
 	return n.Live.Usage
-}
-
-// withPayload copies the node and its payload, so that a plan can complete them without
-// changing the caller's tree. The parameters are shared: nothing here writes to them.
-func withPayload(n *plan.Node) *plan.Node {
-	c, p := *n, *n.Payload
-	if p.State == "" {
-		p.State = kind.StateActive
-	}
-	c.Payload = &p
-	return &c
 }
 
 // formerLists are the lists that nodes of keys may still have: that of before the plan, those of before an apply that was interrupted,

@@ -38,6 +38,7 @@ func Compare(current, desired *plan.Tree, opts plan.Options) *plan.Plan {
 	warnUnseen(p, s)
 	listDrift(p, s)
 	warnVacated(p, s)
+	warnContainers(p)
 	checkListings(p, s)
 	checkCrowds(p, s)
 	checkUntracked(p)

@@ -146,7 +146,7 @@ func unowned(have, want *plan.Node) *plan.Node {
 // A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it
 // (DataNode.getClientEphemeralOwner hides it), and servers delete containers that are empty
 // (ContainerManager). The declaration would vanish with it. So the node is created again if that
-// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere.
+// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere, and each later plan tries again.
 func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) (plan.Change, bool) {
 	imp := m.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
@@ -154,7 +154,7 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 	}
 	foreign := have.Payload == nil
 	c := plan.Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Usage: usage(have), Importing: imp.Path}
-	c.Before, c.After = unowned(have, want), withPayload(want)
+	c.Before, c.After = unowned(have, want), want.WithPayload()
 	c.After.Payload.Carry(c.Before.Payload)
 	c.After.Payload.Gen = c.Before.Payload.Gen + 1
 	c.Compare()
@@ -171,18 +171,22 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 	if c.Action == plan.Replace {
 		c.After.Payload.Made = kind.MadeHere
 	}
-	mayVanish(p, s, &c)
 	return c, true
 }
 
-// mayVanish warns of a lock that stays in a node that another program made. It is said in each plan until the node is created
-// again. No plan does that by itself: it would contain a change whenever nobody happens to use the lock.
-func mayVanish(p *plan.Plan, s *access.Sides, c *plan.Change) {
-	if c.After.Payload.Made == kind.MadeElsewhere {
-		access.Tell(p, plan.Warning, plan.ProblemContainer, &plan.Node{Addr: c.Addr, Path: c.Path, Origin: s.Want[c.Path].Origin}, "Lock may be a container",
-			fmt.Sprintf("%s was taken over while programs used it, so its node is the one that another program made. If that is a container, the servers delete it "+
-				"soon after the last one leaves, and programs that use this library are refused until the next apply. "+
-				"Create it again as a node that stays, once nobody uses it: locktree apply -replace=%s -drain=10m.", c.Path, shellWord(string(c.Addr))))
+// warnContainers warns of the locks that stay in nodes which other programs made.
+func warnContainers(p *plan.Plan) {
+	var paths []string
+	for c := range p.Each() {
+		if c.Stays() && c.After.Payload.Made == kind.MadeElsewhere {
+			paths = append(paths, c.Path)
+		}
+	}
+	if n := len(paths); n > 0 {
+		access.Tell(p, plan.Warning, plan.ProblemContainer, &plan.Node{}, "Locks may be containers",
+			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
+				"and programs that use this library are refused until the next apply. Each apply creates those again that it finds idle, as nodes that stay.",
+				n, map[bool]string{true: " is", false: "s are"}[n == 1], plan.Few(paths, 3)))
 	}
 }
 

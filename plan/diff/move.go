@@ -45,7 +45,8 @@ func link(p *plan.Plan) {
 			c.NextPath = ""
 			continue
 		}
-		to.PreviousPath, to.Former = c.Path, c.Before
+		to.PreviousPath, to.Former, to.After.Payload.Since = c.Path, c.Before, 0
+		to.After.Payload.CarrySince(c.Before.Payload)
 	}
 	for c := range p.Each() {
 		if c.PreviousPath == "" {
@@ -123,7 +124,7 @@ func release(p *plan.Plan, s *access.Sides, have *plan.Node) plan.Change {
 		Action: plan.Forget, Addr: have.Owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: drifted(p, s, have),
 	}
-	c.After = withPayload(have)
+	c.After = have.WithPayload()
 	c.After.Live = nil
 	c.After.Payload.Owner = kind.Owner{}
 	if c.After.Payload.State == kind.StateDraining {

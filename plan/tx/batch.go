@@ -63,6 +63,8 @@ func Each(p *plan.Plan, applyID string, indexACL kind.List, yield func(*Transact
 		switch err = yield(tx); {
 		case errors.Is(err, ErrTooLong) && tx.Divisible:
 			b.budget, err = min(b.budget, Size(tx.Ops))/2, nil
+		case errors.Is(err, ErrLeft):
+			err = nil
 		case err == nil && tx.Last:
 			return nil
 		case err == nil:
@@ -76,6 +78,10 @@ func Each(p *plan.Plan, applyID string, indexACL kind.List, yield func(*Transact
 // ErrTooLong means that a transaction is longer than the servers accept; see
 // [Each].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
+
+// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [plan.Change.Leave]. Yield of
+// [Each] returns it to get it again.
+var ErrLeft = errors.New("plan: the transaction is to be made again")
 
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
 // deletions come last, ordered by path.

@@ -7,6 +7,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // OpKind is an operation of a ZooKeeper transaction.
@@ -146,7 +147,7 @@ func usersRecord(n *plan.Node) []byte {
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return part.Record
+			return slots.CarryRecord(part.Record, part.CreatedMs)
 		}
 	}
 	return nil

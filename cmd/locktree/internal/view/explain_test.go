@@ -55,7 +55,7 @@ func TestExplain(t *testing.T) {
 		&apply.VerifyError{Err: errors.New("recipes: connection lost")},
 		&apply.VerifyError{Err: refused},
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
-		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy, Taken: true},
+		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy},
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.

@@ -132,7 +132,6 @@ type hook struct {
 	IDKey    string          `json:"id_key"`
 	IDValue  string          `json:"id_value"`
 	Live     *document.Usage `json:"live,omitempty"`
-	Open     *bool           `json:"open,omitempty"`
 	Resource resource        `json:"resource"`
 }
 
@@ -284,8 +283,10 @@ func (e Event) json(s *machine) {
 		s.message("Created " + strings.Join(ev.Paths, ", "))
 	case apply.Draining:
 		h := of(ev.Addr, ev.Path, "")
-		h.Live, h.Open = live(ev.Usage), &ev.Open
+		h.Live = live(ev.Usage)
 		s.send("info", "drain_start", string(ev.Addr)+": Draining", message{Hook: h})
+	case apply.Left:
+		s.message(leftText(ev))
 	case apply.Breaking:
 		h := of(ev.Addr, ev.Path, "")
 		h.Live = live(ev.Usage)

@@ -1,4 +1,12 @@
-package kind
+// Package slots says when a job is due, and which of its slots were started.
+//
+//	schedule, err := slots.ParseSchedule("0 3 * * *", "Europe/Berlin")
+//	record, err := slots.ParseRecord(data)
+//	outlook := record.Look(rules, since, now, holder)
+//
+// A [Schedule] is a set of instants, by cron's rules in a time zone. A [Record] is the data of a job's record node: the last slots, and what
+// came of them. [Rules] are what the job's declaration says. The package reads no clock and no node.
+package slots
 
 import (
 	"errors"
@@ -16,9 +24,12 @@ import (
 // clock is put back is two.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	anyDay, anyWeekday                bool // "*": then the other one decides alone, else either one does
+	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron, else either one suffices
 	zone                              *time.Location
 }
+
+// Zone is the time zone of the schedule's clock.
+func (s *Schedule) Zone() *time.Location { return s.zone }
 
 // The fields of a schedule, in the order of cron.
 var scheduleFields = [5]struct {
@@ -26,17 +37,40 @@ var scheduleFields = [5]struct {
 	lo, hi int
 }{{"minute", 0, 59}, {"hour", 0, 23}, {"day of the month", 1, 31}, {"month", 1, 12}, {"day of the week", 0, 6}}
 
+// star is the bit of a field that is "*" in cron, or begins with it.
+const star = uint64(1) << 63
+
+// steps are the values of a field with a step over "*".
+func steps(i, by int) (set uint64) {
+	for n := scheduleFields[i].lo; n <= scheduleFields[i].hi; n += by {
+		set |= 1 << n
+	}
+	return set
+}
+
 // ScheduleText is the canonical form of a schedule: five fields as in cron, each "*" or its values in ascending order with commas
-// between them, such as "0 3 * * 1,2,3,4,5". Bit n of a field stands for the value n, and the highest bit for "*".
+// between them, such as "0 3 * * 1,2,3,4,5". Of days it may be "*/2", where the other days are restricted too and it differs from a list. Bit n of
+// a field stands for the value n, and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {
-		all := uint64(1)<<(f.hi+1) - uint64(1)<<f.lo
+		all := steps(i, 1)
 		set := fields[i] & all
-		// Days are different: where both are restricted, either one suffices, and a list of all is a restriction.
-		if fields[i]>>63 == 1 || set == all && (i < 2 || i == 3) {
+		day := i == 2 || i == 4
+		// Where both days are restricted, either one suffices, and a list of all is a restriction.
+		if set == all && (fields[i]&star != 0 || !day) {
 			text[i] = "*"
 			continue
+		}
+		if other := 6 - i; day && fields[i]&star != 0 && fields[other] != star|steps(other, 1) {
+			for by := 2; by <= f.hi-f.lo+1; by++ {
+				if steps(i, by) == set {
+					text[i] = "*/" + strconv.Itoa(by)
+				}
+			}
+			if text[i] != "" {
+				continue
+			}
 		}
 		var values []string
 		for ; set != 0; set &= set - 1 {
@@ -57,7 +91,7 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schedule{fields[0], fields[1], fields[2], fields[3], fields[4], fields[2]>>63 == 1, fields[4]>>63 == 1, at}, nil
+	return &Schedule{fields[0], fields[1], fields[2], fields[3], fields[4], fields[2]&star != 0, fields[4]&star != 0, at}, nil
 }
 
 // ErrUnknownZone: the machine's time zone database has no zone of that name.
@@ -72,6 +106,12 @@ func Zone(name string) (*time.Location, error) {
 	return at, nil
 }
 
+// CheckSchedule says what is wrong with the canonical form of a schedule; nil if nothing is.
+func CheckSchedule(text string) error {
+	_, err := parseScheduleText(text)
+	return err
+}
+
 func parseScheduleText(text string) (fields [5]uint64, err error) {
 	parts := strings.Split(text, " ")
 	if len(parts) != len(fields) {
@@ -79,7 +119,14 @@ func parseScheduleText(text string) (fields [5]uint64, err error) {
 	}
 	for i, f := range scheduleFields {
 		if parts[i] == "*" {
-			fields[i] = 1<<63 | (uint64(1)<<(f.hi+1) - uint64(1)<<f.lo)
+			parts[i] = "*/1"
+		}
+		if by, stepped := strings.CutPrefix(parts[i], "*/"); stepped {
+			n, err := strconv.Atoi(by)
+			if err != nil || n < 1 || n > f.hi-f.lo+1 {
+				return fields, fmt.Errorf("%q of %q is no step: it must be a number from 1 to %d", by, text, f.hi-f.lo+1)
+			}
+			fields[i] = star | steps(i, n)
 			continue
 		}
 		for _, v := range strings.Split(parts[i], ",") {
@@ -96,19 +143,22 @@ func parseScheduleText(text string) (fields [5]uint64, err error) {
 	return fields, nil
 }
 
-// farthest is how far Next and Prev look: at least one 29 February is that near, also around a year like 2100.
-const farthest = 9 * 366 * 24 * time.Hour
+// farthest is how far Next and Prev look: a 29 February that is a Sunday is that near, also around a year like 2100.
+const farthest = 41 * 366 * 24 * time.Hour
 
-// Next is the first instant of the schedule after t, in UTC; the zero time if there is none in the next nine years.
+// Next is the first instant of the schedule after t, in UTC; the zero time if there is none in the next forty years.
 func (s *Schedule) Next(t time.Time) time.Time {
 	return s.seek(t.Truncate(time.Minute).Add(time.Minute), 1)
 }
 
-// Prev is the last instant of the schedule that is not after t, in UTC; the zero time if there was none in the last nine years.
+// Prev is the last instant of the schedule that is not after t, in UTC; the zero time if there was none in the last forty years.
 func (s *Schedule) Prev(t time.Time) time.Time { return s.seek(t.Truncate(time.Minute), -1) }
 
 // Has reports whether t is an instant of the schedule.
-func (s *Schedule) Has(t time.Time) bool { return s.Prev(t).Equal(t) }
+func (s *Schedule) Has(t time.Time) bool { return !t.IsZero() && s.Prev(t).Equal(t) }
+
+// Never reports whether the schedule has no instant, such as the 30th of February.
+func (s *Schedule) Never() bool { return s.Next(time.Unix(0, 0)).IsZero() }
 
 // quarter: the offsets of zones are multiples of it (those of local mean times were not, before schedules).
 const quarter = 15 * time.Minute
@@ -133,7 +183,7 @@ func (s *Schedule) seek(t time.Time, way int) time.Time {
 
 func (s *Schedule) onDay(at time.Time) bool {
 	day, weekday := s.day>>at.Day()&1 == 1, s.weekday>>at.Weekday()&1 == 1
-	if s.anyDay || s.anyWeekday {
+	if s.starDay || s.starWeekday {
 		return day && weekday
 	}
 	return day || weekday
@@ -159,3 +209,18 @@ func nextDay(t, at time.Time, way int) time.Time {
 	}
 	return nextQuarter(t, way)
 }
+
+// slotLayout makes names of instants sort by time.
+const slotLayout = "2006-01-02T15:04:05Z"
+
+// At is the name of the slot of a schedule at an instant, such as "2026-11-26T02:00:00Z".
+func At(t time.Time) string { return t.UTC().Format(slotLayout) }
+
+// Time is the inverse of [At]. It reports false for a slot that is not the name of an instant.
+func Time(slot string) (time.Time, bool) {
+	t, err := time.Parse(slotLayout, slot)
+	return t, err == nil && At(t) == slot
+}
+
+// MaxName bounds the name of a slot, in bytes.
+const MaxName = 128
