@@ -125,7 +125,7 @@ func (r *job) permitted() error {
 // prepare checks all transactions, without a server, so that none is sent if one of them
 // cannot be.
 //
-// One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
+// One that is too long is cut, if possible: yield asks tx.Each for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
 	r.own = ownACL(r.x.client, r.p.Set)

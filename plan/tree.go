@@ -285,3 +285,10 @@ func (n *Node) WithPayload() *Node {
 	c.Payload = &p
 	return &c
 }
+
+// KeyLists says how many of the keys that were looked at have nodes with these lists: the node of a key, and the others that its kind
+// needs. An apply that was interrupted may have given some of them another list already.
+type KeyLists struct {
+	Lists []kind.List // each once
+	Keys  int
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/plan/tx"
 )
 
-// pairing is what continues under another address or at another path. See move.go and import.go. The plan and both sides are passed
+// pairing is what continues under another address or at another path. See match.go. The plan and both sides are passed
 // beside it.
 type pairing struct {
 	byAddr  map[plan.Addr]*plan.Node // desired; nil for an address that is declared twice

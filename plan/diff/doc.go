@@ -16,10 +16,9 @@
 // tree, never plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a
 // protected node.
 //
-// decide.go chooses the action for each path. move.go and import.go find nodes that continue at another path or are taken over,
-// gone.go those that are missing, and tenant.go leaves alone what others create in a namespace that is open to them. scope.go
-// removes what was not asked for. guard.go and listing.go find what must not be done, unread.go what could not be seen, drift.go what
-// was changed by hand, and pin.go notes what the plan relied on.
+// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over, and drift.go
+// those that are missing or were changed by hand. scope.go removes what was not asked for. guard.go finds what must not be done, and
+// unread.go what could not be seen, or that others may have written. pin.go notes what the plan relied on.
 //
 // If you add a property to nodes, compare it in [plan.Change.Compare]. If it is stored in the payload, add it to
 // [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go, batch_prop_test.go) apply plans to a model of the

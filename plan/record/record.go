@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -158,4 +159,33 @@ func Decode(data []byte) (*Record, error) {
 // Left reports whether a node is as the last apply left it.
 func (x *Record) Left(path string, payload *kind.Payload, list kind.List) bool {
 	return x != nil && payload != nil && Fits(x.Key, path, payload, list)
+}
+
+// The data of <root>/.locktree is the id of the ensemble, as far as this root is concerned: a random text that the first apply
+// writes, and no later one changes. A configuration can pin it (plan.Tree.EnsembleID), so that nothing is planned or applied where
+// the same names happen to lead to other servers.
+
+// ensembleMark is that data.
+type ensembleMark struct {
+	ID string `json:"ensemble"`
+}
+
+var ensembleID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// IsEnsembleID reports whether a text can be the id of an ensemble.
+func IsEnsembleID(text string) bool { return ensembleID.MatchString(text) }
+
+// MarkOf is the data that says that an ensemble has an id.
+func MarkOf(id string) []byte {
+	data, _ := json.Marshal(ensembleMark{id}) // a text
+	return data
+}
+
+// MarkedAs is the id in the data of <root>/.locktree, "" if there is none.
+func MarkedAs(data []byte) string {
+	var m ensembleMark
+	if json.Unmarshal(data, &m) != nil || !IsEnsembleID(m.ID) {
+		return ""
+	}
+	return m.ID
 }

@@ -149,9 +149,9 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	return head, data[line+1 : end], nil
 }
 
-// answered lets Diff answer the question of a file.
+// answered lets Compare answer the question of a file.
 //
-// Diff relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
+// Compare relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
 func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -170,7 +170,7 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	return plans, nil
 }
 
-// sound checks what Diff takes as it is: which nodes are the stack's and where, because they may be deleted.
+// sound checks what Compare takes as it is: which nodes are the stack's and where, because they may be deleted.
 func sound(e diff.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
