@@ -176,12 +176,6 @@ func (a Action) Verbs() []string {
 // MarshalText writes the word of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// Anew reports whether an existing node is deleted and created again. The deletion proves that no contender is in its queue. No
-// version proves that, because contenders do not change the data's version.
-func (c *Change) Anew() bool {
-	return c.Action == Replace
-}
-
 // Renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
 // otherwise every later plan would report the new address again.
 func (c *Change) Renamed() bool {
@@ -247,7 +241,7 @@ func (c *Change) Rewrites() bool {
 
 // Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
 func (c *Change) Hides() bool {
-	stays := c.Before != nil && c.Action != Create && !c.Anew() && c.Before.ACL.Equal(c.After.ACL)
+	stays := c.Before != nil && c.Action != Create && c.Action != Replace && c.Before.ACL.Equal(c.After.ACL)
 	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
 }
 
@@ -270,7 +264,7 @@ func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
 	}
-	return c.Action == Delete || c.Anew()
+	return c.Action == Delete || c.Action == Replace
 }
 
 // Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is: by

@@ -83,7 +83,7 @@ type ACLStep struct {
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {
-		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Anew() {
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil {
 			continue
 		}
 		if !c.Before.ACL.Equal(c.After.ACL) {

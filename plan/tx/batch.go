@@ -332,4 +332,4 @@ func (t *tying) needs(c *plan.Change) (out []*plan.Change) {
 }
 
 // goes reports whether the node that is there is deleted.
-func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Anew() }
+func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == plan.Replace }

@@ -30,7 +30,7 @@ type Op struct {
 // transaction (NotEmpty): that protects a lock for which somebody queued at the last moment
 // (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
 func deletes(c *plan.Change) []Op {
-	if c.Action != plan.Delete && !c.Anew() || c.Before == nil || c.Before.Live == nil {
+	if c.Action != plan.Delete && c.Action != plan.Replace || c.Before == nil || c.Before.Live == nil {
 		return nil
 	}
 	var ops []Op
@@ -43,6 +43,7 @@ func deletes(c *plan.Change) []Op {
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
 		}
 	}
+	// The deletion also proves that no contender is in the queue. No version proves that, because contenders do not change the data's.
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
@@ -67,11 +68,11 @@ func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	switch {
 	// A new node has its final access list at once: a transaction can set one only with a create
 	// (MultiOperationRecord has no setACL).
-	case c.Action == plan.Create || c.Anew():
+	case c.Action == plan.Create || c.Action == plan.Replace:
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
 		// Whoever locks a key checks the version of the declaration that it read. Of a transaction that comes late, the new node must
 		// not have that version: neither the present one nor, where this apply has closed the family, the one before.
-		for v := int32(0); c.Anew() && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
+		for v := int32(0); c.Action == plan.Replace && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
 			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: v})
 		}
 	case c.Action == plan.Forget || c.Rewrites() || c.Unsealed:
