@@ -71,7 +71,7 @@ screenshots: services ## those of the page in docs/operating.md, made anew; look
 
 readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
 	$(GO) test ./examples -run TestReadme -update
-	$(GO) test ./config -run TestTheReference -update
+	$(GO) test -p 1 ./config/internal/syntax ./config/internal/functions -run TestTheReference -update
 
 clean:
 	rm -rf bin

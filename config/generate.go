@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -239,7 +240,7 @@ func visible(text string) string {
 
 // masked: the servers show a digest without its hash, and written like that it would match nobody.
 func masked(list kind.List) bool {
-	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && checkDigest(e.ID) != nil })
+	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && forms.CheckDigest(e.ID) != nil })
 }
 
 // unwritten: a configuration would name another principal.

@@ -30,7 +30,9 @@ var (
 	planner  = []string{"plan", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
 	differ   = with(planner, "plan/diff/access", "plan/tx", "plan/diff")
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
-	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
+	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
+	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
+	front    = with(values, "config", "github.com/google/go-cmp")
 	engine   = with(library, with(differ, "apply")...)
 	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
 )
@@ -111,6 +113,16 @@ var importRules = []struct {
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
 	{"plan/saved", with(differ, "plan/saved"),
 		"a file holds a question, and what answers it is the planner alone"},
+	{"config/internal/syntax", files,
+		"files become blocks by tables: what a block declares, and what a value is, is decided by those who read blocks"},
+	{"config/internal/functions", with(files, "config/internal/functions"),
+		"a function has its arguments, the environment and the directory that it is given: no declaration, and no value of another one"},
+	{"config/internal/static", with(files, "config/internal/static", "config/internal/functions"),
+		"names and references are resolved before anything has a value; of the functions it takes the mark of what is sensitive"},
+	{"config/internal/forms", with(files, "config/internal/forms", "github.com/robfig/cron"),
+		"the form of a text is a rule about that text: it needs no declaration and no other value"},
+	{"config/internal/eval", values,
+		"values come from declarations and inputs; it links the library, and Kerberos, for the types of identities alone"},
 	{"config", front,
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
 	{"config/generate", with(front, "config/generate"),
