@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -69,7 +70,7 @@ func (s *site) as(keys ...string) *recipes.Client {
 func (s *site) ownLists(c *recipes.Client) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	paths := append(apply.ScaffoldPaths(s.root, stack), plan.IndexPath(s.root, stack))
+	paths := append(apply.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
@@ -213,7 +214,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	tree := s.administered(may([]string{oldKey}, []string{ciKey}))
 	c := s.as(oldKey)
 	s.apply(c, tree)
-	index, dir := plan.IndexPath(s.root, stack), plan.ScaffoldPath(s.root)
+	index, dir := record.IndexPath(s.root, stack), record.ScaffoldPath(s.root)
 	s.setByHand(c, index, admin)
 	s.setByHand(c, dir, admin)
 	p := s.plan(c, tree)

@@ -6,6 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -42,19 +43,19 @@ func ownACL(c *recipes.Client, set *plan.Access) kind.List {
 }
 
 // requests turns the operations of a plan into what the client sends.
-func requests(ops []plan.Op) []any {
+func requests(ops []tx.Op) []any {
 	out := make([]any, len(ops))
 	for i, op := range ops {
 		switch op.Kind {
-		case plan.OpCreate:
+		case tx.OpCreate:
 			data := op.Data
 			if data == nil {
 				data = []byte{} // null data is legal, but other clients stumble over it
 			}
 			out[i] = &zk.CreateRequest{Path: op.Path, Data: data, Acl: toZK(op.ACL)}
-		case plan.OpSet:
+		case tx.OpSet:
 			out[i] = &zk.SetDataRequest{Path: op.Path, Data: op.Data, Version: op.Version}
-		case plan.OpDelete:
+		case tx.OpDelete:
 			out[i] = &zk.DeleteRequest{Path: op.Path, Version: op.Version}
 		default:
 			out[i] = &zk.CheckVersionRequest{Path: op.Path, Version: op.Version}

@@ -11,6 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -18,8 +21,8 @@ import (
 // listing is the phase after the last transaction.
 type listing struct {
 	*locked
-	noted  *plan.Index // what that transaction wrote
-	before plan.Pin    // the record before it
+	noted  *record.Record // what that transaction wrote
+	before plan.Pin       // the record before it
 }
 
 // list sets the access lists of existing nodes, which the transaction noted as pending in
@@ -31,7 +34,7 @@ type listing struct {
 // take the lock, each write has the version of the list that it replaces.
 //
 // It makes two passes over all lists: every right is granted everywhere before any is withdrawn. What this apply created admits
-// the old and the new administrators (plan.Op.Then). So if an apply that replaces an administrator ends at any write, either the
+// the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
 // The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
@@ -50,7 +53,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	}
 	for _, narrow := range []bool{false, true} {
 		for i := range steps {
-			if last := len(steps) - 1; !narrow && steps[last].Path == plan.ScaffoldPath(r.p.Root) {
+			if last := len(steps) - 1; !narrow && steps[last].Path == record.ScaffoldPath(r.p.Root) {
 				i = (i + last) % len(steps)
 			}
 			write, done, err := r.half(ctx, &steps[i], narrow)
@@ -62,7 +65,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 			}
 			// Whoever has all rights on one node must not keep those who leave on all others. Those of a key may be all that a program
 			// has with which it is used, so the family keeps them too.
-			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !r.p.Administers(steps[i].Before) {
+			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.p, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
 			}
@@ -169,7 +172,7 @@ func (r *locked) lockLost(err error) error {
 // clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
 // contenders. The record has the version that our transaction left.
 func (r *listing) clearPending(ctx context.Context) error {
-	data, err := r.p.Settled(r.noted).Encode()
+	data, err := tx.Settled(r.p, r.noted).Encode()
 	if err != nil {
 		return err
 	}
@@ -179,12 +182,12 @@ func (r *listing) clearPending(ctx context.Context) error {
 	if !r.before.Absent {
 		version = r.before.Version + 1
 	}
-	lock, err := r.p.Relock()
+	lock, err := tx.Relock(r.p)
 	if err != nil {
 		return err
 	}
 	if err := r.write(ctx, r.p.Index.Path, data, version, requests(lock)...); err != nil {
-		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
+		return r.explain(ctx, tx.Op{Kind: tx.OpSet, Path: r.p.Index.Path}, err)
 	}
 	return nil
 }

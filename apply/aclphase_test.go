@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -101,7 +102,7 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 		_, err := x.Run(ctx, p)
 		require.ErrorIs(t, err, context.Canceled)
 	})
-	n, _ := s.server.Get(plan.LockPath(s.root, stack))
+	n, _ := s.server.Get(record.LockPath(s.root, stack))
 	require.Empty(t, n.Children, "the lock is given back")
 }
 

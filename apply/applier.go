@@ -8,9 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -84,7 +87,7 @@ func (r *Run) lockFirst() error {
 	if err != nil {
 		return err
 	}
-	path := plan.LockPath(r.desired.Root, r.desired.Stack)
+	path := record.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
 	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
 	case err != nil:
@@ -113,7 +116,7 @@ func (r *Run) Live() *plan.Tree { return r.live }
 // Plan compares what exists with what is declared. The identities in o are those of the client.
 func (r *Run) Plan(o plan.Options) *plan.Plan {
 	o.Identities = Identities(r.client)
-	return plan.Diff(r.live, r.desired, o)
+	return diff.Compare(r.live, r.desired, o)
 }
 
 // Close releases the lock, if there was no Apply. It is harmless otherwise.
@@ -184,7 +187,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
-	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
+	return free(ctx, r.s, record.LockPath(p.Root, p.Stack))
 }
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
@@ -205,7 +208,7 @@ func (x *Applier) emit(e Event) {
 // mayBegin refuses a connection before anything of the stack is read that is neither among the administrators that the stack
 // names, nor among those of the root: which of the two counts, the plan says.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
-	named, path := desired.Intent.Access, plan.ScaffoldPath(desired.Root)
+	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
 	if named != nil {
 		if refused = x.among(named, plan.SetDeclared, desired.Root); refused == nil {

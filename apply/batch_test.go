@@ -12,6 +12,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -53,7 +55,7 @@ func batched(t *testing.T, s *site) {
 	x.Events = func(e apply.Event) {
 		if e, ok := e.(apply.Committed); ok {
 			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
-			require.LessOrEqual(t, e.Bytes, plan.MaxTransaction)
+			require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
 		}
 	}
 	res, err := x.Run(t.Context(), p)
@@ -85,7 +87,7 @@ func batched(t *testing.T, s *site) {
 	names, _, err := s.session(c).Children(t.Context(), s.root)
 	require.NoError(t, err)
 	require.Equal(t, []string{".locktree"}, names)
-	stat, err := s.session(c).Exists(t.Context(), plan.IndexPath(s.root, stack))
+	stat, err := s.session(c).Exists(t.Context(), record.IndexPath(s.root, stack))
 	require.NoError(t, err)
 	require.Nil(t, stat)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -133,7 +135,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	current, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	read := heap()
-	p := plan.Diff(current, tree, plan.Options{Identities: apply.Identities(c)})
+	p := diff.Compare(current, tree, plan.Options{Identities: apply.Identities(c)})
 	after := heap()
 	require.False(t, p.HasChanges())
 	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,7 +22,7 @@ const breakTries = 5
 // transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
-		var breaks []plan.Op
+		var breaks []tx.Op
 		if err = r.sweep(ctx); err != nil {
 			return false, err
 		}
@@ -29,14 +30,14 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 			return false, err
 		}
 		r.all = append(breaks, r.tx.Ops...)
-		if plan.Size(r.all) > plan.MaxTransaction {
+		if tx.Size(r.all) > tx.MaxTransaction {
 			large := tooLarge(r.tx.Changes, r.all, false)
 			large.Breaks = len(breaks)
 			return false, large
 		}
 		notes := append(r.note(), r.first()...)
 		r.all, r.notes = slices.Concat(notes, r.all), len(notes) // the record stays the last
-		r.size = plan.Size(r.all)
+		r.size = tx.Size(r.all)
 		if resolved, err = r.commit(ctx); err == nil || !r.missed(ctx, err) && !r.overtaken(err, breaks) {
 			return resolved, err
 		}
@@ -46,23 +47,23 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 
 // first returns the operation because of which two stacks cannot both be applied to a root for the first time: it raises the version
 // of the directory in which another stack had no record.
-func (r *sending) first() []plan.Op {
+func (r *sending) first() []tx.Op {
 	if !r.index.Absent || r.tx.Index == nil {
 		return nil
 	}
-	return []plan.Op{{Kind: plan.OpSet, Path: kind.ParentPath(r.index.Path), Version: r.records}}
+	return []tx.Op{{Kind: tx.OpSet, Path: kind.ParentPath(r.index.Path), Version: r.records}}
 }
 
 // overtaken reports whether the transaction was refused because the contenders of
 // a lock that is broken were no longer those that were listed, or because of the node of a key that nobody uses since.
-func (r *sending) overtaken(err error, breaks []plan.Op) bool {
+func (r *sending) overtaken(err error, breaks []tx.Op) bool {
 	var used *InUseError
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &used):
 		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr || gone(c, used) })
 	case errors.As(err, &conflict):
-		return slices.ContainsFunc(breaks, func(op plan.Op) bool { return op.Path == conflict.Path })
+		return slices.ContainsFunc(breaks, func(op tx.Op) bool { return op.Path == conflict.Path })
 	}
 	return false
 }
@@ -75,7 +76,7 @@ func gone(c *plan.Change, e *InUseError) bool {
 // contenders returns the deletions that break the locks of the plan, and reports whose
 // they are. They are part of the transaction, so nothing is broken unless everything is
 // applied.
-func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
+func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []tx.Op, err error) {
 	for _, c := range changes {
 		if !c.Break || !c.NeedsIdle() {
 			continue
@@ -93,7 +94,7 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 				return nil, err
 			}
 			for _, path := range all {
-				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
+				ops = append(ops, tx.Op{Kind: tx.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 			}
 			r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 			continue
@@ -115,7 +116,7 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 			// Any version: a contender's data changes (it notes that it holds, or is asked to give the
 			// lock back). The name is enough: its sequence number is used only once.
 			for _, name := range names {
-				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
+				ops = append(ops, tx.Op{Kind: tx.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
 			}
 		}
 		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -55,7 +56,7 @@ func checkRefuses(t *testing.T, s *site) {
 		var locked *apply.LockedError
 		require.ErrorAs(t, check(executor(c), p), &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
-		require.Equal(t, plan.LockPath(s.root, stack), locked.Path)
+		require.Equal(t, record.LockPath(s.root, stack), locked.Path)
 		patient := executor(c)
 		patient.LockTimeout = time.Hour
 		require.NoError(t, check(patient, p), "Apply would wait for it")

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -136,9 +137,9 @@ func (r *sending) confirmed(ctx context.Context) bool {
 // does, and our contender is what each of our transactions checks first. Any answer proves that they
 // accept it. If the connection ends, that may again be due to the network.
 func (r *sending) readable(ctx context.Context) bool {
-	op := plan.Op{Kind: plan.OpCreate, Path: r.lease.Path(), ACL: r.own}
-	op.Data = make([]byte, max(0, r.size-plan.Size([]plan.Op{op})))
-	_, err := r.sendOps(ctx, []plan.Op{op})
+	op := tx.Op{Kind: tx.OpCreate, Path: r.lease.Path(), ACL: r.own}
+	op.Data = make([]byte, max(0, r.size-tx.Size([]tx.Op{op})))
+	_, err := r.sendOps(ctx, []tx.Op{op})
 	if !answered(err) {
 		return false
 	}
@@ -153,8 +154,8 @@ func answered(err error) bool {
 	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.OutcomeDefinite
 }
 
-func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
-	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
+func tooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *TooLargeError {
+	e := &TooLargeError{Ops: len(ops), Bytes: tx.Size(ops), Limit: tx.MaxTransaction, Refused: refused}
 	if len(changes) > 0 {
 		e.Addr, e.Path = changes[0].Addr, changes[0].Path
 	}
@@ -163,7 +164,7 @@ func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeErro
 
 // sendOps waits no longer than the session timeout. If no reply has come by then, the outcome is
 // determined in another way.
-func (r *sending) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
+func (r *sending) sendOps(ctx context.Context, ops []tx.Op) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return r.lease.Multi(ctx, requests(ops)...)
@@ -273,7 +274,7 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 		return committed, nil
 	case pin == r.index:
 		return notCommitted, nil
-	case pin.Absent && r.all[len(r.all)-1].Kind == plan.OpDelete: // the record is the last operation
+	case pin.Absent && r.all[len(r.all)-1].Kind == tx.OpDelete: // the record is the last operation
 		// Our transaction was to delete the record, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil
@@ -307,7 +308,7 @@ func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err e
 }
 
 // refusal is refused for operations that are short.
-func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiResponse, err error) error {
+func (r *locked) refusal(ctx context.Context, ops []tx.Op, results []zk.MultiResponse, err error) error {
 	if op, refused := firstRefused(results, ops); refused {
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
 		return r.explain(ctx, op, err)
@@ -319,13 +320,13 @@ func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiR
 }
 
 // firstRefused returns the operation because of which a transaction was refused.
-func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
+func firstRefused(results []zk.MultiResponse, ops []tx.Op) (op tx.Op, refused bool) {
 	for i, res := range results {
 		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
 			return ops[i], true
 		}
 	}
-	return plan.Op{}, false
+	return tx.Op{}, false
 }
 
 // unknown reports whether an operation that failed may have been applied.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -360,7 +361,7 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 // lostScene: the record is damaged, while much changes.
 func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
-	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
+	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x")))
 	sc := scene{tree: s.tree(longNames(60, 320)...)}
 	require.Greater(t, len(s.plan(c, sc.tree).Batches), 1)
 	return sc

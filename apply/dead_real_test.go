@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -80,7 +82,7 @@ func applier(spec string) {
 			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		}
 	}
-	_, err = x.Run(ctx, plan.Diff(live, tree, plan.Options{Identities: identities(c)}))
+	_, err = x.Run(ctx, diff.Compare(live, tree, plan.Options{Identities: identities(c)}))
 	fmt.Printf("ended: %v\n", err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -120,7 +121,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 	if who.Verdict == inspect.VerdictFails {
 		return out, nil
 	}
-	r := access{c: c, admin: admin, at: map[string][]string{}}
+	r := findings{c: c, admin: admin, at: map[string][]string{}}
 	live, err := r.check(ctx, declared)
 	if err != nil {
 		return nil, err
@@ -184,22 +185,22 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
 }
 
-// access collects findings in access lists: the same finding on several nodes becomes one condition.
-type access struct {
+// findings collects findings in access lists: the same finding on several nodes becomes one condition.
+type findings struct {
 	c     *recipes.Client
 	admin bool // else a reader
 	found []inspect.Condition
 	at    map[string][]string // the nodes of a finding
 }
 
-func (r *access) add(verdict inspect.Verdict, path, what, next string) {
+func (r *findings) add(verdict inspect.Verdict, path, what, next string) {
 	if r.at[what] = append(r.at[what], path); len(r.at[what]) == 1 {
 		r.found = append(r.found, inspect.Condition{Verdict: verdict, What: what, Next: next})
 	}
 }
 
 // judge compares a list with what an administrator needs there, or a reader.
-func (r *access) judge(ctx context.Context, path string, list kind.List, need kind.Perm) {
+func (r *findings) judge(ctx context.Context, path string, list kind.List, need kind.Perm) {
 	if !r.admin {
 		need &= kind.PermRead
 	}
@@ -216,7 +217,7 @@ func (r *access) judge(ctx context.Context, path string, list kind.List, need ki
 }
 
 // check looks at the tool's own nodes and at the declared ones.
-func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, error) {
+func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, error) {
 	s, err := r.c.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -228,8 +229,8 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	} else if err != nil {
 		return nil, err
 	}
-	paths := []string{tree.Root, plan.ScaffoldPath(tree.Root)}
-	for _, path := range plan.OwnPaths(tree.Root, tree.Stack) {
+	paths := []string{tree.Root, record.ScaffoldPath(tree.Root)}
+	for _, path := range record.OwnPaths(tree.Root, tree.Stack) {
 		paths = append(paths, kind.ParentPath(path), path)
 	}
 	for _, path := range paths {

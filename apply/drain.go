@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -113,7 +114,7 @@ func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State)
 		return err
 	}
 	if err := r.write(ctx, c.Path, data, live.Version); err != nil {
-		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Addr: c.Addr, Path: c.Path}, err)
+		return r.explain(ctx, tx.Op{Kind: tx.OpSet, Addr: c.Addr, Path: c.Path}, err)
 	}
 	live.Version++
 	before.Live, before.Payload, c.Before = &live, &payload, &before

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -69,7 +71,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * 30 * time.Second
 			live, err := apply.Read(t.Context(), s.session(c), trees[i])
 			if err == nil {
-				results[i], err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
+				results[i], err = x.Run(t.Context(), diff.Compare(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
 			}
 			outcomes[i] = outcomeOf(err)
 		})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -28,7 +28,7 @@ func (s *site) dumpNode(session *recipes.Session, path string, out map[string]st
 	for _, name := range names {
 		child := kind.JoinPath(path, name)
 		// Contenders of the apply lock come and go with a refused apply.
-		if !strings.HasPrefix(child, plan.LockPath(s.root, stack)+"/") {
+		if !strings.HasPrefix(child, record.LockPath(s.root, stack)+"/") {
 			s.dumpNode(session, child, out)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
@@ -53,7 +54,7 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 	if pinned == "" {
 		return nil
 	}
-	path := plan.ScaffoldPath(root)
+	path := record.ScaffoldPath(root)
 	got, there, err := ensembleID(ctx, s, root)
 	if err == nil && !there { // a follower may not have seen it yet
 		if err = s.Sync(ctx, path); err == nil {
@@ -71,22 +72,22 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 
 // ensembleID reads the id, "" if there is none, and whether there is a node for it.
 func ensembleID(ctx context.Context, s *recipes.Session, root string) (id string, there bool, err error) {
-	data, _, err := s.Get(ctx, plan.ScaffoldPath(root))
+	data, _, err := s.Get(ctx, record.ScaffoldPath(root))
 	if errors.Is(err, zk.ErrNoNode) {
 		return "", false, nil
 	}
-	return plan.MarkedAs(data), err == nil, err
+	return record.MarkedAs(data), err == nil, err
 }
 
 // identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
 // and a write whose outcome is not known is one that the next apply finds, or makes.
 func (r *job) identify(ctx context.Context) {
-	path := plan.ScaffoldPath(r.p.Root)
+	path := record.ScaffoldPath(r.p.Root)
 	if !r.p.Unmarked() {
 		return
 	}
 	if data, stat, err := r.s.Get(ctx, path); err == nil && len(data) == 0 {
-		if _, err := r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version); err == nil {
+		if _, err := r.s.Set(ctx, path, record.MarkOf(newID()+newID()), stat.Version); err == nil {
 			r.prepared = append(r.prepared, "the ensemble was given an id")
 		}
 	}
@@ -99,7 +100,7 @@ func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]in
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, nil
 	case err != nil:
-		return nil, readError(plan.ScaffoldPath(declared.Root), err)
+		return nil, readError(record.ScaffoldPath(declared.Root), err)
 	case id == "": // no apply was here, or its node is of another program
 		return nil, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -17,17 +17,17 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	c := s.provisioner()
 	want := s.tree(declare("/ledger", kind.Mutex))
 	s.apply(c, want)
-	mark, ok := s.server.Get(plan.ScaffoldPath(s.root))
+	mark, ok := s.server.Get(record.ScaffoldPath(s.root))
 	require.True(t, ok)
-	id := plan.MarkedAs(mark.Data)
-	require.True(t, plan.IsEnsembleID(id), "the first apply draws one: %q", mark.Data)
+	id := record.MarkedAs(mark.Data)
+	require.True(t, record.IsEnsembleID(id), "the first apply draws one: %q", mark.Data)
 
 	pinned := *want
 	pinned.EnsembleID = id
 	_, err := apply.Read(t.Context(), s.session(c), &pinned)
 	require.NoError(t, err)
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
-	again, _ := s.server.Get(plan.ScaffoldPath(s.root))
+	again, _ := s.server.Get(record.ScaffoldPath(s.root))
 	require.Equal(t, mark.Data, again.Data, "and no later one another")
 
 	other := pinned
@@ -57,7 +57,7 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	c := s.provisioner()
 	want := s.tree(declare("/ledger", kind.Mutex))
 	s.apply(c, want)
-	path := plan.ScaffoldPath(s.root)
+	path := record.ScaffoldPath(s.root)
 	require.NoError(t, s.server.Set(path, nil))
 	pinned := *want
 	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
@@ -66,10 +66,10 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	mark, _ := s.server.Get(path)
-	require.NotEmpty(t, plan.MarkedAs(mark.Data))
+	require.NotEmpty(t, record.MarkedAs(mark.Data))
 	found, err := apply.CheckUp(t.Context(), c, want, 10)
 	require.NoError(t, err)
-	require.Contains(t, found.Locks[0].What, plan.MarkedAs(mark.Data))
+	require.Contains(t, found.Locks[0].What, record.MarkedAs(mark.Data))
 }
 
 // The list of .locktree is the set of the root, so the plan pins the node into which the id is written.
@@ -78,14 +78,14 @@ func TestAnEnsembleOfAdministratorsGetsAnIDToo(t *testing.T) {
 	access := may([]string{oldKey}, []string{ciKey})
 	c := s.as(oldKey)
 	s.apply(c, s.administered(access))
-	path := plan.ScaffoldPath(s.root)
+	path := record.ScaffoldPath(s.root)
 	for _, keys := range [][]string{{oldKey}, {oldKey, newKey}} { // something else, and administrators that are replaced
 		require.NoError(t, s.server.Set(path, nil))
 		tree := s.administered(may(keys, []string{ciKey}))
 		set("description", strings.Join(keys, " "))(tree.Nodes[1])
 		s.apply(c, tree)
 		mark, _ := s.server.Get(path)
-		require.NotEmpty(t, plan.MarkedAs(mark.Data))
+		require.NotEmpty(t, record.MarkedAs(mark.Data))
 		require.False(t, s.plan(c, tree).HasChanges())
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -110,7 +112,7 @@ func list(diffs []Difference) (out []string) {
 // named is the name of a node in an error.
 func named(addr plan.Addr, path string) string {
 	switch {
-	case addr == "" && strings.Contains(path, plan.ScaffoldPath("/")+"/"):
+	case addr == "" && strings.Contains(path, record.ScaffoldPath("/")+"/"):
 		addr = "the stack's record"
 	case addr == "": // a part of a lock
 		return path
@@ -198,7 +200,7 @@ func (e *InUseError) Explain() plan.Explanation {
 type ConflictError struct {
 	Addr plan.Addr
 	Path string
-	Op   plan.OpKind
+	Op   tx.OpKind
 	Why  string
 	Err  error
 }
@@ -249,7 +251,7 @@ func (e *TooLargeError) Explain() plan.Explanation {
 }
 
 // Unwrap makes the plan cut the transaction, if possible.
-func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
+func (e *TooLargeError) Unwrap() error { return tx.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, or did not answer it.
 type NodeError struct {

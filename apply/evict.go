@@ -9,7 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -97,20 +98,20 @@ func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
 //
 // The client is not told, and its program runs on until it notices.
 func (x *Applier) Break(ctx context.Context, in *inspect.Report, a Acquisition) (*Evicted, error) {
-	return x.evict(ctx, in, a, "break", slices.Concat(a.Nodes, a.Others), func(path string, version int32) plan.Op {
-		return plan.Op{Kind: plan.OpDelete, Path: path, Version: version}
+	return x.evict(ctx, in, a, "break", slices.Concat(a.Nodes, a.Others), func(path string, version int32) tx.Op {
+		return tx.Op{Kind: tx.OpDelete, Path: path, Version: version}
 	})
 }
 
 // Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but only as long as it is the same. The client keeps it until it
 // gives it back.
 func (x *Applier) Revoke(ctx context.Context, in *inspect.Report, a Acquisition) (*Evicted, error) {
-	return x.evict(ctx, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) plan.Op {
-		return plan.Op{Kind: plan.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
+	return x.evict(ctx, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) tx.Op {
+		return tx.Op{Kind: tx.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
 	})
 }
 
-func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, operation string, nodes []kind.Party, op func(string, int32) plan.Op) (*Evicted, error) {
+func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, operation string, nodes []kind.Party, op func(string, int32) tx.Op) (*Evicted, error) {
 	s, err := x.client.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 const evictPause = 50 * time.Millisecond
 
 // still are the operations on those of the nodes that are still the same.
-func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(string, int32) plan.Op) (ops []plan.Op, err error) {
+func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
 	for _, n := range nodes {
 		stat, err := s.Exists(ctx, n.Path)
 		switch {
@@ -207,7 +208,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 	stack := in.Payload.Owner.Stack
 	for root := in.Path; root != "/"; {
 		root = kind.ParentPath(root)
-		path := plan.HistoryPath(root, stack)
+		path := record.HistoryPath(root, stack)
 		stat, err := s.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
@@ -222,7 +223,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 }
 
 // note is the operation that writes an entry into it, as it is now.
-func (d *diary) note(ctx context.Context, s *recipes.Session, e Entry) ([]plan.Op, error) {
+func (d *diary) note(ctx context.Context, s *recipes.Session, e Entry) ([]tx.Op, error) {
 	if d.why != "" {
 		return nil, nil
 	}

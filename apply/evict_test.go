@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -75,7 +76,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		done, err := apply.New(c, apply.Options{Who: "ann@desk", Message: "stuck"}).Break(t.Context(), in, one)
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 2)
-		require.Equal(t, plan.HistoryPath(s.root, stack), done.History)
+		require.Equal(t, record.HistoryPath(s.root, stack), done.History)
 		<-lease.Context().Done()
 		require.ErrorIs(t, context.Cause(lease.Context()), recipes.ErrLost)
 		require.Greater(t, (<-next).Token(), one.Token)
@@ -135,11 +136,11 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 		other, times := s.session(s.provisioner()), 0
 		// Before each of the first transactions that write the history, somebody else writes what it writes.
 		s.server.Inject(func(r zktest.Request) bool {
-			if r.Op != "multi" || times == 3 || !strings.Contains(fmt.Sprint(r.Paths), plan.HistoryPath(s.root, stack)) {
+			if r.Op != "multi" || times == 3 || !strings.Contains(fmt.Sprint(r.Paths), record.HistoryPath(s.root, stack)) {
 				return false
 			}
 			times++
-			paths := []string{plan.HistoryPath(s.root, stack)}
+			paths := []string{record.HistoryPath(s.root, stack)}
 			if times == 2 {
 				paths = []string{lease.Node()}
 			}
@@ -173,7 +174,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 		in, all := s.acquisitions(c, s.root+"/a")
 		tries := 0
 		s.server.Inject(func(r zktest.Request) bool {
-			if r.Op != "multi" || !strings.Contains(fmt.Sprint(r.Paths), plan.HistoryPath(s.root, stack)) {
+			if r.Op != "multi" || !strings.Contains(fmt.Sprint(r.Paths), record.HistoryPath(s.root, stack)) {
 				return false
 			}
 			tries++
@@ -215,7 +216,7 @@ func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	evicting(s, c)
-	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), []byte("[{")))
+	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), []byte("[{")))
 	_, err := apply.History(t.Context(), s.session(c), s.root, stack)
 	require.ErrorContains(t, err, "is not a history")
 }
@@ -230,7 +231,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		_, err := x.Apply(t.Context(), s.plan(c, tree))
 		require.NoError(t, err)
 	}
-	data, _ := s.server.Get(plan.HistoryPath(s.root, stack))
+	data, _ := s.server.Get(record.HistoryPath(s.root, stack))
 	require.LessOrEqual(t, len(data.Data), 50*(1<<10+2)+2)
 	var raw []json.RawMessage
 	require.NoError(t, json.Unmarshal(data.Data, &raw))
@@ -241,10 +242,10 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	require.Len(t, all, 50)
 	require.True(t, all[0].At.After(all[49].At))
 	// What is longer than any entry does not stay, whoever has written it, and hinders nobody.
-	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), fmt.Appendf(nil, `[{"id": "x"}, "%0900000d", 7]`, 0)))
+	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), fmt.Appendf(nil, `[{"id": "x"}, "%0900000d", 7]`, 0)))
 	set("permits", 5)(tree.Nodes[2])
 	s.apply(c, tree)
-	data, _ = s.server.Get(plan.HistoryPath(s.root, stack))
+	data, _ = s.server.Get(record.HistoryPath(s.root, stack))
 	require.NoError(t, json.Unmarshal(data.Data, &raw))
 	require.Len(t, raw, 3)
 	before := s.server.Dump()
@@ -252,7 +253,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, s.server.Dump(), "an apply without changes writes nothing")
 	// One that we may not write does not stop an apply, and says so.
-	s.setByHand(c, plan.HistoryPath(s.root, stack), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermAdmin})
+	s.setByHand(c, record.HistoryPath(s.root, stack), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermAdmin})
 	var ev events
 	set("permits", 4)(tree.Nodes[2])
 	_, err = apply.New(c, apply.Options{Events: ev.add}).Apply(t.Context(), s.plan(c, tree))
@@ -268,8 +269,8 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	x.Events = func(e apply.Event) {
 		if done, ok := e.(apply.Committed); ok && done.Batch == 1 {
 			require.True(t, s.history(c)[0].Unfinished)
-			data, _ := s.server.Get(plan.HistoryPath(s.root, stack))
-			require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))
+			data, _ := s.server.Get(record.HistoryPath(s.root, stack))
+			require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))
 		}
 	}
 	p := s.plan(c, s.tree(bulk(44, 280, "x")...))

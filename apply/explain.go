@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -18,7 +19,7 @@ import (
 //
 // If the answer means that the plan no longer fits, the error is a [*ConflictError] or an
 // [*InUseError], and a new plan helps. All others are about rights and servers, where it does not.
-func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
+func (r *locked) explain(ctx context.Context, op tx.Op, err error) error {
 	conflict := func(why string) error {
 		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
 	}
@@ -34,7 +35,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 		return conflict("its data was changed")
 	case errors.Is(err, zk.ErrNodeExists):
 		return conflict("it was created by somebody else")
-	case errors.Is(err, zk.ErrNoNode) && op.Kind == plan.OpCreate:
+	case errors.Is(err, zk.ErrNoNode) && op.Kind == tx.OpCreate:
 		return conflict("its parent was deleted")
 	case errors.Is(err, zk.ErrNoNode):
 		return conflict("it was deleted")
@@ -43,7 +44,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 }
 
 // denial is explain for what is about rights and servers.
-func (x *Applier) denial(op plan.Op, err error) error {
+func (x *Applier) denial(op tx.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
@@ -100,13 +101,13 @@ func bare(err error) string { return plan.Plain(err.Error()) }
 // needed returns the permission that an operation needs, and where: creating and
 // deleting need it on the parent, a check needs READ (PrepRequestProcessor,
 // pRequest2Txn).
-func needed(op plan.Op) (perm, path string) {
+func needed(op tx.Op) (perm, path string) {
 	switch op.Kind {
-	case plan.OpCreate:
+	case tx.OpCreate:
 		return "CREATE", kind.ParentPath(op.Path)
-	case plan.OpDelete:
+	case tx.OpDelete:
 		return "DELETE", kind.ParentPath(op.Path)
-	case plan.OpSet:
+	case tx.OpSet:
 		return "WRITE", op.Path
 	default:
 		return "READ", op.Path
@@ -122,7 +123,7 @@ func about(c *plan.Change, addr plan.Addr, path string) bool {
 
 // occupied is the error when a node to be deleted has children. In a lock that is a contender that
 // came after we had looked.
-func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
+func (r *locked) occupied(ctx context.Context, op tx.Op, err error) error {
 	for c := range r.p.Each() {
 		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue

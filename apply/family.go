@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -207,7 +208,7 @@ func (e *usedError) Error() string { return e.path + " is in use" }
 
 // keyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
 // used. Each node of a key that nobody uses is given to empty, by several goroutines, as the operations that delete it.
-func keyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []plan.Op) error) (string, error) {
+func keyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return "", err
@@ -234,7 +235,7 @@ func keyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(
 }
 
 // leaveIt does nothing to the node of a key.
-func leaveIt(context.Context, []plan.Op) error { return nil }
+func leaveIt(context.Context, []tx.Op) error { return nil }
 
 // nodes are those that the lock of a key may have, besides its contenders.
 func (f *keyed) nodes(key string) []string {
@@ -249,7 +250,7 @@ func (f *keyed) nodes(key string) []string {
 //
 // They can do no harm: ZooKeeper deletes no node with children, and a client whose place was to be in a node that is gone begins
 // again.
-func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops []plan.Op, err error) {
+func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops []tx.Op, err error) {
 	contents, parts := 0, 0
 	for _, path := range f.nodes(key) {
 		stat, err := s.Exists(ctx, path)
@@ -264,7 +265,7 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 		if contents += int(stat.NumChildren) + int(stat.DataLength); path != key {
 			parts++
 		}
-		ops = append([]plan.Op{{Kind: plan.OpDelete, Addr: f.n.Addr, Path: path, Version: stat.Version}}, ops...)
+		ops = append([]tx.Op{{Kind: tx.OpDelete, Addr: f.n.Addr, Path: path, Version: stat.Version}}, ops...)
 	}
 	if contents > parts {
 		return nil, &usedError{key}
@@ -310,7 +311,7 @@ func (r *sending) sweep(ctx context.Context) error {
 }
 
 // clear deletes the node of a key, unless somebody has come, or it is gone.
-func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
+func (r *locked) clear(ctx context.Context, ops []tx.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
 	defer cancel()
 	results, err := r.lease.Multi(ctx, requests(ops)...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -23,7 +24,7 @@ import (
 
 // transaction matches the multi of an apply: the one that names the record.
 func transaction(s *site) func(zktest.Request) bool {
-	index := plan.IndexPath(s.root, stack)
+	index := record.IndexPath(s.root, stack)
 	return func(r zktest.Request) bool {
 		if r.Op != "multi" {
 			return false
@@ -62,7 +63,7 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 				require.Equal(t, 1, in.Hits())
 				require.Equal(t, c.resolved, find[apply.Committed](ev).Resolved)
 				require.False(t, s.plan(c0, s.shop()).HasChanges())
-				index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+				index, _ := s.server.Get(record.IndexPath(s.root, stack))
 				require.Zero(t, index.Stat.Version, "written once")
 			})
 		})
@@ -130,7 +131,7 @@ func TestLateTransactionIsNotAppliedTwice(t *testing.T) {
 		require.NoError(t, err)
 		in.Release()
 		synctest.Wait()
-		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+		index, _ := s.server.Get(record.IndexPath(s.root, stack))
 		require.EqualValues(t, 1, index.Stat.Version)
 		require.False(t, s.plan(c, s.shop(set("description", "late"))).HasChanges())
 	})
@@ -161,7 +162,7 @@ func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
 		_, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
 		require.True(t, find[apply.Committed](ev).Resolved)
-		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+		index, _ := s.server.Get(record.IndexPath(s.root, stack))
 		require.EqualValues(t, 1, index.Stat.Version)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -65,7 +67,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 		var e *apply.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, apply.ErrLostAgain)
-		require.NotErrorIs(t, err, plan.ErrTooLong)
+		require.NotErrorIs(t, err, tx.ErrTooLong)
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Equal(t, before, s.dump(c))
 		return
@@ -96,6 +98,6 @@ func asking(t *testing.T, s *site) {
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.
 func asksWhy(s *site) func(zktest.Request) bool {
-	lock := plan.LockPath(s.root, stack)
+	lock := record.LockPath(s.root, stack)
 	return func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == lock }
 }

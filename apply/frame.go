@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -60,8 +61,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 // that was never applied has none of its own.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
-	paths := []string{root, plan.ScaffoldPath(root)}
-	for _, path := range plan.OwnPaths(root, tree.Stack) {
+	paths := []string{root, record.ScaffoldPath(root)}
+	for _, path := range record.OwnPaths(root, tree.Stack) {
 		paths = append(paths, kind.ParentPath(path), path)
 	}
 	if desired.Intent.Access == nil {
@@ -81,7 +82,7 @@ func framePaths(tree, desired *plan.Tree) []string {
 // to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
 func alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
-		records := kind.ParentPath(plan.IndexPath(at, stack))
+		records := kind.ParentPath(record.IndexPath(at, stack))
 		names, stat, err := s.Children(ctx, records)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth) && at != root:
@@ -93,7 +94,7 @@ func alone(ctx context.Context, s *recipes.Session, root, stack string) (version
 		slices.Sort(names)
 		for _, name := range names {
 			if name != stack {
-				return 0, taken(root, at, stack, name, fmt.Sprintf("%s is its record", plan.IndexPath(at, name)))
+				return 0, taken(root, at, stack, name, fmt.Sprintf("%s is its record", record.IndexPath(at, name)))
 			}
 		}
 		if len(names) > 0 || at == "/" {

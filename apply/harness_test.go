@@ -15,6 +15,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -158,7 +160,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
 	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
-	q := &saved.Question{Stack: tree.Stack, Ensembles: []plan.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
+	q := &saved.Question{Stack: tree.Stack, Ensembles: []diff.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
 	p := q.Answer()[0]
 	s.asked.Store(&asked{p, q})
@@ -193,7 +195,7 @@ func (s *site) saved(q *saved.Question) []byte {
 }
 
 // index is the stack's record.
-func (s *site) index(c *recipes.Client) *plan.Index {
+func (s *site) index(c *recipes.Client) *record.Record {
 	s.t.Helper()
 	tree := &plan.Tree{Root: s.root, Stack: stack}
 	require.NoError(s.t, apply.ReadIndex(s.t.Context(), s.session(c), tree))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -29,7 +30,7 @@ func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	p := s.plan(s.as(ciKey), a)
 	in := s.server.Inject(func(r zktest.Request) bool {
 		if r.Op == "setACL" {
-			n, _ := s.server.Get(plan.ScaffoldPath(s.root))
+			n, _ := s.server.Get(record.ScaffoldPath(s.root))
 			require.NotContains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(oldKey)})[0]))
 		}
 		return false

@@ -12,6 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -129,7 +131,7 @@ func with(e Entry, all []json.RawMessage, most int) []byte {
 
 // History reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
 func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
-	return historyAt(ctx, s, plan.HistoryPath(root, stack))
+	return historyAt(ctx, s, record.HistoryPath(root, stack))
 }
 
 func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
@@ -202,20 +204,20 @@ func readHistory(ctx context.Context, s *recipes.Session, path string) (history,
 }
 
 // op writes an entry in front of the others, of which it keeps at most so many.
-func (h *history) op(e Entry, most int) []plan.Op {
-	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
+func (h *history) op(e Entry, most int) []tx.Op {
+	return []tx.Op{{Kind: tx.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
 }
 
 // lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
 // that was idle. If it is written meanwhile, it is read again.
 func (r *job) lookBack(ctx context.Context, s *recipes.Session) (err error) {
-	r.history, err = readHistory(ctx, s, plan.HistoryPath(r.p.Root, r.p.Stack))
+	r.history, err = readHistory(ctx, s, record.HistoryPath(r.p.Root, r.p.Stack))
 	return err
 }
 
 // note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
 // then, and it is sent again with what they wrote.
-func (r *sending) note() []plan.Op {
+func (r *sending) note() []tx.Op {
 	h := &r.history
 	if r.noted = nil; h.state < historyShort {
 		return nil
@@ -241,7 +243,7 @@ func (r *sending) missed(ctx context.Context, err error) bool {
 		return r.lookBack(ctx, r.s) == nil
 	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
 		h.state = historyClosed
-	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*plan.Size(r.all[:r.notes]) > r.size: // else it is not why
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*tx.Size(r.all[:r.notes]) > r.size: // else it is not why
 		h.state = historyShort
 	default:
 		return false

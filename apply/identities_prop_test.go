@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -128,7 +131,7 @@ func manages(tree *plan.Tree, who ...string) bool {
 }
 
 // there is the set of the root; nil if it has none yet.
-func (l *land) there() kind.List { return l.everyList()[plan.ScaffoldPath(l.root)].Normalize() }
+func (l *land) there() kind.List { return l.everyList()[record.ScaffoldPath(l.root)].Normalize() }
 
 // applied notes that a charter was.
 func (l *land) applied(c *charter) { l.now, l.left = c, l.there() }
@@ -179,7 +182,7 @@ func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Diff(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
+	return diff.Compare(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
 }
 
 // passing is a test whose servers and clients end with one check of many, and not with all of them: a closed client
@@ -402,7 +405,7 @@ func managesNode(n *plan.Node, who string) bool {
 
 // exact asserts that the nodes that the stack stands on have the set of the root.
 func (l *land) exact(set kind.List, stack string) {
-	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
+	for _, path := range []string{l.root, record.ScaffoldPath(l.root), kind.ParentPath(record.IndexPath(l.root, stack)), kind.ParentPath(record.LockPath(l.root, stack))} {
 		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)
 	}
 }
@@ -413,7 +416,7 @@ func (l *land) exact(set kind.List, stack string) {
 func (l *land) holds(c *charter) {
 	r, tree := l.r, c.tree(l.site)
 	all := l.everyList()
-	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
+	for _, path := range []string{record.IndexPath(l.root, c.stack), record.LockPath(l.root, c.stack)} {
 		require.Equal(r, l.left.String(), all[path].String(), path)
 	}
 	require.Equal(r, c.access().List().String(), l.there().String())

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 // A damaged record must not stop a plan, least of all a destroy: the nodes themselves say to whom they belong.
 func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
-	path := plan.IndexPath(tree.Root, tree.Stack)
+	path := record.IndexPath(tree.Root, tree.Stack)
 	head, err := readHead(ctx, s, path)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 
 // head is the node of the record.
 type head struct {
-	index   *plan.Index // nil when there is none, or none that can be understood
+	index   *record.Record // nil when there is none, or none that can be understood
 	pin     plan.Pin
 	trouble string // why it cannot be understood
 }
@@ -43,8 +44,8 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 		return head{}, readError(path, err)
 	}
 	h := head{pin: pinOf(path, "", stat)}
-	h.index, err = plan.DecodeIndex(data)
-	var newer *plan.VersionError
+	h.index, err = record.Decode(data)
+	var newer *record.VersionError
 	switch {
 	// Writing it again would drop what a newer program wrote
 	// (TestRecordOfANewerVersionIsLeftAlone).

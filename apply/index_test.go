@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -65,7 +66,7 @@ func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
 				s.apply(c, s.tree(longNames(0, 100)...))
-				at := plan.IndexPath(s.root, stack)
+				at := record.IndexPath(s.root, stack)
 				loss.lose(t, s.server, at)
 				tree := s.tree(nodes...)
 				p := s.plan(c, tree)
@@ -101,7 +102,7 @@ func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 func (s *site) lockDump(c *recipes.Client) map[string]string {
 	out := s.dump(c)
 	for path := range out {
-		if strings.HasPrefix(path, plan.ScaffoldPath(s.root)) {
+		if strings.HasPrefix(path, record.ScaffoldPath(s.root)) {
 			delete(out, path)
 		}
 	}
@@ -114,7 +115,7 @@ func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheRecord(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
 	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
 }
 
@@ -188,9 +189,9 @@ func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	s.apply(c, s.shop())
 	inner := *s
 	inner.root += "/pay"
-	require.NoError(t, s.server.Create(plan.ScaffoldPath(inner.root)+"/stacks/another", nil))
+	require.NoError(t, s.server.Create(record.ScaffoldPath(inner.root)+"/stacks/another", nil))
 	require.False(t, s.plan(c, s.shop()).HasChanges(), "another stack may have its root there")
-	require.NoError(t, s.server.Create(plan.IndexPath(inner.root, stack), nil))
+	require.NoError(t, s.server.Create(record.IndexPath(inner.root, stack), nil))
 	data, err := declare("/theirs", kind.Mutex).Payload.Encode()
 	require.NoError(t, err)
 	require.NoError(t, s.server.Create(inner.root+"/theirs", data))
@@ -268,7 +269,7 @@ func TestLostReplyOfAMendedRecordIsResolved(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
 				s.apply(c, s.shop())
-				require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
+				require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x")))
 				in := s.server.Inject(zktest.Once(transaction(s)), fault)
 				s.apply(c, s.shop())
 				require.Equal(t, 1, in.Hits())
@@ -283,9 +284,9 @@ func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
+	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
 	_, err := apply.Read(t.Context(), s.session(c), s.shop())
-	var newer *plan.VersionError
+	var newer *record.VersionError
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade locktree")
 }
@@ -298,7 +299,7 @@ func TestDestroyNeedsNoRecordThatCanBeRead(t *testing.T) {
 			c := s.provisioner()
 			tree := s.tree(longNames(0, 100)...)
 			s.apply(c, tree)
-			at := plan.IndexPath(s.root, stack)
+			at := record.IndexPath(s.root, stack)
 			loss.lose(t, s.server, at)
 			require.NoError(t, s.destroy(c, tree))
 			_, there := s.server.Get(s.root + "/many")
@@ -332,7 +333,7 @@ func TestDestroyWithoutARecordLeavesNothing(t *testing.T) {
 func destroyBlind(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
-	at := plan.IndexPath(s.root, stack)
+	at := record.IndexPath(s.root, stack)
 	require.NoError(t, s.session(c).Delete(t.Context(), at, -1))
 	require.NoError(t, s.destroy(c, s.shop()))
 	names, _, err := s.session(c).Children(t.Context(), s.root)
@@ -362,7 +363,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 	c := s.provisioner()
 	tree := s.tree(deep(locks)...)
 	s.apply(c, tree)
-	at := plan.IndexPath(s.root, stack)
+	at := record.IndexPath(s.root, stack)
 	require.NoError(t, s.server.Delete(at))
 	p := s.plan(c, tree, plan.Options{Destroy: true})
 	require.Equal(t, locks > 100, len(p.Batches) > 1)
@@ -394,7 +395,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 // recordlessScene: everything goes, and no record says what that is.
 func recordlessScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.shop())
-	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
 	destroy := plan.Options{Destroy: true}
 	return scene{tree: s.shop(), options: destroy, next: s.tree(), again: destroy}
 }

@@ -10,10 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/locktree/locktree/plan/diff"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -38,7 +41,7 @@ func secondApplier(t *testing.T, s *site) {
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, "apply", locked.Info.Operation)
 		require.Equal(t, "test", locked.Info.Version)
-		require.Equal(t, plan.LockPath(s.root, stack), locked.Info.Path)
+		require.Equal(t, record.LockPath(s.root, stack), locked.Info.Path)
 		require.Contains(t, locked.Info.String(), "  Who:       me@here\n")
 		require.ErrorContains(t, err, "me@here")
 	}
@@ -138,7 +141,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 				if err == nil {
 					x := executor(c)
 					x.LockTimeout = patience
-					_, err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c)}))
+					_, err = x.Run(t.Context(), diff.Compare(live, trees[i], plan.Options{Identities: identities(c)}))
 				}
 				errs[i] = err
 			})
@@ -176,7 +179,7 @@ func TestLockTimeoutIsKept(t *testing.T) {
 		s := inMemory(t)
 		a, b := s.provisioner(), s.provisioner()
 		s.apply(a, s.shop())
-		held, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
+		held, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
 		require.NoError(t, err)
 		x := executor(b)
 		x.LockTimeout = 7 * time.Second
@@ -205,7 +208,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			s := inMemory(t, zktest.WithLatency(5*time.Millisecond))
 			a, b := s.provisioner(), s.provisioner()
 			s.apply(a, s.shop())
-			held, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID(`{"ID":"7f3a","Who":"me@here"}`)).Lock(t.Context())
+			held, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID(`{"ID":"7f3a","Who":"me@here"}`)).Lock(t.Context())
 			require.NoError(t, err)
 			x := executor(b)
 			x.LockTimeout = timeout
@@ -226,7 +229,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 		s.apply(a, s.shop())
 		p := s.plan(a, s.shop(set("description", "b")))
 		b := s.provisioner()
-		s.server.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == plan.LockPath(s.root, stack) }, zktest.CutBefore)
+		s.server.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == record.LockPath(s.root, stack) }, zktest.CutBefore)
 		before := s.server.Dump()
 		start := time.Now()
 		_, err := executor(b).Run(t.Context(), p)
@@ -269,7 +272,7 @@ func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	x := executor(c)
 	x.Events = func(e apply.Event) {
 		if _, ok := e.(apply.Verified); ok {
-			n, _ := s.server.Get(plan.LockPath(s.root, stack))
+			n, _ := s.server.Get(record.LockPath(s.root, stack))
 			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
 		}
 	}
@@ -285,7 +288,7 @@ func TestDeadAppliersLockGoesByItself(t *testing.T) {
 		s := inMemory(t)
 		a, b := s.provisioner(), s.provisioner()
 		s.apply(a, s.shop())
-		_, err := a.Mutex(plan.LockPath(s.root, stack)).Lock(t.Context())
+		_, err := a.Mutex(record.LockPath(s.root, stack)).Lock(t.Context())
 		require.NoError(t, err)
 		s.server.Partition(s.session(a).ID(), zktest.Both)
 		x := executor(b)
@@ -304,7 +307,7 @@ func TestAnApplyOutlivesTheRestartOfItsServer(t *testing.T) {
 		c := s.provisioner()
 		s.apply(c, s.shop())
 		asks := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
-			return r.Op == "create" && strings.HasPrefix(r.Path, plan.LockPath(s.root, stack))
+			return r.Op == "create" && strings.HasPrefix(r.Path, record.LockPath(s.root, stack))
 		}), zktest.CutBefore)
 		go func() {
 			<-asks.Hit()
@@ -324,7 +327,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		s := inMemory(t)
 		a, b := s.provisioner(), s.provisioner()
 		s.apply(a, s.shop())
-		_, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
+		_, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
 		require.NoError(t, err)
 		x := executor(b)
 		x.LockTimeout = time.Hour
@@ -376,7 +379,7 @@ func planUnderLock(t *testing.T, s *site) {
 	require.NotEmpty(t, result.ApplyID)
 	require.NoError(t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
-	require.NoError(t, apply.Free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
+	require.NoError(t, apply.Free(t.Context(), s.session(a), record.LockPath(s.root, stack)), "both gave the lock back")
 }
 
 // A stack that was never applied has no lock: it is not made before somebody has approved a plan.
@@ -443,7 +446,7 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 		require.ErrorAs(t, err, &stale)
 		require.True(t, stale.Locked)
 	})
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }
 
 func TestUnlockGivesBackWhatLockTook(t *testing.T) {
@@ -453,16 +456,16 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 	x := executor(c)
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	require.Error(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.Error(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 	x.Unlock()
 	require.Error(t, ctx.Err())
 	x.Unlock()
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 
 	_, err = x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	require.NoError(t, err, "nothing to do")
 	require.Empty(t, result.ApplyID)
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,7 +22,7 @@ func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	sealed.ACL = kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermRead | kind.PermAdmin}, worker, access.Readers[0]}
 	c := s.as(oldKey)
 	s.apply(c, tree)
-	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x"))) // its key is lost
+	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x"))) // its key is lost
 	s.apply(c, tree)
 	p := s.plan(c, tree)
 	require.False(t, p.HasChanges(), "%s", p)
@@ -64,7 +65,7 @@ func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	apply.RandomKeys(t)
 	s := inMemory(t)
 	c := s.provisioner()
-	at := plan.IndexPath(s.root, stack)
+	at := record.IndexPath(s.root, stack)
 	s.apply(c, s.shop())
 	old, _ := s.server.Get(at)
 	require.NoError(t, s.server.Set(at, []byte("x")))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -41,8 +42,8 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			require.NoError(t, s.server.Delete("/locks/pay/pool"))
 		}, "/locks/pay/pool", "it was deleted"},
 		"index written": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Set(plan.IndexPath("/locks", stack), []byte("x")))
-		}, plan.IndexPath("/locks", stack), "its data was changed"},
+			require.NoError(t, s.server.Set(record.IndexPath("/locks", stack), []byte("x")))
+		}, record.IndexPath("/locks", stack), "its data was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
@@ -107,7 +108,7 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 			s := inMemory(t)
 			c := s.provisioner()
 			s.apply(c, s.shop())
-			path := plan.IndexPath(s.root, stack)
+			path := record.IndexPath(s.root, stack)
 			n, _ := s.server.Get(path)
 			in := s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
 			s.server.ResetCounts()
@@ -211,7 +212,7 @@ func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
 func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
-	require.NoError(t, s.server.Create(plan.LockPath(s.root, stack), []byte("somebody's")))
+	require.NoError(t, s.server.Create(record.LockPath(s.root, stack), []byte("somebody's")))
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.shop()))
 	require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 	require.ErrorContains(t, err, "not the apply lock locktree made")

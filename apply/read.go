@@ -12,6 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -29,7 +31,7 @@ const readTries = 5
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*WrongEnsembleError], and nothing else is read.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
-	path := plan.IndexPath(desired.Root, desired.Stack)
+	path := record.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
 		tree, err := ReadRecord(ctx, s, desired)
 		if err != nil {
@@ -88,7 +90,7 @@ func pinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 // readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers
 // before 3.8.4 and 3.9.2 tell everybody the latter.
 func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err error) {
-	path := plan.LockPath(tree.Root, tree.Stack)
+	path := record.LockPath(tree.Root, tree.Stack)
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -108,9 +110,9 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 
 // destroys reads how often the stack was destroyed: never, if there is no lock yet.
 func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
-	stat, err := s.Exists(ctx, plan.LockPath(root, stack))
+	stat, err := s.Exists(ctx, record.LockPath(root, stack))
 	if err != nil {
-		return 0, readError(plan.LockPath(root, stack), err)
+		return 0, readError(record.LockPath(root, stack), err)
 	}
 	if stat == nil {
 		return 0, nil
@@ -164,7 +166,7 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	var level []string
 	for _, name := range names {
 		path := kind.JoinPath(r.tree.Root, name)
-		if path != plan.ScaffoldPath(r.tree.Root) && path != "/zookeeper" {
+		if path != record.ScaffoldPath(r.tree.Root) && path != "/zookeeper" {
 			level = append(level, path)
 		}
 	}
@@ -313,7 +315,7 @@ func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node)
 		return nil, nil, readError(n.Path, err)
 	}
 	n.ACL = r.share.list(fromZK(acl))
-	n.Live.AsLeft = r.tree.Index.Left(n)
+	n.Live.AsLeft = r.tree.Index.Left(n.Path, n.Payload, n.ACL)
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
@@ -349,14 +351,14 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 	if n.Live.Children == 0 {
 		return n, nil, nil
 	}
-	walk := r.walks && !r.tree.OthersCanCreate(r.share.desired.Intent.Access, n.ACL)
+	walk := r.walks && !access.OthersCanCreate(r.tree, r.share.desired.Intent.Access, n.ACL)
 	if walk {
 		if names, err = childrenOf(ctx, r.s, n.Path); err != nil {
 			return nil, nil, err
 		}
 	}
 	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
-		inner, err := r.s.Exists(ctx, plan.IndexPath(n.Path, r.tree.Stack))
+		inner, err := r.s.Exists(ctx, record.IndexPath(n.Path, r.tree.Stack))
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return nil, nil, readError(n.Path, err)
 		}

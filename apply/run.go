@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -56,12 +58,12 @@ type sending struct {
 	longest          int // bytes of the longest transaction a server has answered
 
 	// The transaction under way.
-	tx    *plan.Transaction
-	all   []plan.Op // of tx, with the contenders it breaks, behind the operations of the history
-	notes int       // how many these are
-	size  int       // of all, in bytes
-	noted *Entry    // what it adds to the history; nil if it cannot
-	index plan.Pin  // the record before it
+	tx    *tx.Transaction
+	all   []tx.Op  // of tx, with the contenders it breaks, behind the operations of the history
+	notes int      // how many these are
+	size  int      // of all, in bytes
+	noted *Entry   // what it adds to the history; nil if it cannot
+	index plan.Pin // the record before it
 }
 
 // run applies a plan that has changes.
@@ -123,13 +125,13 @@ func (r *job) permitted() error {
 // prepare checks all transactions, without a server, so that none is sent if one of them
 // cannot be.
 //
-// One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
+// One that is too long is cut, if possible: yield asks tx.Each for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
 	r.own = ownACL(r.x.client, r.p.Set)
-	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
-		if n := plan.Size(tx.Ops); n > plan.MaxTransaction {
-			return tooLarge(tx.Changes, tx.Ops, false)
+	return tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error {
+		if n := tx.Size(batch.Ops); n > tx.MaxTransaction {
+			return tooLarge(batch.Changes, batch.Ops, false)
 		}
 		r.total++
 		return nil
@@ -145,13 +147,13 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		return nil, err
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
-	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own); err != nil {
-		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
+	if r.own, err = r.shown(ctx, record.ScaffoldPath(r.p.Root), r.own); err != nil {
+		return nil, readError(record.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
 		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
 	}
-	both := r.p.Admit(r.own)
+	both := tx.Admit(r.p, r.own)
 	made, err := r.scaffold(ctx, both)
 	if err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		r.emit(Scaffolded{Paths: made})
 	}
 	if !r.fresh {
-		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
+		if r.held, err = r.x.lock(ctx, r.id, record.LockPath(r.p.Root, r.p.Stack)); err != nil {
 			return nil, err
 		}
 		r.s = r.held.s
@@ -209,7 +211,7 @@ func (r *locked) send(ctx context.Context) (*sending, error) {
 	for c := range r.p.Each() {
 		t.later[c.Addr] = t.later[c.Addr] || len(c.FormerLists) > 0
 	}
-	err := r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error { return t.transact(ctx, tx) })
+	err := tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error { return t.transact(ctx, batch) })
 	if err == nil {
 		return t, nil
 	}
@@ -224,12 +226,12 @@ func (r *locked) send(ctx context.Context) (*sending, error) {
 }
 
 // transact sends one transaction. The apply can be interrupted between two of them.
-func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
+func (r *sending) transact(ctx context.Context, batch *tx.Transaction) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	r.tx = tx
-	for _, c := range tx.Changes {
+	r.tx = batch
+	for _, c := range batch.Changes {
 		// Only once, even if the transaction is cut and some changes are sent again in a shorter one.
 		if c.Action != plan.NoOp && !r.started[c] {
 			r.started[c] = true
@@ -241,35 +243,35 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	switch {
 	// Known not to be committed, on which the plan relies: commit returns this error only after settle
 	// has made sure.
-	case errors.Is(err, plan.ErrTooLong) && tx.Divisible:
+	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
 		return err // it is cut
 	case r.leftNow(err):
-		return plan.ErrLeft
+		return tx.ErrLeft
 	case err != nil:
 		r.failed(err)
 		return err
 	}
-	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(tx.Changes, c) })
-	for _, s := range tx.ACLSteps() {
+	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(batch.Changes, c) })
+	for _, s := range batch.ACLSteps() {
 		s.Addr = cmp.Or(s.Addr, plan.EnsembleAddr(r.p.Ensemble)) // what belongs to no change
 		r.created = append(r.created, s)
 	}
 	r.done++
 	switch {
-	case tx.Last:
+	case batch.Last:
 		r.total = r.done
 	default: // more than planned, when some had to be cut
 		r.total = max(r.total, r.done+1)
 	}
 	stated := r.all[r.notes:] // by the plan
-	ops, bytes := len(stated), plan.Size(stated)
+	ops, bytes := len(stated), tx.Size(stated)
 	r.written()
 	r.ops += ops
 	r.bytes += bytes
-	r.emit(Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
-	r.applied(sent, slices.Values(tx.Changes), false)
-	if tx.Last {
-		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
+	r.emit(Committed{ApplyID: batch.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	r.applied(sent, slices.Values(batch.Changes), false)
+	if batch.Last {
+		r.emit(Recorded{Entry: r.noted, Path: record.HistoryPath(r.p.Root, r.p.Stack)})
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
@@ -363,7 +365,7 @@ func (r *job) emit(e Event) { r.x.emit(e) }
 var newKey = func() string { return newID() + newID() }
 
 func newID() string {
-	b := make([]byte, plan.ApplyIDLen/2)
+	b := make([]byte, tx.ApplyIDLen/2)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -187,14 +189,14 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			return err
 		}, "/locks/new", "created"},
 		"another apply": {func(t *testing.T, s *recipes.Session) error {
-			path := plan.IndexPath("/locks", stack)
+			path := record.IndexPath("/locks", stack)
 			data, _, err := s.Get(t.Context(), path)
 			if err != nil {
 				return err
 			}
 			_, err = s.Set(t.Context(), path, data, -1)
 			return err
-		}, plan.IndexPath("/locks", stack), "data changed"},
+		}, record.IndexPath("/locks", stack), "data changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
@@ -299,18 +301,18 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.NoError(t, p.Transactions("0123456789abcdef", apply.OwnACL(c, nil), func(tx *plan.Transaction) error {
-			require.True(t, tx.Last)
-			require.Equal(t, plan.Size(tx.Ops), res.Bytes)
+		require.NoError(t, tx.Each(p, "0123456789abcdef", apply.OwnACL(c, nil), func(batch *tx.Transaction) error {
+			require.True(t, batch.Last)
+			require.Equal(t, tx.Size(batch.Ops), res.Bytes)
 			return nil
 		}))
 		// The frame also carries the fencing check, whose path is the contender's.
-		check := int64(9 + 4 + len(plan.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
-		history, _ := s.server.Get(plan.HistoryPath(s.root, stack))
-		note := plan.Size([]plan.Op{
-			{Kind: plan.OpSet, Path: plan.HistoryPath(s.root, stack), Data: history.Data},
-			{Kind: plan.OpSet, Path: plan.ScaffoldPath(s.root) + "/stacks"}, // of a first apply
-		}) - plan.Size(nil)
+		check := int64(9 + 4 + len(record.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
+		history, _ := s.server.Get(record.HistoryPath(s.root, stack))
+		note := tx.Size([]tx.Op{
+			{Kind: tx.OpSet, Path: record.HistoryPath(s.root, stack), Data: history.Data},
+			{Kind: tx.OpSet, Path: record.ScaffoldPath(s.root) + "/stacks"}, // of a first apply
+		}) - tx.Size(nil)
 		require.Equal(t, int64(res.Bytes+note)+check, out-in)
 	})
 }

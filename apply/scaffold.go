@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -40,10 +40,10 @@ func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err erro
 		for _, path := range missing {
 			op := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
 			switch path {
-			case plan.ScaffoldPath(r.p.Root):
-				op.Data = plan.MarkOf(newID() + newID())
-			case plan.LockPath(r.p.Root, r.p.Stack):
-				if op.Data, err = plan.LockPayload(r.p.Stack, r.own); err != nil {
+			case record.ScaffoldPath(r.p.Root):
+				op.Data = record.MarkOf(newID() + newID())
+			case record.LockPath(r.p.Root, r.p.Stack):
+				if op.Data, err = record.LockPayload(r.p.Stack, r.own); err != nil {
 					return nil, err
 				}
 			}
@@ -71,8 +71,8 @@ func scaffoldPaths(root, stack string) []string {
 			out = append(out, root[:i])
 		}
 	}
-	lock, index, history := plan.LockPath(root, stack), plan.IndexPath(root, stack), plan.HistoryPath(root, stack)
-	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
+	lock, index, history := record.LockPath(root, stack), record.IndexPath(root, stack), record.HistoryPath(root, stack)
+	return append(out, record.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
 }
 
 // absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors,
@@ -80,8 +80,8 @@ func scaffoldPaths(root, stack string) []string {
 // which are no ancestors.
 func (r *job) absent(ctx context.Context) ([]string, error) {
 	paths := scaffoldPaths(r.p.Root, r.p.Stack)
-	known := []string{plan.LockPath(r.p.Root, r.p.Stack), kind.ParentPath(plan.IndexPath(r.p.Root, r.p.Stack))}
-	ahead := r.s.ReadAhead(ctx, recipes.Reads{Exists: known, Get: []string{plan.HistoryPath(r.p.Root, r.p.Stack)}})
+	known := []string{record.LockPath(r.p.Root, r.p.Stack), kind.ParentPath(record.IndexPath(r.p.Root, r.p.Stack))}
+	ahead := r.s.ReadAhead(ctx, recipes.Reads{Exists: known, Get: []string{record.HistoryPath(r.p.Root, r.p.Stack)}})
 	missing, err := missingOf(ctx, ahead, known)
 	if err == nil {
 		err = r.lookBack(ctx, ahead)

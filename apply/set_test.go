@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -43,7 +44,7 @@ const (
 
 // ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
 func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
-	for _, list := range s.lists(c, append(apply.ScaffoldPaths(s.root, name), plan.IndexPath(s.root, name))...) {
+	for _, list := range s.lists(c, append(apply.ScaffoldPaths(s.root, name), record.IndexPath(s.root, name))...) {
 		if !slices.Contains(own, list) {
 			own = append(own, list)
 		}
@@ -94,10 +95,10 @@ func TestARootBelongsToOneStack(t *testing.T) {
 			s.quiet(a, oldKey)
 
 			// A second record, however it came there, stops both stacks: each error names the other one.
-			require.NoError(t, s.server.Create(plan.IndexPath(s.root, "b"), nil))
+			require.NoError(t, s.server.Create(record.IndexPath(s.root, "b"), nil))
 			_, err := apply.Read(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b" (/locks/.locktree/stacks/b is its record)`)
-			require.NoError(t, s.session(both).Delete(t.Context(), plan.IndexPath(s.root, "b"), -1))
+			require.NoError(t, s.session(both).Delete(t.Context(), record.IndexPath(s.root, "b"), -1))
 
 			require.NoError(t, s.destroy(both, a))
 			s.apply(both, b)
@@ -118,7 +119,7 @@ func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	_, err = executor(both).Run(t.Context(), q)
 	var stale *apply.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.True(t, slices.ContainsFunc(stale.Differences, func(d apply.Difference) bool { return d.Path == plan.ScaffoldPath(s.root) }), "%v", stale)
+	require.True(t, slices.ContainsFunc(stale.Differences, func(d apply.Difference) bool { return d.Path == record.ScaffoldPath(s.root) }), "%v", stale)
 }
 
 // A reader has the name of an administrator, and another password. To it the servers show no hashes, so it looks like one.
@@ -145,7 +146,7 @@ func TestTheSetThatSomebodyChangedIsPutBack(t *testing.T) {
 	s := inMemory(t)
 	a := s.of("a", may([]string{oldKey}, []string{ciKey}))
 	s.apply(s.as(oldKey), a)
-	s.setByHand(s.as(oldKey), plan.ScaffoldPath(s.root), allOf(oldKey), allOf("mate:x"))
+	s.setByHand(s.as(oldKey), record.ScaffoldPath(s.root), allOf(oldKey), allOf("mate:x"))
 	p := s.plan(s.as(oldKey), a)
 	require.Len(t, p.Access, 1)
 	require.Len(t, p.Drifted, 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -82,7 +83,7 @@ func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), n.Path)
 		require.NoError(s.t, err)
 		require.Equal(s.t, apply.FromZK(acl), n.ACL, n.Path)
-		require.Equal(s.t, got.Index.Left(n), n.Live.AsLeft, n.Path)
+		require.Equal(s.t, got.Index.Left(n.Path, n.Payload, n.ACL), n.Live.AsLeft, n.Path)
 	}
 }
 
@@ -159,10 +160,10 @@ var hands = map[string]struct {
 		require.NoError(s.t, err)
 	}, nil},
 	"the record is put back as it was": {func(s *site, _ *recipes.Session) {
-		require.NoError(s.t, s.server.Set(plan.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
+		require.NoError(s.t, s.server.Set(record.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
 	}, nil},
 	"the record is gone": {func(s *site, _ *recipes.Session) {
-		require.NoError(s.t, s.server.Delete(plan.IndexPath(s.root, stack)))
+		require.NoError(s.t, s.server.Delete(record.IndexPath(s.root, stack)))
 	}, nil},
 	"data is changed": {func(s *site, _ *recipes.Session) {
 		p, err := kind.Decode(s.at("/many/lock-008").Data)

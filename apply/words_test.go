@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -31,7 +32,7 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 				tree := s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex))
 				s.apply(c, tree)
 				require.NoError(t, s.server.Set(s.root+"/b", []byte(data)))
-				require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte(`{"locktree":1,"apply":"","res":7}`)))
+				require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":1,"apply":"","res":7}`)))
 				if !declared {
 					tree.Nodes = tree.Nodes[:1]
 				}

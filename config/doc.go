@@ -1,6 +1,6 @@
 // Package config reads the configuration language: HCL in, one desired [plan.Tree] per ensemble out.
 //
-// [Load] reads a directory; its result is what [plan.Diff] compares with the ensemble. [Ensemble.Dial] connects as an ensemble
+// [Load] reads a directory; its result is what package plan/diff compares with the ensemble. [Ensemble.Dial] connects as an ensemble
 // block says, identities and encryption included. [Format] is the layout of files, [Config.Generate] writes configuration for znodes
 // that exist. docs/language.md describes the language for people, by the tables that decode it.
 //

@@ -12,15 +12,6 @@ import (
 // key. Addresses compare and sort as strings.
 type Addr string
 
-// Few lists names in a sentence: the first ones, and how many more there are.
-func Few[S ~string](names []S, room int) string {
-	var out []string
-	for _, name := range names[:min(len(names), room)] {
-		out = append(out, string(name))
-	}
-	return strings.Join(out, ", ") + andMore(max(len(names)-room, 0))
-}
-
 // step is one step of an address.
 type step struct {
 	typ, name string

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -43,12 +45,12 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
-	// former is the node of the lock at PreviousPath.
-	former *Node
-	// missing is the part of the address of a deleted node that is not declared. leaves is the Reason of a replacement that
+	// Former is the node of the lock at PreviousPath.
+	Former *Node `json:"-"`
+	// Missing is the part of the address of a deleted node that is not declared. Leaves is the Reason of a replacement that
 	// is shown as a deletion, see [Plan.Shown].
-	missing Addr
-	leaves  Reason
+	Missing Addr   `json:"-"`
+	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
 	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, or it was
@@ -92,13 +94,13 @@ const (
 	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
 
-// stays reports whether the node belongs to the stack afterwards.
-func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
+// Stays reports whether the node belongs to the stack afterwards.
+func (c *Change) Stays() bool { return c.After != nil && c.Action != Forget }
 
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
 func (c *Change) ReasonText() string {
-	at := cmp.Or(c.missing, c.Addr).last()
+	at := cmp.Or(c.Missing, c.Addr).last()
 	block := at.typ + "." + at.name // as Terraform names it
 	switch c.Reason {
 	case ReasonDeleteNoConfig, ReasonDeleteNoModule:
@@ -110,7 +112,7 @@ func (c *Change) ReasonText() string {
 		return "because " + block + " does not use for_each"
 	case ReasonDeleteEachKey: // names the key as it is written, with its quotes
 		text := "because key [" + at.key + "] is not in for_each map"
-		if cmp.Or(c.missing, c.Addr) != c.Addr {
+		if cmp.Or(c.Missing, c.Addr) != c.Addr {
 			text += " of " + block
 		}
 		return text
@@ -173,3 +175,190 @@ func (a Action) Verbs() []string {
 
 // MarshalText writes the word of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
+// otherwise every later plan would report the new address again.
+func (c *Change) Renamed() bool {
+	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
+}
+
+// Compare fills in how After differs from Before. It looks at nothing that lock traffic
+// changes, so traffic is never drift.
+func (c *Change) Compare() {
+	if c.Before.Kind() != c.After.Kind() {
+		c.ForcesReplace = []string{"type"}
+	} else {
+		c.Params = kind.Diff(c.Before.Payload.Params, c.After.Payload.Params)
+	}
+	for _, p := range c.Params {
+		if p.Replace {
+			c.ForcesReplace = append(c.ForcesReplace, p.Name)
+		}
+	}
+	have, want := c.Before.Payload, c.After.Payload
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
+		c.PreviousAddr = Addr(have.Owner.Addr)
+	}
+	if have.Protect != want.Protect {
+		c.Protect = &ProtectDiff{have.Protect, want.Protect}
+	}
+	if !have.ChildACL.Equal(want.ChildACL) {
+		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
+	}
+	c.Revive = have.State != kind.StateActive && cmp.Or(want.State, kind.StateActive) == kind.StateActive
+	if !c.Before.ACL.Equal(c.After.ACL) {
+		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
+	}
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
+		return // a replacement creates all parts again
+	}
+	c.MissingParts = missing(c.Before)
+	for _, part := range c.Before.Live.Parts {
+		switch {
+		case part.Absent:
+		// Contenders are created in the parts, which have the node's list. If only a part's list
+		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
+		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
+			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
+		}
+	}
+}
+
+// missing names the parts that a node lacks.
+func missing(n *Node) (names []string) {
+	for _, part := range n.Live.Parts {
+		if part.Absent {
+			names = append(names, part.Name)
+		}
+	}
+	return names
+}
+
+// Rewrites reports whether the node's data changes.
+func (c *Change) Rewrites() bool {
+	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+}
+
+// Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
+func (c *Change) Hides() bool {
+	stays := c.Before != nil && c.Action != Create && c.Action != Replace && c.Before.ACL.Equal(c.After.ACL)
+	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
+}
+
+// Tied are the other ends of paths that change, which are in the same transaction: those of locks. Nobody holds a namespace, so it may be
+// at both paths for a while.
+func (c *Change) Tied() (paths []string) {
+	if c.PreviousPath != "" && !c.Former.Kind().Container {
+		paths = append(paths, c.PreviousPath)
+	}
+	if c.NextPath != "" && !c.Before.Kind().Container {
+		paths = append(paths, c.NextPath)
+	}
+	return paths
+}
+
+// NeedsIdle reports whether the change can be made only while nobody holds or waits for the
+// lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
+// What may be a container is not replaced while it is in use: see [Change.Leave].
+func (c *Change) NeedsIdle() bool {
+	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
+		return false
+	}
+	return c.Action == Delete || c.Action == Replace
+}
+
+// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is: by
+// the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet follow.
+func (c *Change) Leave() bool {
+	if c.Reason != ReasonReplaceContainer {
+		return false
+	}
+	after := c.After.WithPayload()
+	after.Payload.Carry(c.Before.Payload)
+	c.Action, c.Reason, c.MissingParts, c.After = Update, "", missing(c.Before), after
+	switch {
+	case c.Importing != "" && !c.Kind.Container:
+		after.Payload.Made = kind.MadeElsewhere
+	case c.Importing == "" && !c.Rewrites():
+		after.Payload.Gen = c.Before.Payload.Gen
+		if c.ACL == nil && c.MissingParts == nil {
+			c.Action, c.After = NoOp, c.Before
+		}
+	}
+	return true
+}
+
+// String writes one line: "~ namespace.a.semaphore.b permits=3 -> 5".
+func (c *Change) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", c.Action.Symbol(), c.Addr)
+	if c.PreviousAddr != "" {
+		fmt.Fprintf(&b, " (was %s)", c.PreviousAddr)
+	}
+	for _, p := range c.Params {
+		fmt.Fprintf(&b, " %s=%v -> %v", p.Name, p.Before, p.After)
+	}
+	if c.ACL != nil {
+		fmt.Fprintf(&b, " acl=%s", c.ACL)
+	}
+	if c.ChildACL != nil {
+		fmt.Fprintf(&b, " child_acl=%s", c.ChildACL)
+	}
+	if c.Protect != nil {
+		fmt.Fprintf(&b, " protect=%t -> %t", c.Protect.Before, c.Protect.After)
+	}
+	return b.String()
+}
+
+// String writes "digest:payments:crd -> digest:payments:cdrwa".
+func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
+
+// replacing is a creation as the replacement of the node that goes.
+func (c *Change) replacing(from *Change) *Change {
+	r := &Change{
+		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,
+		Before: from.Before, After: c.After, Usage: from.Usage, Drift: from.Drift, Break: from.Break,
+	}
+	r.Compare()
+	r.ForcesReplace, r.MissingParts = append([]string{"path"}, r.ForcesReplace...), nil
+	return r
+}
+
+// A family declares one node. Those of its keys come and go with the programs that use them, and have the list of contenders
+// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and no plan is about them, but for two things: a family
+// is deleted only when no key is in use; and when that list changes, the apply gives it to the nodes that have the former one.
+
+// FormerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
+func (c *Change) FormerKeys() (n int, all bool) {
+	for _, l := range c.Before.Live.KeyLists {
+		if slices.ContainsFunc(l.Lists, func(l kind.List) bool { return slices.ContainsFunc(c.FormerLists, l.Equal) }) {
+			n += l.Keys
+		}
+	}
+	k := keysOf(c.Before)
+	return n, k.Nodes == k.Looked
+}
+
+func keysOf(n *Node) kind.Keys {
+	if n == nil || n.Live == nil || n.Live.Usage == nil {
+		return kind.Keys{}
+	}
+	return n.Live.Usage.Keys
+}
+
+// Relists says what an apply does about the nodes of keys that have a former list, "" for nothing.
+func (c *Change) Relists() string {
+	if len(c.FormerLists) == 0 {
+		return ""
+	}
+	switch n, all := c.FormerKeys(); {
+	case !all:
+		k := keysOf(c.Before)
+		return fmt.Sprintf("%d keys have a node, and %d of the %d that were looked at have the former access list: apply sets the new one on all that have it", k.Nodes, n, k.Looked)
+	case n == 1:
+		return "1 key has a node with the former access list: apply sets the new one"
+	case n > 1:
+		return fmt.Sprintf("%d keys have a node with the former access list: apply sets the new one", n)
+	}
+	return ""
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -70,7 +71,7 @@ func (t *Draft) add(addr Addr, params kind.Params, n *Node) error {
 	if err := errors.Join(kind.ValidateName(kind.BaseName(n.Path)), kind.ValidatePath(n.Path)); err != nil {
 		return err
 	}
-	if n.Path == ScaffoldPath(t.Root) {
+	if n.Path == record.ScaffoldPath(t.Root) {
 		return fmt.Errorf("%s is where locktree keeps its own records", n.Path)
 	}
 	at, taken := slices.BinarySearchFunc(t.Nodes, n.Path, func(n *Node, path string) int { return strings.Compare(n.Path, path) })

@@ -3,9 +3,11 @@ package plan_test
 import (
 	"testing"
 
-	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A lock that is gone, or may not be read, is not one that was never there.
@@ -23,7 +25,7 @@ func TestGapsAreWhatIsDeclaredAndTheTreeDoesNotHave(t *testing.T) {
 	}
 	tree := &plan.Tree{
 		Nodes: []*plan.Node{node("/closed", plan.TroubleUnreadable), node("/new", plan.TroubleNewer), node("/stranger", plan.TroubleForeign), node("/there", ""), node("/wiped", plan.TroubleForeign)},
-		Index: &plan.Index{},
+		Index: &record.Record{},
 	}
 	require.Equal(t, []plan.Gap{
 		{Path: "/closed", Addr: "mutex.closed", Type: "mutex", Trouble: plan.TroubleUnreadable, Detail: "detail"},

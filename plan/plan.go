@@ -1,13 +1,16 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -63,23 +66,25 @@ type Plan struct {
 	Targeted bool  // Targets: not all of the configuration was planned
 	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
-	prior prior
-	set   rootSet
+	// Before is what is known of the stack before the plan, and RootSet whose the root is. Package plan/diff finds both, and the
+	// transactions need them.
+	Before  Before
+	RootSet RootSet
 }
 
-// prior is what the transactions need of the record that was read.
-type prior struct {
+// Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
+type Before struct {
 	Key       string                     // of the sums, "" if the stack has none yet
 	Fresh     bool                       // the key is that of this apply
 	Noted     kind.List                  // the set of the root, by the record
 	Next      kind.List                  // the one that was to take its place
 	Named     kind.List                  // the administrators that the stack names
-	Insiders  kind.List                  // see sides.insiders
-	Leaving   kind.List                  // see sides.leaving
+	Insiders  kind.List                  // those who apply after the plan, and everybody while the stack is open
+	Leaving   kind.List                  // the administrators whom the plan shuts out
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
-	Unmarked  bool                       // see Plan.Unmarked
+	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
 	Untracked []string                   // what the record names and cannot be understood, to be kept
-	Left      roll                       // the nodes that are there before the plan, and those that are missing
+	Left      record.Roll                // the nodes that are there before the plan, and those that are missing
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
@@ -142,19 +147,19 @@ func (p *Plan) Sum() string {
 	h := sha256.New()
 	add := func(values ...any) { fmt.Fprintf(h, "%#v\n", values) }
 	list := func(l kind.List) string {
-		if p.prior.Key == "" || p.prior.Fresh {
+		if p.Before.Key == "" || p.Before.Fresh {
 			return l.String()
 		}
-		return string(slowSum(p.prior.Key, l))
+		return string(record.SlowSum(p.Before.Key, l))
 	}
 	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.MendsIndex())
 	for c := range p.Each() {
-		if c.Action == NoOp && !c.renamed() && !c.Unsealed {
+		if c.Action == NoOp && !c.Renamed() && !c.Unsealed {
 			continue
 		}
 		add(c.Action, c.Addr, c.Path, c.NextPath, c.Break, c.MissingParts)
 		if c.After != nil && c.After.Payload != nil {
-			data, _ := c.After.written() // what cannot be encoded is a problem of the plan, which is not applied
+			data, _ := record.Written(c.After.Path, c.After.Payload) // what cannot be encoded is a problem of the plan, which is not applied
 			add(string(data), list(c.After.ACL))
 		}
 		for _, l := range c.FormerLists {
@@ -229,7 +234,7 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // mark contains the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
-		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || p.Seals()
+		p.DropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Renamed() }) || p.MendsIndex() || p.Seals()
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in
@@ -243,4 +248,184 @@ func (p *Plan) InUse() []*Change {
 		}
 	}
 	return out
+}
+
+// String writes one line for every problem and every change but NoOp, for logs
+// and tests. People are shown more by the command.
+func (p *Plan) String() string {
+	var b strings.Builder
+	for _, q := range p.Problems {
+		fmt.Fprintf(&b, "%s: %s: %s\n", q.Severity, q.Summary, q.Path)
+	}
+	for c := range p.Each() {
+		if c.Action != NoOp {
+			b.WriteString(c.String() + "\n")
+		}
+	}
+	for _, c := range p.Access {
+		fmt.Fprintf(&b, "~ %s %s acl=%s\n", c.Addr, c.Pin.Path, c.ACLDiff)
+	}
+	return b.String()
+}
+
+// Pin returns the pin of a path, nil when the plan did not rely on it.
+func (p *Plan) Pin(path string) *Pin {
+	i, ok := slices.BinarySearchFunc(p.Pins, path, func(pin Pin, path string) int { return cmp.Compare(pin.Path, path) })
+	if !ok {
+		return nil
+	}
+	return &p.Pins[i]
+}
+
+// DropsIndex reports whether no record is left: everything is destroyed, nothing had to
+// stay, and there is no output to keep. The record may also have been lost already.
+func (p *Plan) DropsIndex() bool {
+	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Stays() }) &&
+		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
+}
+
+// Seals reports whether an apply gives sums to nodes that have none, or none of the stack's key.
+func (p *Plan) Seals() bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !record.Sealed(p.Before.Key, c.Before.Payload) })
+}
+
+// MendsIndex reports whether an apply restores the record; see [ProblemIndex].
+func (p *Plan) MendsIndex() bool { return p.Before.Lost }
+
+// Keyed is the plan with a key for the sums that it writes, if the stack has none yet. The key must be random, of [record.KeyLen] digits.
+func (p *Plan) Keyed(fresh string) *Plan {
+	q := *p
+	if q.Before.Key == "" {
+		q.Before.Key, q.Before.Fresh = fresh, true
+	}
+	return &q
+}
+
+// Unmarked reports whether the ensemble was found without an id, where an apply had been.
+func (p *Plan) Unmarked() bool { return p.Before.Unmarked }
+
+// Shown are the changes as a person reads them, in their order: the two ends of a path that changes are one replacement.
+func (p *Plan) Shown() []*Change {
+	at := map[string]*Change{}
+	for c := range p.Each() {
+		if c.PreviousPath != "" || c.NextPath != "" {
+			at[c.Path] = c
+		}
+	}
+	out := make([]*Change, 0, len(p.Changes))
+	for c := range p.Each() {
+		from, to := at[c.PreviousPath], at[c.NextPath]
+		comes, goes := from != nil && from.NextPath == c.Path, to != nil && to.PreviousPath == c.Path
+		switch {
+		case comes:
+			out = append(out, c.replacing(from))
+			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
+				out = append(out, &Change{Action: Delete, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
+					Reason: c.Leaves, Missing: c.Missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
+			}
+		case goes && c.Action == Replace: // its node is shown where it goes
+			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})
+		case !goes:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Standing is what a stack has to do with the set of its root.
+type Standing string
+
+// The standings.
+const (
+	StandsOpen     Standing = "open"     // nobody names one: it belongs to whoever applies first
+	StandsInForce  Standing = "in force" // what is named is there, or comes with the first apply
+	StandsReplaces Standing = "replaces" // what is named takes the place of what is there
+)
+
+// RootSet is the set of a root, seen from one stack.
+type RootSet struct {
+	Standing Standing
+	There    kind.List // nil if there is none yet, or we may not read it
+	Limited  bool      // the plan leaves the lists of the tool's nodes as they are
+}
+
+// Named reports whether the set is after the plan what the stack names.
+func (s RootSet) Named() bool {
+	return s.Standing == StandsInForce || s.Standing == StandsReplaces && !s.Limited
+}
+
+// AccessOf is who a set is.
+func AccessOf(list kind.List) *Access {
+	admins := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
+	readers := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin != 0 })
+	return &Access{Admins: admins, Readers: readers}
+}
+
+// NotesAccess reports whether the record does not have the set yet that the stack names.
+func (p *Plan) NotesAccess() bool {
+	return p.RootSet.Named() && !p.RootSet.Limited && !p.Index.Absent && !p.Set.List().Equal(p.Before.Noted)
+}
+
+// SetDeclared is where administrators are from that a stack names itself.
+const SetDeclared = "declared in the ensemble block"
+
+// SetOf says where those of Set are from.
+func (p *Plan) SetOf() string {
+	if p.RootSet.Named() {
+		return SetDeclared
+	}
+	return "of " + p.Root
+}
+
+// AccessChange is an access list of one of the tool's own nodes that changes.
+type AccessChange struct {
+	Addr Addr `json:"address"` // "ensemble.main"; the own address of a node that the stack has left behind
+	ACLDiff
+	// Contenders: it is the list for the contenders of the apply lock, which is in that lock's data.
+	Contenders bool `json:"contenders,omitempty"`
+	Pin        Pin  `json:"pin"` // of the node, as it was read
+}
+
+// EnsembleAddr is the address for what belongs to no declared node.
+func EnsembleAddr(ensemble string) Addr { return Addr("ensemble." + ensemble) }
+
+// ACLStep is one access list to set after the transaction.
+type ACLStep struct {
+	Addr     Addr
+	Path     string
+	Before   kind.List
+	ACL      kind.List
+	Aversion int32 // the version of the access list that the plan saw
+	Czxid    int64 // of a declared node that the plan saw; else 0
+	OfKey    bool  // of a family: it goes with its last user
+}
+
+// ACLSteps returns the access lists to set on existing nodes after the transaction,
+// children before parents. The order does not matter for the rights needed, since setting
+// a list needs ADMIN on the node itself. It makes a namespace open or close last, when
+// everything in it is as declared. What is in .locktree comes last, and then .locktree itself, whose list is the set of the root.
+func (p *Plan) ACLSteps() []ACLStep {
+	var steps []ACLStep
+	for c := range p.Each() {
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil {
+			continue
+		}
+		if !c.Before.ACL.Equal(c.After.ACL) {
+			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Path, Before: c.Before.ACL, ACL: c.After.ACL, Aversion: c.Before.Live.Aversion, Czxid: c.Before.Live.Czxid})
+		}
+		for _, part := range c.Before.Live.Parts {
+			if list := c.Kind.PartACL(part.Name, c.After.ACL); !part.Absent && !part.ACL.Equal(list) {
+				steps = append(steps, ACLStep{Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Before: part.ACL, ACL: list, Aversion: part.Aversion})
+			}
+		}
+	}
+	for _, c := range p.Access {
+		if !c.Contenders {
+			steps = append(steps, ACLStep{Addr: c.Addr, Path: c.Pin.Path, Before: c.Before, ACL: c.After, Aversion: c.Pin.Aversion})
+		}
+	}
+	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })
+	own := func(s ACLStep) bool { return kind.Below(s.Path, record.ScaffoldPath(p.Root)) }
+	rest := slices.DeleteFunc(slices.Clone(steps), own)
+	return append(rest, slices.DeleteFunc(steps, func(s ACLStep) bool { return !own(s) })...)
 }

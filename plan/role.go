@@ -38,3 +38,28 @@ func (r Role) Perms() (RolePerms, bool) {
 		return RolePerms{}, false
 	}
 }
+
+// Everybody reports whether an entry applies to anybody who can reach the servers. In ZooKeeper's ip
+// scheme an address may have a prefix length, and /0 matches all.
+func Everybody(a kind.ACL) bool {
+	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
+}
+
+// Need returns the rights that an administrator needs on a node of this kind to manage it later. The
+// rights to create and delete children are rights on the parent. So on a lock without structural
+// children we need no c or d: its contenders are not ours to delete. Breaking a lock needs d, and the
+// transaction fails with a clear error when it is missing.
+func Need(k *kind.Kind) kind.Perm {
+	if k.Container || len(k.Children) > 0 {
+		return kind.PermAll
+	}
+	return kind.PermRead | kind.PermWrite | kind.PermAdmin
+}
+
+// Names returns the identities of a list, without hashes.
+func Names(list kind.List) (out []string) {
+	for _, a := range list {
+		out = append(out, Identity{a.Scheme, a.ID}.String())
+	}
+	return out
+}

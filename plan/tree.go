@@ -2,12 +2,13 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Tree is a lock tree of one stack on one ensemble: what a configuration
@@ -26,7 +27,7 @@ type Tree struct {
 	// The rest is set on current trees only.
 
 	// Index is the stack's record, nil when there is none yet.
-	Index *Index
+	Index *record.Record
 	// IndexPin is the path of the record and the version that was read.
 	IndexPin Pin
 	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
@@ -92,7 +93,7 @@ type Node struct {
 	// Origin is where it was declared ("locks.locktree.hcl:12"); desired trees only.
 	Origin string `json:"origin,omitempty"`
 	// Payload is the declaration. nil on a current node whose data is not ours to
-	// read: Live.Trouble says why. In a desired tree Gen is ignored: [Diff] sets it.
+	// read: Live.Trouble says why. In a desired tree Gen is ignored: package plan/diff sets it.
 	Payload *kind.Payload `json:"-"`
 	// ACL is the node's access list: as declared, or as the server answered.
 	ACL kind.List `json:"-"`
@@ -125,7 +126,7 @@ type Live struct {
 	DataLength int   `json:"data_length"`         // bytes
 	ModifiedMs int64 `json:"modified_ms"`         // last data change, milliseconds since 1970 by the server's clock
 	Ephemeral  bool  `json:"ephemeral,omitempty"` // belongs to a session, so it cannot be ours
-	AsLeft     bool  `json:"-"`                   // known to be what the last apply left, see [Index.Left]
+	AsLeft     bool  `json:"-"`                   // known to be what the last apply left, see [record.Record.Left]
 	// Trouble and Detail say why Node.Payload is nil.
 	Trouble Trouble `json:"trouble,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
@@ -161,22 +162,14 @@ type Identity struct{ Scheme, ID string }
 
 // String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
 func (id Identity) String() string {
-	return strings.TrimSuffix(id.entry().String(), ":")
+	return strings.TrimSuffix(id.Entry().String(), ":")
 }
 
-// us are our identities as in access lists, without rights.
-func (d *sides) us() (list kind.List) {
-	for _, id := range d.opts.Identities {
-		list = append(list, id.entry())
-	}
-	return list
-}
+// Entry is the identity as in access lists, without rights.
+func (id Identity) Entry() kind.ACL { return kind.ACL{Scheme: id.Scheme, ID: id.ID} }
 
-// entry is the identity as in access lists, without rights.
-func (id Identity) entry() kind.ACL { return kind.ACL{Scheme: id.Scheme, ID: id.ID} }
-
-// owned is the address in the node's payload.
-func (n *Node) owned() Addr { return Addr(n.Payload.Owner.Addr) }
+// Owned is the address in the node's payload.
+func (n *Node) Owned() Addr { return Addr(n.Payload.Owner.Addr) }
 
 // Kind returns the recipe type of the node, nil when its data is not ours.
 func (n *Node) Kind() *kind.Kind {
@@ -199,31 +192,18 @@ func (t *Tree) Find(path string) *Node {
 	return t.Nodes[i]
 }
 
-// pin returns the pin of a node that was found.
-func (n *Node) pin(addr Addr) Pin {
+// Pin returns the pin of a node that was found.
+func (n *Node) Pin(addr Addr) Pin {
 	return Pin{Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion}
 }
 
-// pin returns the pin of a structural child of the node at path.
-func (p Part) pin(path string, addr Addr) Pin {
+// Pin returns the pin of a structural child of the node at path.
+func (p Part) Pin(path string, addr Addr) Pin {
 	path = kind.JoinPath(path, p.Name)
 	if p.Absent {
 		return Pin{Path: path, Addr: addr, Absent: true}
 	}
 	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion, Written: p.Written}
-}
-
-// record is what the users of a lock have written in it; nil for most kinds.
-func (n *Node) record() []byte {
-	if n == nil || n.Live == nil {
-		return nil
-	}
-	for _, part := range n.Live.Parts {
-		if part.Written {
-			return slots.CarryRecord(part.Record, part.CreatedMs)
-		}
-	}
-	return nil
 }
 
 // Gap is a node of which a read knows only that the stack has it, or should have.
@@ -265,4 +245,50 @@ func (t *Tree) Gaps(desired *Tree) []Gap {
 	}
 	slices.SortFunc(out, func(a, b Gap) int { return cmp.Compare(a.Path, b.Path) })
 	return out
+}
+
+// String writes "mutex namespace.payments.mutex.ledger at /locks/payments/ledger".
+func (n *Node) String() string { return fmt.Sprintf("%s %s at %s", n.Kind(), n.Addr, n.Path) }
+
+// Drift is a node that is not as the last apply left it.
+type Drift struct {
+	Addr Addr   `json:"address"`
+	Path string `json:"path"`
+	// Deleted: it is declared, the last apply left it, and it is gone.
+	Deleted bool `json:"deleted,omitempty"`
+	// Attributes are those that are not as declared; nil if the node is not declared, or as another type.
+	Attributes []Attribute `json:"attributes,omitempty"`
+}
+
+// Action is what was done to the node.
+func (d Drift) Action() Action {
+	if d.Deleted {
+		return Delete
+	}
+	return Update
+}
+
+// Attribute is a property of a node that is not as declared, with both values as text.
+type Attribute struct {
+	Name     string `json:"name"`
+	Declared string `json:"declared"`
+	Found    string `json:"found"`
+}
+
+// WithPayload copies the node and its payload, so that a plan can complete them without
+// changing the caller's tree. The parameters are shared: nothing here writes to them.
+func (n *Node) WithPayload() *Node {
+	c, p := *n, *n.Payload
+	if p.State == "" {
+		p.State = kind.StateActive
+	}
+	c.Payload = &p
+	return &c
+}
+
+// KeyLists says how many of the keys that were looked at have nodes with these lists: the node of a key, and the others that its kind
+// needs. An apply that was interrupted may have given some of them another list already.
+type KeyLists struct {
+	Lists []kind.List // each once
+	Keys  int
 }

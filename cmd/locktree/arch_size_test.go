@@ -40,7 +40,6 @@ var oversized = map[string]size{
 	"recipes/zktest":                   {2820, 20, 14},
 	"recipes/inspect":                  {4500, 22, 19},
 	"recipes/kind":                     {2545, 20, 9}, // a table of parameters for each recipe type
-	"plan":                             {6400, 39, 33},
 	"apply":                            {5500, 29, 26},
 	"cmd/locktree":                     {6500, 40, 38},
 	"cmd/locktree/internal/view":       {4900, 26, 23},
@@ -58,7 +57,6 @@ var scattered = map[string]int{
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
 	"recipes/inspect.round": 4, "recipes/inspect.Report": 5, "recipes/inspect.entry": 4,
-	"plan.Plan": 15, "plan.sides": 17, "plan.decisions": 8, "plan.pairing": 4, "plan.Node": 6, "plan.Change": 11, "plan.selection": 9, "plan.frame": 4,
 	"apply.locked": 8, "apply.reader": 6, "apply.job": 6, "apply.sending": 6, "apply.Applier": 5,
 	"cmd/locktree.app": 21, "cmd/locktree.stack": 4,
 	"cmd/locktree/internal/view.planText": 5, "cmd/locktree/internal/view.Human": 4,

@@ -18,6 +18,8 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
 )
@@ -132,7 +134,7 @@ func sessionWithin(e *config.Ensemble) time.Duration {
 func (s *stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
 	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
 	for i, e := range s.Ensembles {
-		q.Ensembles = append(q.Ensembles, plan.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.clients[i])})
+		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.clients[i])})
 	}
 	return q
 }
@@ -260,7 +262,7 @@ func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
 	if d, ok := asType[*view.Denied](err); ok {
 		root := s.Ensembles[i].Root
-		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, plan.ScaffoldPath(root)) {
+		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, record.ScaffoldPath(root)) {
 			d.Root = root
 		}
 	}

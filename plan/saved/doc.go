@@ -1,8 +1,8 @@
 // Package saved keeps a plan in a file until it is applied.
 //
 // The file holds the question and not the answer: what was read, what is declared, what was asked for, and as whom.
-// [Decode] lets [plan.Diff] answer it again, and compares the sum of the answer with the one in the file. So a file
-// can hold nothing that Diff would not plan, and a property that a plan gets later needs no code here.
+// [Decode] lets [diff.Compare] answer it again, and compares the sum of the answer with the one in the file. So a file
+// can hold nothing that Compare would not plan, and a property that a plan gets later needs no code here.
 //
 // Only the version that wrote a file reads it: another one may plan something else.
 //

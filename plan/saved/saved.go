@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -27,13 +29,13 @@ const maxFile = 256 << 20
 // Question is what plans answer: those of all ensembles of a configuration.
 type Question struct {
 	Stack     string
-	Ensembles []plan.Ensemble
+	Ensembles []diff.Ensemble
 	Options   plan.Options // without Identities and Elsewhere, which follow from the ensembles
 	Checks    []plan.Check // the results of the configuration's checks at that time
 }
 
 // Answer makes the plans, one for each ensemble. It changes nothing in the question.
-func (q *Question) Answer() []*plan.Plan { return plan.DiffAll(q.Ensembles, q.Options) }
+func (q *Question) Answer() []*plan.Plan { return diff.CompareAll(q.Ensembles, q.Options) }
 
 // File is a saved plan that was read.
 type File struct {
@@ -147,9 +149,9 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	return head, data[line+1 : end], nil
 }
 
-// answered lets Diff answer the question of a file.
+// answered lets Compare answer the question of a file.
 //
-// Diff relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
+// Compare relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
 func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -168,8 +170,8 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	return plans, nil
 }
 
-// sound checks what Diff takes as it is: which nodes are the stack's and where, because they may be deleted.
-func sound(e plan.Ensemble, stack string) error {
+// sound checks what Compare takes as it is: which nodes are the stack's and where, because they may be deleted.
+func sound(e diff.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
 		return err
@@ -180,14 +182,14 @@ func sound(e plan.Ensemble, stack string) error {
 	if e.Current == nil {
 		return nil
 	}
-	if at := e.Current.IndexPin.Path; at != "" && at != plan.IndexPath(root, stack) {
+	if at := e.Current.IndexPin.Path; at != "" && at != record.IndexPath(root, stack) {
 		return fmt.Errorf("the record is said to be at %q", at)
 	}
 	for _, n := range e.Current.Nodes {
 		if err := kind.ValidatePath(n.Path); err != nil {
 			return err
 		}
-		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, plan.ScaffoldPath(root))
+		inside := n.Path != root && kind.Below(n.Path, root) && !kind.Below(n.Path, record.ScaffoldPath(root))
 		if n.Payload != nil && n.Payload.Owner.Stack == stack && !inside {
 			return fmt.Errorf("%s is not a node of stack %q", n.Path, stack)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -50,7 +52,7 @@ func tree(nodes ...*plan.Node) *plan.Tree {
 
 // found makes a tree one that was read.
 func found(t *plan.Tree) *plan.Tree {
-	t.IndexPin = plan.Pin{Path: plan.IndexPath(t.Root, stack), Czxid: 3, Version: 4}
+	t.IndexPin = plan.Pin{Path: record.IndexPath(t.Root, stack), Czxid: 3, Version: 4}
 	for i, n := range t.Nodes {
 		n.Payload.Gen = 1
 		n.Live = &plan.Live{Czxid: int64(i + 10), Version: 1, ModifiedMs: 1_700_000_000_000}
@@ -80,7 +82,7 @@ func question() *saved.Question {
 		declare("/locks/pay/pool", kind.Semaphore, permits(3)),
 	))
 	current.Nodes[3].Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "lease-1", ID: "host-a/1", Session: 7}}}
-	return &saved.Question{Stack: stack, Checks: []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass}}, Ensembles: []plan.Ensemble{{
+	return &saved.Question{Stack: stack, Checks: []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass}}, Ensembles: []diff.Ensemble{{
 		Servers: []string{"zk1:2181", "zk2:2181"}, Current: current, Desired: desired, Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}},
 	}}, Options: plan.Options{Drain: time.Minute}}
 }
@@ -400,7 +402,7 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 		}
 		return out
 	}
-	q := &saved.Question{Stack: stack, Ensembles: []plan.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...), Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}}}}}
+	q := &saved.Question{Stack: stack, Ensembles: []diff.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...), Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}}}}}
 	data := file(t, q)
 	require.Equal(t, 1, strings.Count(string(data), admin.ID))
 	require.Equal(t, 1, strings.Count(string(data), worker.ID))

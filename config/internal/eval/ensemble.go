@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
@@ -57,7 +58,7 @@ func evaluateEnsemble(s scope) {
 	evaluateRoot(s, e)
 	e.AuthName, _ = s.text(b.Arg("auth_name"))
 	if id, ok := s.text(b.Arg("id")); ok {
-		if !plan.IsEnsembleID(id) {
+		if !record.IsEnsembleID(id) {
 			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
 		}
 		e.ID = id

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
-	"github.com/stretchr/testify/require"
 )
 
 // Every error of the engine, as a person reads it.
@@ -33,10 +35,10 @@ func TestExplain(t *testing.T) {
 		&apply.LockedError{Path: info.Path},
 		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy, Others: 2},
 		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace},
-		&apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: plan.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")},
+		&apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")},
 		&apply.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 1_200_000, Limit: 900_000},
 		&apply.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 200_000, Limit: 900_000, Refused: true},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: plan.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
+		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
 		&view.SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},

@@ -145,8 +145,7 @@ func StoredOutputs(trees []*plan.Tree) (out Outputs) {
 			continue
 		}
 		for name, o := range tree.Index.Outputs {
-			o.Name = name
-			out = append(out, o)
+			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
 		}
 	}
 	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })

@@ -1,0 +1,220 @@
+package access
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A root belongs to one stack, which has one set of administrators and readers: in ZooKeeper, to create and delete in a node is a
+// right on that node. The set is the access list of <root>/.locktree, which the other nodes of the tool follow. The stack names it in
+// its ensemble block.
+
+// Stand finds the standing, and who may use the tool's own nodes after the plan.
+func Stand(p *plan.Plan, s *Sides) {
+	named, x := s.Intent.Access, s.Current.Index
+	if x != nil {
+		p.Before.Noted, p.Before.Next = x.Access, x.Next
+	}
+	set := &p.RootSet
+	set.Limited = s.Opts.Destroy || len(s.Opts.Targets) > 0
+	set.There = FrameAt(s, record.ScaffoldPath(p.Root)).ACL
+	switch there := set.There; {
+	case named == nil:
+		set.Standing = plan.StandsOpen
+	case there == nil, there.Equal(named.List()):
+		set.Standing = plan.StandsInForce
+	default:
+		set.Standing = plan.StandsReplaces
+	}
+	if set.Named() {
+		p.Set = named
+	} else if set.Standing != plan.StandsOpen {
+		p.Set = plan.AccessOf(set.There)
+	}
+	p.Before.Insiders = insidersOf(p, s)
+}
+
+// Appliers are those who may have to set the lists of this stack's nodes: the administrators of the root, those that the stack
+// names, and those who leave.
+func Appliers(p *plan.Plan, s *Sides) kind.List {
+	return slices.Concat(p.Set.Administrators(), s.Intent.Access.Administrators(), p.Before.Leaving)
+}
+
+// wereIn are those who may be in the lists of the tool's nodes before this plan. The set itself is the last list that loses anybody.
+// Of a set whose hashes are hidden from us, the record says whom the last apply let in.
+func wereIn(p *plan.Plan, s *Sides) kind.List {
+	noted := p.Before.Noted
+	if !p.RootSet.There.Masked() {
+		noted = nil
+	}
+	return slices.Concat(p.RootSet.There, noted, p.Before.Next, FrameAt(s, p.Index.Path).ACL).Normalize()
+}
+
+// leaving are the administrators whom this plan shuts out. Until that is done, whatever it creates admits them too: wherever the
+// apply ends, the nodes of before are still theirs, and whoever reads a stack has to read all of it.
+func leaving(p *plan.Plan, s *Sides) kind.List {
+	return slices.DeleteFunc(withAdmin(wereIn(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
+}
+
+// tellOpen says that nobody is named who may apply. That concerns nobody's locks.
+func tellOpen(p *plan.Plan, s *Sides) {
+	if p.RootSet.Standing != plan.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
+		return
+	}
+	ensemble := plan.EnsembleAddr(p.Ensemble)
+	Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: ensemble, Path: p.Root}, "No administrators are declared",
+		fmt.Sprintf("%s does not say who may apply, so the stack's record, its apply lock and all nodes without an acl belong to %s. "+
+			"Nobody else can plan or apply, and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.",
+			ensemble, cmp.Or(whoText(withAdmin(p.RootSet.There)), "whoever applies first")))
+}
+
+// The tool's own nodes have access lists too: the root and what is above it, .locktree and everything
+// in it, and namespaces that are no longer declared and cannot be deleted. They follow the
+// set of the root, and are planned like those of locks. To lists of nodes that somebody else made, entries are only added.
+
+// PlanOwn plans the lists of the tool's own nodes when it is known which namespaces stay, and checks what others may do there.
+func PlanOwn(p *plan.Plan, s *Sides) {
+	f := FrameAt(s, record.ScaffoldPath(p.Root))
+	p.Before.Unmarked = f.Path != "" && !f.Closed && !f.Data
+	ownLists(p, s)
+	tellOpen(p, s)
+	auditFrame(p, s)
+}
+
+// ownLists plans the lists of the tool's own nodes. A plan with targets leaves them alone. So does
+// one that would write nothing to a stack without a record: its first apply creates what is missing
+// with the right lists.
+func ownLists(p *plan.Plan, s *Sides) {
+	if p.Set == nil || p.RootSet.Limited || s.Current.Index == nil && !p.HasChanges() {
+		return
+	}
+	p.Before.Leaving = leaving(p, s)
+	for c := range p.Each() {
+		if keptNamespace(s, c) {
+			relist(p, s, c)
+		}
+	}
+	ownDrift(p, s)
+	list := p.Set.List()
+	var closed []string
+	for i := range s.Current.Frame {
+		f := &s.Current.Frame[i]
+		if f.Closed {
+			if !Under(p.Root, f.Path) { // nodes above the root may belong to another team
+				closed = append(closed, f.Path)
+			}
+			continue
+		}
+		if want := wantedOf(p, s, f); want != nil && !f.ACL.Equal(want) {
+			ownChange(p, plan.AccessChange{Addr: plan.EnsembleAddr(p.Ensemble), ACLDiff: plan.ACLDiff{Before: f.ACL, After: want}, Contenders: false, Pin: f.Pin}, joins(p, s, f))
+		}
+		if f.Path == record.LockPath(p.Root, p.Stack) && !s.Current.Contenders.Equal(list) {
+			ownChange(p, plan.AccessChange{Addr: plan.EnsembleAddr(p.Ensemble), ACLDiff: plan.ACLDiff{Before: s.Current.Contenders, After: list}, Contenders: true, Pin: f.Pin}, false)
+		}
+	}
+	if len(closed) > 0 {
+		Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: closed[0]}, "Access lists cannot be read",
+			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by this connection, so their access lists are not checked. Run the plan with the credentials of an administrator.", len(closed), closed[0]))
+	}
+	checkSetters(p, s)
+}
+
+// ownDrift finds lists of the tool's own nodes that differ from what the last apply left. While lists are pending, it cannot be
+// determined.
+func ownDrift(p *plan.Plan, s *Sides) {
+	x := s.Current.Index
+	if x == nil || x.Access == nil || len(x.Pending) > 0 {
+		return
+	}
+	for i := range s.Current.Frame {
+		f := &s.Current.Frame[i]
+		have := f.ACL
+		if f.Closed || wantedOf(p, s, f) == nil || have.Equal(x.Access) || joins(p, s, f) && have.Covers(x.Access) {
+			continue
+		}
+		p.Drifted = append(p.Drifted, plan.Drift{Addr: plan.EnsembleAddr(p.Ensemble), Path: f.Path, Attributes: []plan.Attribute{{Name: "acl", Declared: "[" + x.Access.String() + "]", Found: "[" + have.String() + "]"}}})
+	}
+	slices.SortStableFunc(p.Drifted, func(a, b plan.Drift) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can one in which entries of others
+// stay: which of the hidden ones are theirs is not known.
+func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
+	if c.After.Masked() || joined && c.Before.Masked() {
+		Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
+			fmt.Sprintf("The access list of %s may differ from %s: ZooKeeper hides its password hashes from this connection. Run the plan with the credentials of an administrator.", c.Pin.Path, c.Before))
+		return
+	}
+	p.Access = append(p.Access, c)
+}
+
+// keptNamespace reports whether a node stays although nothing declares it any more: a namespace in which something is. Nothing but the
+// ensemble block says who may use it, and an apply reads it.
+func keptNamespace(s *Sides, c *plan.Change) bool {
+	return s.Want[c.Path] == nil && c.Before != nil && c.Action == plan.NoOp && c.Before.ACL != nil
+}
+
+// relist gives a node that no declaration keeps the access list it should have.
+func relist(p *plan.Plan, s *Sides, c *plan.Change) {
+	list := joined(p, s, c.Before.ACL)
+	if c.After.ACL.Equal(list) {
+		return
+	}
+	after := *c.After
+	after.ACL = list
+	c.After = &after
+	ownChange(p, plan.AccessChange{Addr: c.Addr, ACLDiff: plan.ACLDiff{Before: c.Before.ACL, After: list}, Contenders: false, Pin: c.Before.Pin(c.Addr)}, true)
+}
+
+// wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
+func wantedOf(p *plan.Plan, s *Sides, f *plan.Framed) kind.List {
+	switch {
+	case joins(p, s, f) && (f.Path != p.Root || settable(p, s, f.ACL)):
+		return joined(p, s, f.ACL)
+	case Under(f.Path, p.Root), f.Path == p.Root && madeByTool(p, s, f):
+		return p.Set.List()
+	}
+	return nil
+}
+
+// madeByTool reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction, so
+// such a node has the czxid of .locktree.
+func madeByTool(p *plan.Plan, s *Sides, f *plan.Framed) bool {
+	return f.Path != "/" && !f.Data && f.Pin.Czxid == FrameAt(s, record.ScaffoldPath(p.Root)).Pin.Czxid
+}
+
+// joins reports whether entries of others stay in the list of a node: of a root that somebody else created, and of what the tool
+// created above the root, where others may have theirs since. Of a declaration the list is its own.
+func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
+	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
+}
+
+// settable reports whether an administrator, or whoever plans, can set the list.
+func settable(p *plan.Plan, s *Sides, list kind.List) bool {
+	return slices.ContainsFunc(append(Us(s), p.Set.Admins...), func(a kind.ACL) bool { return mayAdminister(a, list) })
+}
+
+// joined is somebody else's list with the set added, and without what an earlier apply added. An entry with more rights there than
+// that came from somebody else. A hidden digest is taken for one of ours of that name, and a second one for somebody else's.
+func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
+	list, ours := p.Set.List(), p.Set.List().Normalize()
+	known := slices.Concat(list, wereIn(p, s)).Normalize()
+	for _, a := range have {
+		if masked(a) {
+			if at := slices.IndexFunc(ours, func(b kind.ACL) bool { return kind.List{b}.Covers(kind.List{a}) }); at >= 0 {
+				ours = slices.Delete(ours, at, at+1)
+				continue
+			}
+		} else if known.Covers(kind.List{a}) {
+			continue
+		}
+		list = append(list, a)
+	}
+	return list.Normalize()
+}

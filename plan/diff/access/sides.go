@@ -1,0 +1,138 @@
+package access
+
+import (
+	"slices"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Sides are what exists and what is declared, without declarations that make no sense.
+type Sides struct {
+	Current *plan.Tree
+	Desired []*plan.Node          // sorted, legal, each path once
+	Given   []*plan.Node          // all that is declared, even wrongly
+	Want    map[string]*plan.Node // desired, by path
+	Have    map[string]*plan.Node // current, by path
+	Pending []record.Pending      // lists that an interrupted apply had yet to set
+	Intent  plan.Intent
+	Opts    plan.Options
+	Gone    map[string]bool // declared nodes that the last apply left, and that are not there
+}
+
+// Tell adds a problem to a plan. A problem has one line, and quotes what others wrote.
+func Tell(p *plan.Plan, s plan.Severity, code plan.ProblemCode, n *plan.Node, summary, detail string) {
+	p.Problems = append(p.Problems, plan.Problem{
+		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: kind.Visible(summary), Detail: kind.Visible(detail),
+	})
+}
+
+// Under reports whether path is a proper descendant of root.
+func Under(path, root string) bool { return path != root && kind.Below(path, root) }
+
+// Us are our identities as in access lists, without rights.
+func Us(s *Sides) (list kind.List) {
+	for _, id := range s.Opts.Identities {
+		list = append(list, id.Entry())
+	}
+	return list
+}
+
+// IsOurs reports whether the node carries this stack's marker.
+//
+// An ephemeral node is never ours, whatever its data says: an apply creates none, so somebody has
+// copied the marker, and the node will end with its session (TestEphemeralNodeIsNeverOurs).
+func IsOurs(p *plan.Plan, n *plan.Node) bool {
+	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == p.Stack && (n.Live == nil || !n.Live.Ephemeral)
+}
+
+// FrameAt returns a node of the frame; one without a path if it was not read.
+func FrameAt(s *Sides, path string) *plan.Framed {
+	for i := range s.Current.Frame {
+		if f := &s.Current.Frame[i]; f.Path == path {
+			return f
+		}
+	}
+	return &plan.Framed{Pin: plan.Pin{Czxid: -1}}
+}
+
+// insidersOf are those who apply after the plan.
+func insidersOf(p *plan.Plan, s *Sides) kind.List {
+	who := p.Set.Administrators()
+	if who == nil {
+		who = withAdmin(p.RootSet.There)
+	}
+	if who == nil {
+		who = Us(s)
+	}
+	return insiders(who, p.Set == nil && p.Before.Noted == nil)
+}
+
+// OthersCanCreate reports whether a list of the tree that was read lets others create nodes: those who surely do not apply, and did
+// not before.
+func OthersCanCreate(t *plan.Tree, named *plan.Access, list kind.List) bool {
+	who, open := slices.Clone(named.Administrators()), named == nil
+	for _, f := range t.Frame {
+		if f.Path == record.ScaffoldPath(t.Root) {
+			who = append(who, withAdmin(f.ACL)...)
+		}
+	}
+	if x := t.Index; x != nil {
+		who, open = slices.Concat(who, withAdmin(x.Access), withAdmin(x.Next)), x.Access == nil
+	}
+	return Grants(insiders(who, open), list, kind.PermCreate)
+}
+
+// OthersCreateAfter is the same of a list after the plan. It is true wherever the next read finds it true.
+func OthersCreateAfter(p *plan.Plan, list kind.List) bool {
+	return Grants(p.Before.Insiders, list, kind.PermCreate)
+}
+
+// insiders adds everybody to those who apply if the stack is open: it has never named administrators, so anybody may apply it.
+func insiders(who kind.List, open bool) kind.List {
+	if open && len(who) > 0 {
+		return append(slices.Clip(who), kind.ACL{Scheme: "world", ID: "anyone"})
+	}
+	return who
+}
+
+// Grants reports whether a list gives a right, or that of setting it, to somebody who surely is none of the insiders.
+func Grants(insiders, list kind.List, right kind.Perm) bool {
+	return len(insiders) > 0 && slices.ContainsFunc(list, func(a kind.ACL) bool {
+		_, anybody := kind.List{a}.Rights() // by an entry that only servers can match
+		return a.Perms&(right|kind.PermAdmin) != 0 && anybody == 0 && stranger(insiders, a)
+	})
+}
+
+// withAdmin returns the entries that give ADMIN.
+func withAdmin(list kind.List) kind.List {
+	return slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
+}
+
+func mayAdminister(who kind.ACL, list kind.List) bool {
+	sure, maybe := list.Rights(who)
+	return (sure|maybe)&kind.PermAdmin != 0
+}
+
+// stranger reports whether an entry is surely for nobody of a list.
+func stranger(list kind.List, a kind.ACL) bool {
+	sure, perhaps := list.Of(a)
+	return sure == nil && perhaps == nil
+}
+
+// Granted reports whether a list has an entry of the same identity.
+func Granted(list kind.List, to kind.ACL) bool {
+	sure, _ := list.Of(to)
+	return sure != nil
+}
+
+func masked(a kind.ACL) bool { return kind.List{a}.Masked() }
+
+// Administers reports whether one of those who apply, or did before, can set a list, by the plan.
+func Administers(p *plan.Plan, list kind.List) bool {
+	if p.Set == nil {
+		return true // whoever that is
+	}
+	return slices.ContainsFunc(slices.Concat(p.Set.Admins, p.Before.Named, p.Before.Leaving), func(a kind.ACL) bool { return mayAdminister(a, list) })
+}

@@ -1,0 +1,256 @@
+package diff_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/saved"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func base() *plan.Tree {
+	return declared(
+		declare("/locks/pay", kind.Namespace),
+		declare("/locks/pay/ledger", kind.Mutex),
+		declare("/locks/pay/pool", kind.Semaphore, set("permits", 3)),
+		declare("/locks/solo", kind.Election),
+	)
+}
+
+// unlent is base, where nobody else creates nodes in the namespace.
+func unlent() *plan.Tree {
+	tree := base()
+	tree.Nodes[0].ACL = []kind.ACL{admin}
+	return tree
+}
+
+func TestStructuralChildrenBelongToTheirLock(t *testing.T) {
+	m := applied(t, base())
+	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
+	require.NotNil(t, m.nodes["/locks/pay/pool/locks"])
+	delete(m.nodes, "/locks/pay/pool/leases")
+	p := replan(t, m, base())
+	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+	require.Equal(t, []string{"leases"}, p.Changes[2].MissingParts)
+	before := m.nodes["/locks/pay/pool"].version
+	m.apply(t, p)
+	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
+	require.Equal(t, before, m.nodes["/locks/pay/pool"].version, "the lock's own data did not change")
+	require.False(t, replan(t, m, base()).HasChanges())
+}
+
+func TestParameterChangesInPlaceOrByReplacement(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	set("permits", 5)(tree.Nodes[2])
+	set("wire", "kazoo")(tree.Nodes[1])
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"-/+ /locks/pay/ledger", "~ /locks/pay/pool"}, actions(p))
+	require.Equal(t, plan.Counts{Add: 1, Change: 1, Destroy: 1}, p.Summary())
+	ledger, pool := p.Changes[1], p.Changes[2]
+	require.Equal(t, []string{"wire"}, ledger.ForcesReplace)
+	require.Equal(t, "because wire cannot change in place", ledger.ReasonText())
+	require.Equal(t, []kind.Change{{Name: "permits", Before: 3, After: 5}}, pool.Params)
+	require.EqualValues(t, 2, pool.After.Payload.Gen)
+	m.apply(t, p)
+	require.False(t, replan(t, m, tree).HasChanges())
+}
+
+func TestChangeOfKindReplaces(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	tree.Nodes[2] = declare("/locks/pay/pool", kind.Mutex)
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"-/+ /locks/pay/pool"}, actions(p))
+	require.Equal(t, []string{"type"}, p.Changes[2].ForcesReplace)
+	m.apply(t, p)
+	require.Nil(t, m.nodes["/locks/pay/pool/leases"], "the semaphore's children went with it")
+	require.False(t, replan(t, m, tree).HasChanges())
+}
+
+func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
+	a := declare("/locks/a", kind.Mutex, addr(`mutex.m["a"]`))
+	b := declare("/locks/b", kind.Mutex, addr(`mutex.m["b.c[1]"]`))
+	m := applied(t, declared(a, b))
+	p := replan(t, m, declared(a))
+	require.Equal(t, plan.ReasonDeleteEachKey, p.Changes[0].Reason)
+	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
+}
+
+func TestALockOnAnotherEnsembleIsStillInTheConfiguration(t *testing.T) {
+	lock := declare("/locks/a", kind.Mutex)
+	here := declared()
+	here.Intent.Elsewhere = []*plan.Tree{declared(lock)}
+	p := replan(t, applied(t, declared(lock)), here)
+	require.Equal(t, "because its ensemble is another one", p.Changes[0].ReasonText())
+}
+
+func TestRenamedBlockKeepsItsNode(t *testing.T) {
+	m := applied(t, base())
+	czxid := m.nodes["/locks/solo"].czxid
+	tree := base()
+	tree.Nodes[3] = declare("/locks/solo", kind.Election, addr("election.boss"))
+	p := replan(t, m, tree)
+	require.Empty(t, actions(p), "an address is no property of the lock")
+	require.Equal(t, plan.Counts{}, p.Summary())
+	require.True(t, p.HasChanges())
+	require.EqualValues(t, "namespace.x.election.locks_solo", p.Changes[3].PreviousAddr)
+	m.apply(t, p)
+	require.False(t, replan(t, m, tree).HasChanges())
+	require.Equal(t, czxid, m.nodes["/locks/solo"].czxid)
+	require.EqualValues(t, "election.boss", m.read(t, testRoot, testStack).Find("/locks/solo").Addr)
+}
+
+func TestUpdateKeepsFieldsOfNewerVersions(t *testing.T) {
+	m := applied(t, base())
+	n := m.nodes["/locks/pay/pool"]
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(n.data, &doc))
+	doc["future"] = "kept"
+	doc["spec"].(map[string]any)["burst"] = 7
+	n.data, _ = json.Marshal(doc)
+	require.Empty(t, actions(replan(t, m, base())), "what we do not know is no difference")
+	tree := base()
+	set("permits", 8)(tree.Nodes[2])
+	m.apply(t, replan(t, m, tree))
+	require.NoError(t, json.Unmarshal(m.nodes["/locks/pay/pool"].data, &doc))
+	require.Equal(t, "kept", doc["future"])
+	require.EqualValues(t, 7, doc["spec"].(map[string]any)["burst"])
+}
+
+func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	for _, n := range tree.Nodes {
+		n.ACL = kind.List{admin}
+	}
+	p := replan(t, m, tree)
+	require.Equal(t, plan.Counts{Change: 4}, p.Summary())
+	var paths []string
+	for _, s := range p.ACLSteps() {
+		paths = append(paths, s.Path)
+	}
+	require.Equal(t, []string{"/locks/solo", "/locks/pay/pool/locks", "/locks/pay/pool/leases", "/locks/pay/pool", "/locks/pay/ledger", "/locks/pay"}, paths)
+	ops, err := operations(p, "0123456789abcdef", nil)
+	require.NoError(t, err)
+	require.Len(t, ops, 5, "four marks and the record")
+	require.Equal(t, tx.OpSet, ops[0].Kind)
+
+	// Interrupted before the first list was set: the journal knows, the next plan finishes.
+	require.NoError(t, m.multi(ops))
+	p = replan(t, m, tree)
+	require.Equal(t, "0123456789abcdef", p.Resumes)
+	require.Len(t, p.ACLSteps(), 6)
+	m.apply(t, p)
+	require.False(t, replan(t, m, tree).HasChanges())
+}
+
+// A reader without ADMIN cannot tell whether a list was changed, so it must not
+// say that somebody did.
+func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
+	m := applied(t, base())
+	for _, n := range m.nodes {
+		if len(n.acl) == 2 {
+			masked := n.acl[1]
+			masked.ID = "worker:x"
+			n.acl = kind.List{admin, masked}
+		}
+	}
+	tree := base()
+	set("permits", 4)(tree.Nodes[2])
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+	require.False(t, p.Changes[2].Drift)
+}
+
+func TestOutputsAreChangesToo(t *testing.T) {
+	m := newModel(testRoot, testStack)
+	read := func() *plan.Tree { return m.read(t, testRoot, testStack) }
+	tree := base()
+	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
+	m.apply(t, diff.Compare(read(), tree, plan.Options{Identities: us}))
+	require.NotContains(t, string(m.nodes[record.IndexPath(testRoot, testStack)].data), "hunter2")
+	require.False(t, diff.Compare(read(), tree, plan.Options{Identities: us}).HasChanges())
+	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
+	p := diff.Compare(read(), tree, plan.Options{Identities: us})
+	require.True(t, p.HasChanges())
+	require.Equal(t, plan.Counts{}, p.Summary())
+	require.Equal(t, plan.Update, p.Outputs[0].Action)
+	require.Equal(t, plan.Delete, p.Outputs[1].Action)
+	require.Equal(t, 1, p.Transaction.Ops)
+	m.apply(t, p)
+	require.Equal(t, json.RawMessage(`"y"`), read().Index.Outputs["a"].Value)
+}
+
+func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
+	m := applied(t, base())
+	p := diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true, Identities: us})
+	require.Equal(t, plan.Counts{Destroy: 4}, p.Summary())
+	require.Empty(t, p.Changes[0].ReasonText())
+	more := base()
+	more.Nodes = append(more.Nodes, declare("/locks/never", kind.Mutex))
+	for _, pin := range diff.Compare(m.read(t, testRoot, testStack), more, plan.Options{Identities: us, Destroy: true}).Pins {
+		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
+	}
+	m.apply(t, p)
+	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
+	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
+	require.False(t, diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true}).HasChanges())
+}
+
+// A lock that is let go on the way is nobody's afterwards: the record has nothing to say.
+func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
+	m := applied(t, base())
+	rest := base()
+	rest.Nodes = rest.Nodes[:3]
+	rest.Intent = plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}
+	p := diff.Compare(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true, Identities: us})
+	require.Equal(t, plan.Counts{Destroy: 3, Forget: 1}, p.Summary())
+	m.apply(t, p)
+	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
+	require.NotNil(t, m.nodes["/locks/solo"])
+	require.False(t, diff.Compare(m.read(t, testRoot, testStack), rest, plan.Options{Identities: us, Destroy: true}).HasChanges())
+}
+
+func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
+	m := applied(t, base())
+	current, desired := m.read(t, testRoot, testStack), base()
+	set("permits", 9)(desired.Nodes[2])
+	all := func() string {
+		var text bytes.Buffer
+		q := &saved.Question{Ensembles: []diff.Ensemble{{Current: current, Desired: desired}}}
+		require.NoError(t, q.Encode(&text, "", nil))
+		return text.String()
+	}
+	before := all()
+	p := diff.Compare(current, desired, plan.Options{Identities: us})
+	require.True(t, p.HasChanges())
+	require.Equal(t, before, all())
+	require.Zero(t, desired.Nodes[2].Payload.Gen)
+}
+
+// The changes were left out, without an error.
+func TestTheJSONOfAPlanIsComplete(t *testing.T) {
+	p := diff.Compare(nil, base(), plan.Options{Identities: us})
+	for _, v := range []any{p, *p} {
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		var doc document.Plan
+		require.NoError(t, json.Unmarshal(text, &doc))
+		require.Len(t, doc.ResourceChanges, len(p.Changes))
+		for i, c := range doc.ResourceChanges {
+			require.Equal(t, p.Changes[i].Path, c.Change.After["path"])
+			require.Equal(t, []string{"create"}, c.Change.Actions)
+		}
+		require.Equal(t, "/locks", doc.Ensembles[0].Root)
+		require.True(t, doc.Applyable)
+	}
+}

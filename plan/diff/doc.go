@@ -1,0 +1,26 @@
+// Package diff compares a declared lock tree with the one that exists and returns what an apply would do. It is pure: it uses no
+// network, clock or file, so the same two trees give the same plan, byte for byte.
+//
+//	current, err := apply.Read(ctx, session, desired) // what exists
+//	p := diff.Compare(current, desired, plan.Options{Identities: us})
+//	if !p.Applyable() {
+//		// p.Problems says why
+//	}
+//
+// [Compare] is one function after the other, and is the map of this package. Each phase gets the plan as the phases before have
+// left it, [access.Sides] (what exists and what is declared), and some of them the pairing: what continues under another address or
+// at another path. Whatever cannot or should not be done becomes a problem of the plan, in any phase; nothing fails. [CompareAll]
+// does the same for the ensembles of one stack.
+//
+// It relies on package access for who may do what, and on package tx for the size of what will be sent. It never writes to either
+// tree, never plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a
+// protected node.
+//
+// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over, and drift.go
+// those that are missing or were changed by hand. scope.go removes what was not asked for. guard.go finds what must not be done, and
+// unread.go what could not be seen, or that others may have written. pin.go notes what the plan relied on.
+//
+// If you add a property to nodes, compare it in [plan.Change.Compare]. If it is stored in the payload, add it to
+// [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go, batch_prop_test.go) apply plans to a model of the
+// server and plan again: give their trees the new property, and whatever you forgot shows as a plan that never settles.
+package diff

@@ -1,0 +1,475 @@
+package diff
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// declaredWell reports whether a declared node can be planned at all. The configuration checks most
+// of this, with better positions, but a plan must not rely on it. A declaration that is refused here
+// appears in no later step: they all rely on valid parameters, on legal paths below the root, and on
+// one declaration per path.
+func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
+	switch {
+	case n.Payload == nil || n.Payload.Params == nil:
+		access.Tell(p, plan.Error, plan.ProblemDamaged, n, "Declaration without parameters",
+			fmt.Sprintf("%s declares nothing for %s. Give it the parameters of a recipe type.", n.Addr, n.Path))
+	case s.Want[n.Path] != nil:
+		access.Tell(p, plan.Error, plan.ProblemDuplicate, n, "Path declared twice",
+			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, s.Want[n.Path].Addr, n.Addr))
+	case kind.ValidatePath(n.Path) != nil:
+		access.Tell(p, plan.Error, plan.ProblemPath, n, "Illegal path", plan.Sentence(kind.ValidatePath(n.Path).Error()))
+	case !access.Under(n.Path, p.Root) || n.Path == record.ScaffoldPath(p.Root) || access.Under(n.Path, record.ScaffoldPath(p.Root)):
+		access.Tell(p, plan.Error, plan.ProblemPath, n, "Path outside the tree",
+			fmt.Sprintf("%s must be below the root %s, and not below %s, where locktree keeps its own nodes.",
+				n.Path, p.Root, record.ScaffoldPath(p.Root)))
+	case kind.Validate(n.Payload.Params) != nil:
+		access.Tell(p, plan.Error, plan.ProblemDamaged, n, "Invalid parameters", plan.Sentence(kind.Validate(n.Payload.Params).Error()))
+	default:
+		return true
+	}
+	return false
+}
+
+// obstacle reports a node that is not ours at the path of a declared one. It is an error: the
+// declaration cannot be fulfilled, and the other node must not be overwritten. It is a warning if the declaration lets others create
+// nodes in a namespace, and nothing is declared in it: those others must not stop the plan.
+func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
+	severity, then := plan.Error, ""
+	if want.Kind().Container && access.OthersCreateAfter(p, want.ACL) && !slices.ContainsFunc(s.Desired, func(n *plan.Node) bool { return access.Under(n.Path, want.Path) }) {
+		severity, then = plan.Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
+	}
+	tell := func(code plan.ProblemCode, summary, detail string) {
+		access.Tell(p, severity, code, want, summary, detail+then)
+	}
+	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
+	switch trouble, detail := troubleOf(have); trouble {
+	case "":
+		if access.IsOurs(p, have) {
+			tell(plan.ProblemMarkerLost, "Namespace was made a lock",
+				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
+					want.Path, have.Kind().Name, have.Live.Children, plan.Plural(have.Live.Children)))
+			return
+		}
+		if have.Payload.Owner.Stack == "" {
+			tell(plan.ProblemForeign, "Path is taken by a lock that was let go",
+				at+fmt.Sprintf("where there is a %s that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
+					have.Kind().Name, want.Addr, want.Path))
+			return
+		}
+		tell(plan.ProblemOtherStack, "Path belongs to another stack",
+			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
+				have.Payload.Owner.Stack, have.Owned()))
+	case plan.TroubleNewer:
+		tell(plan.ProblemNewer, "Node written by a newer version", at+"where "+detail+".")
+	case plan.TroubleDamaged:
+		tell(plan.ProblemDamaged, "Node is damaged",
+			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
+	case plan.TroubleUnreadable:
+		tell(plan.ProblemUnreadable, "Node cannot be read",
+			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")
+	default:
+		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
+		switch {
+		case have.Live == nil:
+		case have.Live.Ephemeral:
+			left = "It is ephemeral and ends with its session: choose another path, or end the program that created it."
+		case have.Live.DataLength > 0:
+			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
+		}
+		tell(plan.ProblemForeign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
+	}
+}
+
+// remains reports what stands at a declared path and a destroy leaves there, although it may be ours.
+func remains(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
+	trouble, _ := troubleOf(have)
+	if want != nil && (access.IsOurs(p, have) || slices.Contains([]plan.Trouble{plan.TroubleNewer, plan.TroubleDamaged, plan.TroubleUnreadable}, trouble)) {
+		obstacle(p, s, want, have)
+	}
+}
+
+// healing is the command that overwrites a node's data with its declaration.
+func healing(want *plan.Node) string { return takeover(" -overwrite-data", want) }
+
+func takeover(flags string, want *plan.Node) string {
+	return "locktree import" + flags + " " + shellWord(string(want.Addr)) + " " + shellWord(want.Path)
+}
+
+// shellWord quotes a word for the shell, if necessary.
+func shellWord(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-:", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func troubleOf(n *plan.Node) (plan.Trouble, string) {
+	switch {
+	case n.Live != nil && n.Live.Ephemeral:
+		return plan.TroubleForeign, "an ephemeral node"
+	case n.Payload != nil:
+		return "", ""
+	case n.Live == nil || n.Live.Trouble == "":
+		return plan.TroubleForeign, ""
+	default:
+		return n.Live.Trouble, n.Live.Detail
+	}
+}
+
+// checkRemoval checks what forbids deleting a node. want is its declaration, if any.
+//
+// Both protections count. The one in the node holds even after the block is gone (unlike Terraform's
+// prevent_destroy, hashicorp/terraform#17599); the one in the declaration holds before it is applied.
+// Unprotecting and deleting takes two applies, so that one mistake cannot do both.
+func checkRemoval(p *plan.Plan, c *plan.Change, want *plan.Node) {
+	n := &plan.Node{Addr: c.Before.Owned(), Path: c.Path}
+	if want != nil {
+		n.Origin = want.Origin
+	}
+	verb := "deleted"
+	if c.Action == plan.Replace || c.NextPath != "" {
+		verb = "replaced"
+	}
+	if c.Before.Payload.Protect || want != nil && want.Payload.Protect {
+		access.Tell(p, plan.Error, plan.ProblemProtected, n, "Protected node cannot be "+verb,
+			fmt.Sprintf("%s would be %s, but it is protected (prevent_destroy). The protection is stored in the node: "+
+				"declare it with prevent_destroy = false, apply that, and try again.", n.Addr, verb))
+	}
+	if c.NeedsIdle() && c.Usage.Busy() {
+		if c.NextPath != "" {
+			verb += " by one at " + c.NextPath
+		}
+		busy(p, c, verb)
+	}
+}
+
+// checkShrink warns when the new parameters admit fewer contenders than hold now. It asks the kind's
+// own admission rule, with the new parameters and a queue of only the holders.
+func checkShrink(p *plan.Plan, c *plan.Change) {
+	if len(c.Params) == 0 || c.Usage == nil {
+		return
+	}
+	params := c.After.Payload.Params
+	if c.Kind.Key != nil {
+		params = c.Kind.Key(params)
+	}
+	held := map[string][]string{} // by key; a lock that is none of a family has none
+	for _, h := range c.Usage.Holders {
+		held[h.Key] = append(held[h.Key], h.Name)
+	}
+	keys, all, over := 0, 0, 0
+	for _, names := range held {
+		queue, _ := kind.SortContenders(names)
+		before := over
+		for i := range queue {
+			if admitted, _ := params.Kind().Queues[0].Admit(params, queue, i); !admitted {
+				over++
+			}
+		}
+		if all += len(queue); over > before {
+			keys++
+		}
+	}
+	switch {
+	case over == 0:
+	case c.Kind.Key != nil:
+		access.Tell(p, plan.Warning, plan.ProblemShrink, c.After, "More permits held than the new limit",
+			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. Nobody is interrupted: "+
+				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, map[bool]string{true: "s"}[keys == 1], over))
+	default:
+		access.Tell(p, plan.Warning, plan.ProblemShrink, c.After, "More permits held than the new limit",
+			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. Nobody is interrupted: "+
+				"nothing new is granted until that many of them are released.", c.Addr, all, over))
+	}
+}
+
+// contents are what stays in namespaces: nodes that are not ours, and those of ours that are not deleted, which are forgotten
+// nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
+// declared is an error, see checkParents.
+type contents struct {
+	of   map[string][]string // by the path of each namespace around them
+	mine map[string]bool     // of nodes that were ours, whether they still are
+}
+
+// notRead ends an entry for nodes that were only counted.
+const notRead = " not read)"
+
+// contentsOf finds what stays, by the changes as they are.
+func contentsOf(p *plan.Plan, s *access.Sides) contents {
+	x := contents{map[string][]string{}, map[string]bool{}}
+	staying := slices.Clone(s.Current.Unmanaged)
+	for c := range p.Each() {
+		if c.After != nil && (s.Opts.Destroy || s.Want[c.Path] == nil) {
+			staying = append(staying, c.Path)
+			x.mine[c.Path] = access.IsOurs(p, c.After)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.Current.Unread)) {
+		if n := s.Current.Unread[path]; n > 0 {
+			staying = append(staying, fmt.Sprintf("%s/* (%d node%s%s", path, n, plan.Plural(n), notRead))
+		}
+	}
+	for _, u := range staying {
+		for p := kind.ParentPath(u); p != "/"; p = kind.ParentPath(p) {
+			x.of[p] = append(x.of[p], u)
+		}
+	}
+	return x
+}
+
+// tie returns what a namespace contains because of which its change cannot be made. ZooKeeper deletes no node with children, so one
+// lock of somebody else's would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
+func (x contents) tie(c *plan.Change) []string {
+	switch c.Action {
+	case plan.Delete, plan.Replace:
+		return x.of[c.Path]
+	case plan.Forget:
+		return slices.DeleteFunc(slices.Clone(x.of[c.Path]), func(p string) bool { return !x.mine[p] })
+	}
+	return nil
+}
+
+// keepOccupied cancels the deletion of namespaces in which nodes stay, and that they are forgotten.
+func keepOccupied(p *plan.Plan, s *access.Sides) {
+	staying := contentsOf(p, s)
+	for c := range p.Each() {
+		inside := staying.tie(c)
+		if len(inside) == 0 {
+			continue
+		}
+		n, then := &plan.Node{Addr: c.Addr, Path: c.Path}, "the namespace is left where it is"
+		if c.Action == plan.Forget {
+			then = "the namespace is not forgotten yet"
+		}
+		_, mine := staying.mine[inside[0]]
+		switch what := occupied(s, c.Path, inside, mine); {
+		case c.Action == plan.Replace, len(c.Tied()) > 0:
+			way := "delete by hand what is in it"
+			if mine {
+				way = "delete the removed block that keeps what is in it and plan the whole configuration"
+			}
+			access.Tell(p, plan.Error, plan.ProblemUnmanaged, n, "Namespace is not empty",
+				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
+			continue
+		default:
+			access.Tell(p, plan.Warning, plan.ProblemUnmanaged, n, "Namespace is not empty", what+": "+then+".")
+		}
+		leave(c)
+	}
+}
+
+// occupied says what stays in a namespace.
+func occupied(s *access.Sides, path string, inside []string, mine bool) (what string) {
+	what = ", which this stack did not create"
+	switch first := inside[0]; {
+	case mine:
+		what = ", which stays"
+	case strings.HasSuffix(first, notRead):
+		what = ""
+	case slices.Contains(s.Current.Unreadable, first):
+		what = ", which this connection cannot read"
+	case slices.ContainsFunc(s.Current.Illegible, func(n *plan.Node) bool { return n.Path == first }):
+		what = ", whose mark cannot be understood"
+	}
+	if len(inside) > 1 {
+		what += fmt.Sprintf(" (and %d more)", len(inside)-1)
+	}
+	return fmt.Sprintf("%s contains %s%s", path, inside[0], what)
+}
+
+// leave turns a change of an existing node into a NoOp. After is the node that was found: it stays as it is.
+func leave(c *plan.Change) {
+	*c = plan.Change{
+		Action: plan.NoOp, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
+		Usage: c.Usage,
+	}
+}
+
+// checkParents requires every node to be in the root or in a declared namespace. That includes a node that
+// exists already: its namespace would be deleted around it.
+func checkParents(p *plan.Plan, s *access.Sides) {
+	for _, n := range s.Desired {
+		parent := kind.ParentPath(n.Path)
+		if parent == p.Root {
+			continue
+		}
+		switch around := s.Want[parent]; {
+		case around == nil:
+			access.Tell(p, plan.Error, plan.ProblemParent, n, "Parent is not declared",
+				fmt.Sprintf("%s is declared at %s, but nothing declares %s. Declare a namespace there.", n.Addr, n.Path, parent))
+		case !around.Kind().Container:
+			access.Tell(p, plan.Error, plan.ProblemParent, n, "Parent is a lock",
+				fmt.Sprintf("%s is declared inside %s, which is a %s: every child of a lock counts as a contender.",
+					n.Addr, around.Addr, around.Kind().Name))
+		}
+	}
+}
+
+// warnDraining warns of locks that an interrupted apply left closed. Nobody new gets into
+// them, so the plan must say what happens to them, even if it changes nothing else. A
+// lock that this plan opens again is visible by itself: its state changes.
+//
+// Otherwise such a lock shows no difference. Its state is not a parameter, and its sum
+// leaves it out, because draining is not an edit by hand.
+func warnDraining(p *plan.Plan) {
+	for c := range p.Each() {
+		if c.Before == nil || !access.IsOurs(p, c.Before) || c.Before.Payload.State != kind.StateDraining ||
+			c.Revive && c.Action == plan.Update {
+			continue
+		}
+		n := &plan.Node{Addr: c.Addr, Path: c.Path}
+		then := "This plan leaves it closed: plan the whole configuration, which opens it again, or deletes it if it is not declared."
+		switch {
+		case c.Action == plan.Forget:
+			then = "It is opened again before it is forgotten."
+		case c.Action == plan.Replace, c.NextPath != "":
+			then = "This plan finishes: it is replaced when it is idle."
+		case c.Action == plan.Delete:
+			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
+		}
+		access.Tell(p, plan.Warning, plan.ProblemDraining, n, "Lock was left draining",
+			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
+	}
+}
+
+// A plan that deletes more than massShare percent of the nodes in a namespace, and at
+// least massLeast of them, is most often a mistake: a wrong variable file, an empty map,
+// another directory. The root counts as a namespace.
+const massShare, massLeast = 30, 5
+
+// checkMass finds namespaces of which too much would be deleted, only the outermost ones.
+//
+// Every node counts in each namespace around it. The share alone would stop the deletion of one
+// lock of two, the number alone that of five of ten thousand; together they are octoDNS's idea of an
+// unsafe plan. A replacement does not count, nor does an import: the lock is there afterwards.
+func checkMass(p *plan.Plan, s *access.Sides) {
+	if s.Opts.Destroy || s.Opts.AllowMassDestroy {
+		return
+	}
+	total, gone := map[string]int{}, map[string]int{}
+	for c := range p.Each() {
+		if c.Before == nil || c.Importing != "" {
+			continue
+		}
+		for at := c.Path; at != p.Root && at != "/"; {
+			at = kind.ParentPath(at)
+			total[at]++
+			if c.Action == plan.Delete && c.NextPath == "" {
+				gone[at]++
+			}
+		}
+	}
+	var paths []string
+	for at, n := range gone {
+		if n >= massLeast && 100*n > massShare*total[at] && (at == p.Root || access.Under(at, p.Root)) {
+			paths = append(paths, at)
+		}
+	}
+	slices.Sort(paths)
+	for i, at := range paths {
+		if slices.ContainsFunc(paths[:i], func(q string) bool { return access.Under(at, q) }) { // sorted: it is before what it contains
+			continue
+		}
+		n := &plan.Node{Path: at}
+		if have := s.Have[at]; have != nil {
+			n.Addr = have.Addr
+		}
+		access.Tell(p, plan.Error, plan.ProblemMassDestroy, n, "Most of a namespace would be destroyed",
+			fmt.Sprintf("%d of the %d nodes in %s would be deleted. If that is intended, plan again with -allow-mass-destroy.", gone[at], total[at], at))
+	}
+}
+
+// MaxListing is how long the names in a namespace may be together, as a server sends them. Servers send a listing of any
+// length in one reply; clients do not read one of any length: this library's read 16 MiB unless they are told otherwise
+// (recipes.Config.MaxReply). Our own reads are longer, so that what exists already can be planned and destroyed.
+const MaxListing = 16<<20 - 4096
+
+// javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is around it.
+const javaListing = 1<<20 - 1 - 100
+
+// contenderName is the length of a contender's name in a listing: `_c_`, a UUID, `-lock-` and ten digits, behind the length itself. A
+// listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
+const contenderName = 4 + 3 + 36 + 6 + 10
+
+// checkListings finds namespaces that grow to a length at which nobody could list them any more, and whatever has become too long for others.
+func checkListings(p *plan.Plan, s *access.Sides) {
+	length, nodes, grows := map[string]int{}, map[string]int{}, map[string]bool{}
+	add := func(path string) (at string) {
+		at = kind.ParentPath(path)
+		length[at] += 4 + len(path) - len(kind.JoinPath(at, "")) // its name, and that one's length
+		nodes[at]++
+		return at
+	}
+	for c := range p.Each() {
+		if c.After == nil {
+			continue
+		}
+		if at := add(c.Path); c.Before == nil {
+			grows[at] = true
+		}
+	}
+	for _, path := range s.Current.Unmanaged {
+		add(path)
+	}
+	var wide []string
+	for at := range length {
+		if length[at] > javaListing {
+			wide = append(wide, at)
+		}
+	}
+	slices.Sort(wide)
+	for _, at := range wide {
+		n := &plan.Node{Path: at}
+		if s.Want[at] != nil {
+			n = s.Want[at]
+		}
+		if !grows[at] || length[at] <= MaxListing {
+			access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a namespace",
+				fmt.Sprintf("%s has %d nodes, whose names are %d bytes together. This library reads up to %d bytes, but Java clients and ZooKeeper's shell only up to %d "+
+					"(jute.maxbuffer), so that they cannot list the namespace. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing, javaListing))
+			continue
+		}
+		access.Tell(p, plan.Error, plan.ProblemListing, n, "Too many nodes in one namespace",
+			fmt.Sprintf("%s would have %d nodes, whose names are %d bytes together. A listing is one reply, and clients read up to %d bytes of it, "+
+				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing))
+	}
+}
+
+// checkCrowds finds locks, and directories of families, with more children than Java clients can list. Their names were not all read: they
+// count as contenders, or as keys of that length.
+func checkCrowds(p *plan.Plan, s *access.Sides) {
+	for c := range p.Each() {
+		if c.Before == nil || c.After == nil || c.Before.Live == nil || c.Before.Kind() == nil || c.Before.Kind().Container {
+			continue
+		}
+		most := c.Before.Live.Children
+		for _, part := range c.Before.Live.Parts {
+			most = max(most, part.Children)
+		}
+		if most*contenderName <= javaListing {
+			continue
+		}
+		next := "End the programs that need not wait, or declare max_waiters."
+		if c.Before.Kind().Key != nil {
+			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
+		}
+		n := &plan.Node{Addr: c.Addr, Path: c.Path}
+		if want := s.Want[c.Path]; want != nil { // else it moves away from there
+			n.Origin = want.Origin
+		}
+		access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a lock",
+			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
+				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, MaxListing/contenderName/1000*1000, next))
+	}
+}

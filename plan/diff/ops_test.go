@@ -1,0 +1,98 @@
+package diff_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestTransactionOfARichPlan(t *testing.T) {
+	p := richPlan(t)
+	ops, err := operations(p, "0123456789abcdef", kind.WorldAll())
+	require.NoError(t, err)
+	var got []string
+	for _, op := range ops {
+		got = append(got, fmt.Sprintf("%s %s v%d", op.Kind, op.Path, op.Version))
+	}
+	require.Equal(t, []string{
+		"delete /locks/solo v0",
+		"create /locks/new v0",
+		"set /locks/pay v0", // its access list changes
+		"delete /locks/pay/ledger v0",
+		"create /locks/pay/ledger v0",
+		"set /locks/pay/pool v0",
+		"set /locks/.locktree/stacks/shop v0",
+	}, got)
+	require.Equal(t, plan.Stats{Ops: 7, Bytes: tx.Size(ops), ACLPhase: 4}, p.Transaction)
+}
+
+func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	tree.Nodes = append(tree.Nodes, declare("/locks/pay/more", kind.Mutex))
+	ops, err := operations(replan(t, m, tree), "0123456789abcdef", nil)
+	require.NoError(t, err)
+	require.Equal(t, tx.Op{Kind: tx.OpCheck, Addr: tree.Nodes[0].Addr, Path: "/locks/pay"}, ops[0])
+	require.Len(t, ops, 3)
+}
+
+func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
+	var nodes []*plan.Node
+	nodes = append(nodes, declare("/locks/pay", kind.Namespace))
+	for i := range 1000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/pay/lock-%04d", i), kind.Mutex))
+	}
+	p := diff.Compare(nil, declared(nodes...), plan.Options{Identities: us})
+	require.Nil(t, p.Batches)
+	require.InDelta(t, 1001, p.Transaction.Ops, 1, "the locks, the namespace, the record")
+	require.Less(t, p.Transaction.Bytes, 900_000)
+	require.Greater(t, p.Transaction.Bytes, 300_000)
+}
+
+// The second transaction of one apply in 65,536 had the id of the first: whether it was
+// committed was then read from what the first one wrote.
+func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
+	for _, id := range []string{"0123456789ab0001", "0123456789ab0002", "0123456789abffff", "0123456789ab0000"} {
+		seen := map[string]bool{}
+		err := tx.Each(diff.Compare(nil, base(), plan.Options{Identities: us}), id, kind.WorldAll(), func(batch *tx.Transaction) error {
+			if batch.Divisible {
+				return tx.ErrTooLong
+			}
+			require.Len(t, batch.ID, tx.ApplyIDLen)
+			require.Equal(t, len(seen) == 0, batch.ID == id, "the first has the id itself")
+			require.False(t, seen[batch.ID], "%s", batch.ID)
+			seen[batch.ID] = true
+			return nil
+		})
+		require.NoError(t, err)
+		require.Len(t, seen, 4)
+	}
+}
+
+// These locks went in 12 transactions of some 110 kB.
+func TestADestroyIsCutByWhatItTakes(t *testing.T) {
+	var nodes []*plan.Node
+	at := "/locks"
+	for range 3 {
+		at += "/" + strings.Repeat("n", 200)
+		nodes = append(nodes, declare(at, kind.Namespace))
+	}
+	for i := range 1_800 {
+		nodes = append(nodes, declare(fmt.Sprintf("%s/%04d", at, i), kind.Mutex))
+	}
+	m := applied(t, declared(nodes...))
+	p := diff.Compare(m.read(t, testRoot, testStack), declared(nodes...), plan.Options{Identities: us, Destroy: true})
+	require.Len(t, p.Batches, 2)
+	for _, b := range p.Batches {
+		require.Less(t, b.Bytes, tx.MaxTransaction)
+	}
+	m.apply(t, p)
+	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
+}

@@ -1,0 +1,258 @@
+package diff_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func entry(user string, perms kind.Perm) kind.ACL {
+	return kind.ACL{Scheme: "digest", ID: user + ":" + strings.Repeat(user[:1], 27) + "=", Perms: perms}
+}
+
+var (
+	oldAdmin, newAdmin = entry("old", kind.PermAll), entry("new", kind.PermAll)
+	looker             = entry("ci", kind.PermRead)
+)
+
+func administered(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
+	t := declared(nodes...)
+	t.Intent.Access = a
+	return t
+}
+
+func problemsOf(p *plan.Plan, code plan.ProblemCode) (out []string) {
+	for _, q := range p.Problems {
+		if q.Code == code {
+			out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
+		}
+	}
+	return out
+}
+
+// The lists are judged by those who will apply, whoever plans.
+func TestAdministratorsAreNotLockedOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		list   kind.List
+		admins kind.List
+		says   string // "" for nothing
+	}{
+		"both may":                   {kind.List{oldAdmin, newAdmin, looker}, kind.List{oldAdmin, newAdmin}, ""},
+		"one of them may":            {kind.List{oldAdmin, looker}, kind.List{oldAdmin, newAdmin}, "digest:new cannot manage 1 node that only digest:old can manage: namespace.x.mutex.locks_a."},
+		"none of them may":           {kind.List{oldAdmin, looker}, kind.List{newAdmin}, `gives none of them (digest:new) "rwa" on /locks/a, which depends on digest:old now.`},
+		"the rights of two":          {kind.List{entry("old", kind.PermRead|kind.PermWrite), entry("new", kind.PermAdmin), looker}, kind.List{oldAdmin, newAdmin}, "gives none of them (digest:old, digest:new)"},
+		"an address may be theirs":   {kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, kind.List{newAdmin}, "warning: Apply may lock the administrators out"},
+		"an address is declared":     {kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, ""},
+		"the reader may not read":    {kind.List{oldAdmin}, kind.List{oldAdmin}, "digest:ci cannot read 1 node though it is declared to read them: namespace.x.mutex.locks_a."},
+		"everybody may read":         {kind.List{oldAdmin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}, kind.List{oldAdmin}, ""},
+		"the order of names differs": {kind.List{{Scheme: "x509", ID: "OU=ops,CN=sre", Perms: kind.PermAll}}, kind.List{{Scheme: "x509", ID: "CN=sre,OU=ops", Perms: kind.PermAll}}, `write "CN=sre,OU=ops"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := applied(t, declared(declare("/locks/a", kind.Mutex, acl(oldAdmin), func(n *plan.Node) { n.AllowLockout = true })))
+			a := &plan.Access{Admins: c.admins, Readers: kind.List{looker}}
+			p := diff.Compare(m.read(t, testRoot, testStack), administered(a, declare("/locks/a", kind.Mutex, acl(c.list...))), plan.Options{Identities: us})
+			got := strings.Join(append(problemsOf(p, plan.ProblemLockOut), problemsOf(p, plan.ProblemAccess)...), "\n")
+			if c.says == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Contains(t, got, c.says)
+		})
+	}
+}
+
+// A thousand nodes with one list are one warning.
+func TestWhoCannotManageIsToldOnce(t *testing.T) {
+	var nodes []*plan.Node
+	for i := range 12 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/n%02d", i), kind.Mutex, acl(oldAdmin)))
+	}
+	p := diff.Compare(nil, administered(&plan.Access{Admins: kind.List{newAdmin, oldAdmin}, Readers: kind.List{looker}}, nodes...), plan.Options{Identities: us})
+	require.Len(t, p.Problems, 2)
+	require.Contains(t, p.Problems[0].Detail, "digest:new cannot manage 12 nodes that only digest:old can manage: namespace.x.mutex.locks_n00,")
+	require.Contains(t, p.Problems[0].Detail, "and 7 more. Grant \"admin\" on them before digest:old goes.")
+	require.Contains(t, p.Problems[1].Detail, "digest:ci cannot read 12 nodes")
+}
+
+// framed is a tree as a read of it would be, all of the tool's own nodes with one list.
+func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
+	current := m.read(t, testRoot, testStack)
+	index, lock := record.IndexPath(testRoot, testStack), record.LockPath(testRoot, testStack)
+	for _, path := range []string{testRoot, record.ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+		current.Frame = append(current.Frame, plan.Framed{Path: path, ACL: list, Pin: plan.Pin{Path: path, Addr: "ensemble.", Czxid: 5}})
+	}
+	current.Contenders = list
+	return current
+}
+
+func TestListsOfTheToolsNodesArePlanned(t *testing.T) {
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}, Readers: kind.List{looker}}
+	p := diff.Compare(framed(m, t, admin), desired, plan.Options{Identities: us})
+	require.Len(t, p.Access, 7, "six nodes, and what the lock gives its contenders")
+	require.Equal(t, 1, p.Summary().Change)
+	require.True(t, p.HasChanges())
+	require.Len(t, p.ACLSteps(), 6)
+	require.Equal(t, 6, p.Transaction.ACLPhase)
+}
+
+// A namespace that is no longer declared stays because of what is in it, and what is created while an administrator is replaced is
+// of both.
+func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
+	m := applied(t, declared(declare("/locks/left", kind.Namespace, acl(oldAdmin, entry("app", kind.PermRead)), func(n *plan.Node) { n.AllowLockout = true })))
+	current := framed(m, t, oldAdmin)
+	current.Index.Access, current.Unmanaged = kind.List{oldAdmin}, []string{"/locks/left/theirs"}
+	desired := administered(&plan.Access{Admins: kind.List{newAdmin}}, declare("/locks/new", kind.Semaphore, acl(newAdmin)))
+	p := diff.Compare(current, desired, plan.Options{Identities: us})
+	require.True(t, p.Applyable(), "%s", p)
+	var left kind.List
+	for _, c := range p.Access {
+		if c.Pin.Path == "/locks/left" {
+			left = c.After
+		}
+	}
+	require.Equal(t, kind.List{newAdmin, entry("app", kind.PermRead)}.Normalize(), left)
+	require.Equal(t, len(p.ACLSteps())+3, p.Transaction.ACLPhase, "a semaphore and its two parts")
+
+	require.NoError(t, tx.Each(p, "0123456789abcdef", p.Set.List(), func(batch *tx.Transaction) error {
+		steps := batch.ACLSteps()
+		require.Len(t, steps, 3)
+		for _, s := range steps {
+			require.Equal(t, kind.List{oldAdmin, newAdmin}.Normalize(), s.Before, s.Path)
+			require.Equal(t, kind.List{newAdmin}, s.ACL, s.Path)
+			require.True(t, slices.ContainsFunc(batch.Index.Pending, func(p record.Pending) bool { return slices.Equal(p.From, s.Before) && slices.Equal(p.To, s.ACL) }), s.Path)
+		}
+		return nil
+	}))
+
+	// Who leaves without having been an administrator has nothing to carry on with.
+	for i := range current.Frame {
+		current.Frame[i].ACL = kind.List{newAdmin, looker}
+	}
+	current.Index.Access = kind.List{newAdmin, looker}
+	p = diff.Compare(current, desired, plan.Options{Identities: us})
+	require.Equal(t, len(p.ACLSteps()), p.Transaction.ACLPhase)
+}
+
+// To a reader the servers show no hashes: what it sees may be what is declared, and what it cannot know it does
+// not write.
+func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
+	hidden := func(user string, p kind.Perm) kind.ACL { return kind.ACL{Scheme: "digest", ID: user + ":x", Perms: p} }
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}, Readers: kind.List{looker}}
+	user, _, _ := strings.Cut(admin.ID, ":")
+	asShown := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
+	asShown.Index.Access = desired.Intent.Access.List()
+	p := diff.Compare(asShown, desired, plan.Options{Identities: us})
+	require.Empty(t, p.Access)
+	require.False(t, p.HasChanges())
+
+	// A root of somebody else has an entry that is to stay, and that nobody can write again who does not know it.
+	current := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
+	current.Index.Access = desired.Intent.Access.List()
+	current.Frame[0].Pin.Czxid = 4
+	current.Frame[0].ACL = kind.List{hidden("sre", kind.PermAll), hidden(user, kind.PermAll)}
+	p = diff.Compare(current, desired, plan.Options{Identities: us})
+	require.Empty(t, p.Access)
+	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "warning: Access list cannot be planned: The access list of /locks may differ from digest:provisioner:cdrwa, digest:sre:cdrwa: ZooKeeper hides")
+}
+
+// An apply that presents neither of two credentials it needs would fail at the first list.
+func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}}
+	says := func(who ...plan.Identity) string {
+		p := diff.Compare(framed(m, t, oldAdmin), desired, plan.Options{Identities: who})
+		return strings.Join(problemsOf(p, plan.ProblemAccess), "\n")
+	}
+	old, mine := plan.Identity{Scheme: "digest", ID: oldAdmin.ID}, plan.Identity{Scheme: "digest", ID: admin.ID}
+	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set only by digest:old, which is not a declared administrator")
+	require.Contains(t, says(mine), "only by digest:old,")
+	require.Empty(t, says(old, mine))
+	super := plan.Identity{Scheme: "digest", ID: "super:" + strings.Repeat("s", 27) + "="}
+	require.Empty(t, says(super, mine), "the superuser of the servers needs nobody's rights")
+	require.Contains(t, says(super), "can be set only by digest:old")
+
+	closed := oldAdmin
+	closed.Perms = kind.PermRead
+	p := diff.Compare(framed(m, t, closed), desired, plan.Options{Identities: []plan.Identity{mine}})
+	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
+}
+
+// Both identities of a user whose password is replaced have one name.
+func TestWhichDigestOfAUserIsTold(t *testing.T) {
+	next := oldAdmin
+	next.ID = "old:" + strings.Repeat("p", 27) + "="
+	m := applied(t, base())
+	at := func(admins kind.List, list ...kind.ACL) string {
+		p := diff.Compare(framed(m, t, oldAdmin), administered(&plan.Access{Admins: admins}, declare("/locks/a", kind.Mutex, acl(list...))), plan.Options{Identities: us})
+		return strings.Join(append(problemsOf(p, plan.ProblemAccess), problemsOf(p, plan.ProblemOpen)...), "\n")
+	}
+	require.Contains(t, at(kind.List{oldAdmin, next}, oldAdmin), "digest:old (another digest of that user) cannot manage 1 node that only digest:old can manage")
+	require.Contains(t, at(kind.List{next}, next), "can be set only by digest:old (another digest of that user), which is not a declared administrator")
+}
+
+func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
+	x := &record.Record{Apply: "a", Access: kind.List{admin}}
+	data, err := x.Encode()
+	require.NoError(t, err)
+	y, err := record.Decode(data)
+	require.NoError(t, err)
+	require.Equal(t, x.Access, y.Access)
+
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}}
+	p := diff.Compare(framed(m, t, admin), desired, plan.Options{Identities: us})
+	require.Empty(t, p.Access)
+	require.True(t, p.NotesAccess() && p.HasChanges(), "a later plan goes by it")
+	next, err := nextRecord(p, "0123456789abcdef")
+	require.NoError(t, err)
+	require.Equal(t, kind.List{admin}, next.Access)
+
+	// While lists are to be set, the set of before and the one that takes its place.
+	current := framed(m, t, oldAdmin, admin)
+	current.Index.Access = kind.List{oldAdmin, admin}
+	p = diff.Compare(current, desired, plan.Options{Identities: us})
+	next, err = nextRecord(p, "0123456789abcdef")
+	require.NoError(t, err)
+	require.Equal(t, kind.List{oldAdmin, admin}.Normalize(), next.Access)
+	require.Equal(t, kind.List{admin}, next.Next)
+	settled := tx.Settled(p, next)
+	require.Equal(t, kind.List{admin}, settled.Access)
+	require.Nil(t, settled.Next)
+
+	// An apply that ended in between goes on, or back, whatever of both the root has by now.
+	for _, there := range []kind.List{{oldAdmin}, {oldAdmin, admin}, {admin}} {
+		for _, to := range []kind.List{{oldAdmin}, {admin}} {
+			current := framed(m, t, there...)
+			current.Index.Access, current.Index.Next = kind.List{oldAdmin}, kind.List{admin}
+			desired := base()
+			desired.Intent.Access = &plan.Access{Admins: to}
+			p := diff.Compare(current, desired, plan.Options{Identities: us})
+			require.Equal(t, to, p.Set.Admins, "%v -> %v", there, to)
+		}
+	}
+
+	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
+	for _, opts := range []plan.Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {Destroy: true}} {
+		p = diff.Compare(current, desired, opts)
+		require.Empty(t, p.Access)
+		set := tx.Settled(p, &record.Record{}).Access
+		require.Equal(t, current.Index.Access, set)
+	}
+	set := tx.Settled(diff.Compare(current, base(), plan.Options{Identities: us}), &record.Record{}).Access
+	require.Equal(t, current.Index.Access, set)
+}

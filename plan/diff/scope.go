@@ -1,0 +1,222 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// covers reports whether one of the given addresses covers one of the others.
+func covers(given []string, addrs ...plan.Addr) bool {
+	for _, g := range given {
+		if slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkUnused refuses addresses that cover none of addrs. These include nodes without a change: a node that is in
+// the way of its declaration, or declared wrongly, has a problem instead.
+func checkUnused(p *plan.Plan, what string, given []string, addrs []plan.Addr) {
+	for _, g := range given {
+		if !slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
+			unmatched(p, plan.Error, what, g, "address", addrs)
+		}
+	}
+}
+
+// unmatched tells of an address that matches nothing, most often a typing mistake.
+func unmatched(p *plan.Plan, severity plan.Severity, what, given, kind string, addrs []plan.Addr) {
+	access.Tell(p, severity, plan.ProblemTarget, &plan.Node{Addr: plan.Addr(given)}, "Nothing matches "+what,
+		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
+			plan.Sentence(what)[:len(what)], given, kind, plan.NearestAddr(given, addrs)))
+}
+
+// checkForced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted them.
+func checkForced(p *plan.Plan, s *access.Sides) {
+	if len(s.Opts.ForceBreak) == 0 {
+		return
+	}
+	addrs := addrs(p, s, false)
+	for _, given := range s.Opts.ForceBreak {
+		if !slices.Contains(addrs, plan.Addr(given)) {
+			unmatched(p, plan.Warning, "lock to break", given, "lock", addrs)
+		}
+	}
+}
+
+// addrs returns the addresses of what is declared, here or elsewhere, and of what exists: of locks, and
+// if wanted of containers.
+func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
+	see := func(n *plan.Node, addr plan.Addr) {
+		if k := n.Kind(); k != nil && (containers || !k.Container) {
+			out = append(out, addr)
+		}
+	}
+	for _, tree := range slices.Concat([]*plan.Tree{{Nodes: s.Given}}, s.Intent.Elsewhere, s.Opts.Elsewhere) {
+		for _, n := range tree.Nodes {
+			see(n, n.Addr)
+		}
+	}
+	for _, n := range s.Current.Nodes {
+		if access.IsOurs(p, n) {
+			see(n, n.Owned())
+		}
+	}
+	return out
+}
+
+// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the blocks, by their address, of which something is planned
+// with Targets.
+//
+// Addresses are compared with the present one and with the former one: people may use either for a
+// lock whose new address is not applied yet.
+func limitToTargets(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
+	if len(s.Opts.Targets) == 0 {
+		return nil
+	}
+	p.Targeted = true
+	planned := limitChanges(p, s, m)
+	// The plan of the ensemble that stores the outputs decides about blocks of all ensembles.
+	addrs := addrs(p, s, true)
+	for _, o := range s.Intent.Outputs {
+		addrs = append(addrs, o.From...) // blocks, which may have no instances
+	}
+	for _, a := range addrs {
+		if covers(s.Opts.Targets, a) {
+			planned[a.Block()] = true
+		}
+	}
+	checkUnused(p, "target", s.Opts.Targets, addrs)
+	access.Tell(p, plan.Warning, plan.ProblemTargeted, &plan.Node{}, "Resource targeting is in effect",
+		"The plan was limited with -target, so it may not represent everything the configuration asks for. "+
+			"This option is for exceptional situations, such as recovering from mistakes: plan again without it afterwards.")
+	return planned
+}
+
+// asksFor reports whether an output is planned, see [plan.Options].
+func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
+	if !p.Targeted {
+		return true
+	}
+	return len(o.From) > 0 && !slices.ContainsFunc(o.From, func(block plan.Addr) bool { return !planned[block] })
+}
+
+// limitChanges selects what was asked for, adds what that needs, and changes nothing else.
+//
+// A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
+// their nodes. A problem without a path concerns the whole plan and stays, as does one of an address
+// that is planned. If its node has no change, because it is in the way of one or was declared wrongly,
+// its address decides.
+func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
+	planned := map[plan.Addr]bool{} // blocks
+	in := map[string]bool{}         // by path
+	for c := range p.Each() {
+		in[c.Path] = covers(s.Opts.Targets, namesOf(p, s, m, c)...)
+	}
+	spread(in, requirements(p))
+	var kept []plan.Change
+	dropped := map[string]bool{}
+	wanted := map[plan.Addr]bool{} // addresses of what is planned, and of what that is created in
+	for _, c := range p.Changes {
+		if in[c.Path] {
+			at := kind.ParentPath(c.Path)
+			if _, known := in[at]; !known && c.Before == nil && s.Want[at] != nil {
+				wanted[s.Want[at].Addr] = true // its problem is the reason why nothing is planned for it
+			}
+			for _, name := range namesOf(p, s, m, &c) {
+				wanted[name] = true
+			}
+			planned[c.Addr.Block()] = true
+			kept = append(kept, c)
+			continue
+		}
+		dropped[c.Path] = true
+		if c.Before == nil {
+			continue
+		}
+		// A node that would have been imported is not this stack's, and does not belong in its plan.
+		if c.Importing == "" || c.Before.Payload.Owner.Stack == p.Stack {
+			leave(&c)
+			kept = append(kept, c)
+		}
+	}
+	p.Changes = kept
+	unplanned := func(q plan.Problem) bool {
+		if q.Path == "" || wanted[q.Addr] {
+			return false
+		}
+		if _, known := in[q.Path]; known {
+			return dropped[q.Path]
+		}
+		return !covers(s.Opts.Targets, q.Addr)
+	}
+	p.Problems = slices.DeleteFunc(p.Problems, unplanned)
+	return planned
+}
+
+// namesOf are the addresses under which a change may be asked for. What goes has that of the declaration that continues it, too.
+func namesOf(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change) []plan.Addr {
+	names := []plan.Addr{c.Addr}
+	if c.PreviousAddr != "" {
+		names = append(names, c.PreviousAddr)
+	}
+	if c.Action == plan.Delete {
+		if to := elsewhere(p, s, m, c.Before); to != nil {
+			names = append(names, to.Addr)
+		}
+	}
+	return names
+}
+
+// requirements are pairs of paths: the change of the first cannot be made without that of the second. A namespace is
+// deleted only with its contents.
+func requirements(p *plan.Plan) (out [][2]string) {
+	byPath := byPath(p)
+	for c := range p.Each() {
+		for _, p := range needsOf(c, byPath) {
+			out = append(out, [2]string{c.Path, p})
+		}
+		for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
+			if o := byPath[p]; o != nil && (o.Action == plan.Delete || o.Action == plan.Replace) {
+				out = append(out, [2]string{p, c.Path})
+			}
+		}
+	}
+	return out
+}
+
+// spread adds the second of each pair whose first is in the set, until nothing is added: a namespace may be inside
+// another, and a lock that is deleted with it may be created at another path. Each round adds at least one path, or is the last.
+func spread(set map[string]bool, pairs [][2]string) {
+	for changed := true; changed; {
+		changed = false
+		for _, pair := range pairs {
+			if set[pair[0]] && !set[pair[1]] {
+				set[pair[1]], changed = true, true
+			}
+		}
+	}
+}
+
+// needsOf returns the paths of the changes without which c cannot be made.
+func needsOf(c *plan.Change, byPath map[string]*plan.Change) (out []string) {
+	// What is created or taken over needs a namespace of ours around it.
+	arrives := c.Before == nil || c.Importing != ""
+	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == plan.Create || p.Action == plan.Replace || p.Importing != "") {
+		out = append(out, p.Path)
+	}
+	return append(out, c.Tied()...)
+}
+
+func byPath(p *plan.Plan) map[string]*plan.Change {
+	m := make(map[string]*plan.Change, len(p.Changes))
+	for c := range p.Each() {
+		m[c.Path] = c
+	}
+	return m
+}

@@ -1,0 +1,15 @@
+// Package record is what <root>/.locktree says of a stack, and what an apply notes in each node: the record (the data of
+// .locktree/stacks/STACK), the checksums in the marks of nodes, the roll of the nodes that were left, the id of the ensemble, and
+// where the tool keeps its own nodes.
+//
+// It turns values into bytes and back, and relies on package kind alone. It knows no tree, no plan and no server: a caller names a
+// node by its path, its payload and its access list.
+//
+// [Record] is the main type, [Decode] and [Record.Encode] read and write it. [Sum] makes a checksum, and [Fits] compares one. A
+// [Roll] notes a set of paths in a fixed number of bytes.
+//
+//	x, err := record.Decode(data)
+//	if err == nil && !x.Left(node.Path, node.Payload, node.ACL) {
+//		// the node was changed by hand
+//	}
+package record

@@ -1,0 +1,191 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Format is the version of the record that this package writes, and the only one that it reads.
+const Format = 3
+
+// Record is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
+// writes it, together with the nodes. Its size does not depend on the number of locks.
+type Record struct {
+	Apply   string            // id of the apply that wrote it
+	Key     string            // of the sums in the nodes, see [Sum]
+	Pending []Pending         // access lists that apply has still to set
+	Outputs map[string]Output // by name
+	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
+	// Next is what it sets.
+	Access, Next kind.List
+	// Untracked are the paths of nodes that no walk from the root finds, see plan/tx.
+	Untracked []string
+	// Nodes says which nodes the apply left, see [Roll].
+	Nodes []byte
+
+	Extra map[string]json.RawMessage // fields of newer versions, kept
+}
+
+// Output is an output value of a configuration as the record keeps it.
+type Output struct {
+	Type  json.RawMessage `json:"type,omitempty"`  // of the value, in cty's JSON notation; may be nil
+	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
+	// Sensitive outputs are known only by name.
+	Sensitive bool `json:"sensitive,omitempty"`
+}
+
+// Pending is a change of access lists that an apply has begun: the part of it that ZooKeeper cannot do in a transaction. It
+// does not say at which nodes.
+type Pending struct {
+	From kind.List `json:"from"`
+	To   kind.List `json:"to"`
+}
+
+// IndexPath returns the path of the record of a stack: <root>/.locktree/stacks/<stack>.
+func IndexPath(root, stack string) string {
+	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "stacks"), stack)
+}
+
+// LockPath returns the path of the apply lock of a stack: <root>/.locktree/apply/<stack>.
+func LockPath(root, stack string) string {
+	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "apply"), stack)
+}
+
+// HistoryPath returns the path of the history of a stack: <root>/.locktree/history/<stack>. A destroy leaves it.
+func HistoryPath(root, stack string) string {
+	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "history"), stack)
+}
+
+// OwnPaths are the tool's own nodes in .locktree that are this stack's alone.
+func OwnPaths(root, stack string) []string {
+	return []string{IndexPath(root, stack), LockPath(root, stack), HistoryPath(root, stack)}
+}
+
+// LockPayload returns the data of the apply lock: the declaration of an ordinary
+// mutex. acl is the access list of its contenders.
+func LockPayload(stack string, acl kind.List) ([]byte, error) {
+	params := kind.Mutex.New()
+	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
+	p := &kind.Payload{Params: params, Owner: kind.Owner{Stack: stack, Addr: "apply lock"}, ChildACL: acl, Gen: 1}
+	return p.Encode()
+}
+
+// ScaffoldPath returns <root>/.locktree, where the tool keeps its own nodes.
+func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") }
+
+// Encode writes the record as JSON with sorted keys: equal records give equal bytes.
+func (x *Record) Encode() ([]byte, error) {
+	doc := make(map[string]any, len(x.Extra)+7)
+	for k, v := range x.Extra {
+		doc[k] = v
+	}
+	doc["locktree"], doc["apply"], doc["key"] = Format, x.Apply, x.Key
+	if len(x.Pending) > 0 {
+		doc["pending_acl"] = x.Pending
+	}
+	if len(x.Access) > 0 {
+		doc["access"] = x.Access
+	}
+	if len(x.Next) > 0 {
+		doc["next"] = x.Next
+	}
+	if len(x.Untracked) > 0 {
+		doc["untracked"] = x.Untracked
+	}
+	if len(x.Nodes) > 0 {
+		doc["nodes"] = x.Nodes
+	}
+	if len(x.Outputs) > 0 {
+		doc["outputs"] = x.Outputs
+	}
+	return json.Marshal(doc)
+}
+
+// ErrNotRecord: the data is not the record of a stack.
+var ErrNotRecord = errors.New("plan: not a record of locktree")
+
+// VersionError: the record was written by a newer version of this program.
+type VersionError struct{ Got, Reads int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("plan: the record was written in format %d, this program reads format %d: upgrade locktree", e.Got, e.Reads)
+}
+
+// Decode reads what Encode wrote. The error is [ErrNotRecord], a [*VersionError], or says what is damaged; no input makes it panic.
+func Decode(data []byte) (*Record, error) {
+	var doc map[string]json.RawMessage
+	// A record always has these fields, another node's payload does not.
+	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil || doc["apply"] == nil {
+		return nil, ErrNotRecord
+	}
+	read := func(key string, to any) error {
+		raw, ok := doc[key]
+		if !ok {
+			return nil
+		}
+		delete(doc, key)
+		if err := json.Unmarshal(raw, to); err != nil {
+			return fmt.Errorf("plan: damaged record: %s: %w", key, err)
+		}
+		return nil
+	}
+	var format int
+	// Checked first: what a newer program wrote may look different without being damaged.
+	switch err := read("locktree", &format); {
+	case err != nil:
+		return nil, err
+	case format > Format:
+		return nil, &VersionError{Got: format, Reads: Format}
+	case format < Format:
+		return nil, fmt.Errorf("plan: damaged record: locktree: %d is not a format", format)
+	}
+	x := &Record{}
+	err := cmp.Or(read("apply", &x.Apply), read("key", &x.Key), read("outputs", &x.Outputs), read("access", &x.Access), read("next", &x.Next))
+	err = cmp.Or(err, read("pending_acl", &x.Pending), read("untracked", &x.Untracked), read("nodes", &x.Nodes))
+	if err != nil {
+		return nil, err
+	}
+	if len(doc) > 0 {
+		x.Extra = doc
+	}
+	return x, nil
+}
+
+// Left reports whether a node is as the last apply left it.
+func (x *Record) Left(path string, payload *kind.Payload, list kind.List) bool {
+	return x != nil && payload != nil && Fits(x.Key, path, payload, list)
+}
+
+// The data of <root>/.locktree is the id of the ensemble, as far as this root is concerned: a random text that the first apply
+// writes, and no later one changes. A configuration can pin it (plan.Tree.EnsembleID), so that nothing is planned or applied where
+// the same names happen to lead to other servers.
+
+// ensembleMark is that data.
+type ensembleMark struct {
+	ID string `json:"ensemble"`
+}
+
+var ensembleID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// IsEnsembleID reports whether a text can be the id of an ensemble.
+func IsEnsembleID(text string) bool { return ensembleID.MatchString(text) }
+
+// MarkOf is the data that says that an ensemble has an id.
+func MarkOf(id string) []byte {
+	data, _ := json.Marshal(ensembleMark{id}) // a text
+	return data
+}
+
+// MarkedAs is the id in the data of <root>/.locktree, "" if there is none.
+func MarkedAs(data []byte) string {
+	var m ensembleMark
+	if json.Unmarshal(data, &m) != nil || !IsEnsembleID(m.ID) {
+		return ""
+	}
+	return m.ID
+}
