@@ -20,7 +20,7 @@ func ReadFile(name string) ([]byte, error) { return readFile(system{}, name) }
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	// Asked before the file is opened: opening a FIFO waits for a writer.
 	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file, but a directory, a device or a pipe such as <(...): write the text to a file")}
 	}
 	f, err := fsys.Open(name)
 	if err != nil {

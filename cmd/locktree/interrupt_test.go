@@ -163,8 +163,9 @@ func computes(t *testing.T, pid int) {
 
 // To open one waits for somebody who writes.
 func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
-	text := "locktree {\n  stack = \"s\"\n}\n"
-	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"}} {
+	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"127.0.0.1:1\"]\n}\n"
+	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"},
+		{text, "apply", "fifo"}, {text, "generate", "go", "-check", "-out=fifo"}, {text, "serve", "-web-config=fifo"}} {
 		cmd, _, stderr := onItsOwn(t, c[0], c[1:]...)
 		endsWith(t, cmd, exitError, stderr)
 		require.Contains(t, stderr.String(), "ot a regular file")

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -108,7 +109,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 			return s, err
 		}
 		if err := pause(ctx, nil, wait); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
+			return nil, errs.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
 		}
 	}
 }
@@ -158,7 +159,7 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 	if slot == "" {
 		times, err := p.Times()
 		if err != nil {
-			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
+			return nil, "", errs.Errorf("recipes: once %s: %w", o.path, err)
 		}
 		slot = kind.SlotAt(times.Prev(newest))
 	}
@@ -169,9 +170,9 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, kind.ErrUnknownZone):
-		return fmt.Errorf("recipes: once %s: %w", o.path, err)
+		return errs.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
-		return fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
+		return errs.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
 	}
 	return nil
 }
@@ -275,7 +276,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		look, err := r.Look(s.params, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
 			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
-				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
+				return nil, errs.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
 					s.Path(), s.params.Keep, slot, before)
 			}
 		}

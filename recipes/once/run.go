@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -70,7 +71,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 	at, _ := now.read()
 	look, err := record.Look(p, countsFrom(record, d, stat), at, 0)
 	if err != nil {
-		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
+		return settled, errs.Errorf("recipes: once %s: %w", o.path, err)
 	}
 	for _, at := range look.Due {
 		if at.After(settled) {

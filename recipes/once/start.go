@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -173,7 +174,7 @@ func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*ki
 		}
 		record, err := kind.ParseRecord(data)
 		if err != nil {
-			return nil, granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
+			return nil, granted(errs.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
@@ -202,7 +203,7 @@ func (s *Start) failed(ctx context.Context, err error) error {
 	case isNoNode(err):
 		return noRecord(s.record, err)
 	}
-	return fmt.Errorf("recipes: once %s: its record: %w", s.Path(), err)
+	return errs.Errorf("recipes: once %s: its record: %w", s.Path(), err)
 }
 
 // session is the client's. A lease of another one is over.
