@@ -246,7 +246,7 @@ func (o *Once) judge(r *kind.Record, slot string, p *kind.OnceParams) error {
 }
 
 func noRecord(node string, err error) error {
-	return fmt.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
+	return errs.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or

@@ -40,7 +40,11 @@ func (s *Start) do(ctx context.Context, fn func(context.Context, *recipes.Lease)
 // End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
 // the error is recipes.ErrLost: with success = "end", somebody else runs the slot.
 func (s *Start) End(ctx context.Context, result error) error {
-	return errors.Join(s.note(ctx, result), s.Unlock(ctx))
+	noted, released := s.note(ctx, result), s.Unlock(ctx)
+	if errors.Is(noted, recipes.ErrLost) && errors.Is(released, recipes.ErrLost) {
+		return released // both say the same
+	}
+	return errors.Join(noted, released)
 }
 
 // ahead is how much earlier than its instant a slot may be started.
