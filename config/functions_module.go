@@ -72,7 +72,7 @@ func env(environ []string) function.Function {
 		case !ok:
 			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
 		case TextError(value) != nil:
-			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w", name, TextError(value))}
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w: convert it, or use another text", name, TextError(value))}
 		}
 		return cty.StringVal(value).Mark(sensitive), nil
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
@@ -112,7 +112,7 @@ func (d *declarations) read(name string) (string, error) {
 		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
 	}
 	if err := TextError(string(src)); err != nil {
-		return "", fmt.Errorf("%s %w", inside, err)
+		return "", fmt.Errorf("%s %w: convert it, or use another text", inside, err)
 	}
 	return string(src), nil
 }

@@ -82,7 +82,7 @@ func passwordIn(file string) (recipes.Secret, error) {
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if err := TextError(password); err != nil {
-		return "", fmt.Errorf("%s %w", file, err)
+		return "", fmt.Errorf("the password in %s %w: choose another one", file, err)
 	}
 	if password == "" {
 		return "", fmt.Errorf("%s is empty", file)
