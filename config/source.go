@@ -113,10 +113,10 @@ func (n *navigator) ContextString(offset int) string {
 	return ""
 }
 
-// parseFile parses what checkTokens lets through.
+// parseFile parses what checkTokens lets through. In JSON, the strings of variables are no templates.
 func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
 	if isJSON {
-		if at, summary, detail := checkJSON(src, true); at >= 0 {
+		if at, summary, detail := checkJSON(src, !strings.HasSuffix(shown, ".ltvars.json")); at >= 0 {
 			return nil, hcl.Diagnostics{errorAt(positionOf(src, at, shown), summary, detail)}
 		}
 		return json.Parse(src, shown)
