@@ -25,6 +25,7 @@ type Existing struct {
 	ACL    kind.List
 	Notes  []string // comments above the block
 	Skip   string   // why there is no block for it; "" where there is one
+	Stops  bool     // its block becomes a comment: an apply would stop at its import, and the notes say why
 	Inside []*Existing
 }
 
@@ -87,7 +88,7 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 			g.into(f, d)
 		case f.Skip != "":
 			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
-		case f.Kind == nil && !g.fragment:
+		case (f.Kind == nil || f.Stops) && !g.fragment:
 			g.unknown(f, in, indent)
 		default:
 			g.block(f, in, indent)
@@ -95,12 +96,19 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 	}
 }
 
-// unknown writes, as comments, what a node is declared with if it is a mutex: nothing tells what an idle node is.
+// unknown writes, as comments, what a node is declared with if it is a mutex: nothing tells what an idle node is. So it does with an
+// idle node whose import an apply would stop at.
 func (g *generator) unknown(f *Existing, in, indent string) {
+	notes := []string{fmt.Sprintf("No program uses %s, so nothing tells what it is.", visible(f.Path)), "For a lock, correct the type, and remove the comment signs here and from the import."}
+	if f.Stops {
+		as := *f
+		notes, as.Notes, f = append(slices.Clone(f.Notes), "Then remove the comment signs here and from the import."), nil, &as
+		g.Unknown++
+	}
 	of := g.part()
 	of.siblings([]*Existing{f}, in, "")
 	g.lists, g.names, g.Unknown = of.lists, of.names, of.Unknown
-	fmt.Fprintf(&g.blocks, "\n%s# No program uses %s, so nothing tells what it is.\n%[1]s# For a lock, correct the type, and remove the comment signs here and from the import.\n", indent, visible(f.Path))
+	fmt.Fprintf(&g.blocks, "\n%s# %s\n", indent, strings.Join(notes, "\n"+indent+"# "))
 	g.comment(&g.blocks, of.blocks.String(), indent)
 	g.imports.WriteString("\n")
 	g.comment(&g.imports, of.imports.String(), "")

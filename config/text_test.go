@@ -25,7 +25,7 @@ import (
 // form for ever (the kelvin sign), half surrogate pairs and bytes that are no text.
 func drawText(t *rapid.T) string {
 	part := rapid.OneOf(
-		rapid.SampledFrom([]string{"cafe\u0301", "caf\u00e9", "300\u212a", "\u0301", "\u1100\u1161\u11a8", "\u1161", "\ufb01", "\u0344", "=\u0338", "${", "%{", "\\u0301", "\"", "\ufffd", "\xff", "\xed\xa0\x80"}),
+		rapid.SampledFrom([]string{"cafe\u0301", "caf\u00e9", "300\u212a", "\u0301", "\u1100\u1161\u11a8", "\u1161", "\ufb01", "\u0344", "=\u0338", "\ufeff", "\u0600", "${", "%{", "\\u0301", "\"", "\ufffd", "\xff", "\xed\xa0\x80"}),
 		rapid.StringN(0, 4, -1), rapid.Map(rapid.Rune(), func(r rune) string { return string(norm.NFD.String(string(r))) }),
 		rapid.Map(rapid.SliceOfN(rapid.RuneFrom(nil, unicode.Mn, unicode.Hangul), 1, 3), func(r []rune) string { return string(r) }))
 	text := strings.Join(rapid.SliceOfN(part, 1, 4).Draw(t, "parts"), "")
@@ -35,6 +35,11 @@ func drawText(t *rapid.T) string {
 		}
 		return r
 	}, strings.ReplaceAll(text, "\xff", "\U000fffff"))
+}
+
+// prepends: a character that makes one grapheme cluster with the one behind it, whichever that is.
+func prepends(r rune) bool {
+	return unicode.Is(unicode.Prepended_Concatenation_Mark, r) || strings.ContainsRune("\u0d4e\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a\U00011a84\U00011a85\U00011a86\U00011a87\U00011a88\U00011a89\U00011d46\U00011f02", r)
 }
 
 // hclText is text as a literal of the native syntax, with the characters as such or as escapes.
@@ -97,16 +102,23 @@ func TestTextIsItsBytesOrRefused(t *testing.T) {
 			"jsondecode":     {main: fmt.Sprintf(show, "jsondecode(file(\"f\"))"), files: map[string]string{"f": escaped}},
 		}
 		for _, from := range slices.Sorted(maps.Keys(all)) {
-			in := all[from]
+			in, text := all[from], text
+			if from == "file" { // where a byte order mark is skipped
+				text = strings.TrimPrefix(text, "\ufeff")
+			}
 			files := fstest.MapFS{"main.locktree.hcl": {Data: []byte(preamble + in.main)}}
 			for name, content := range in.files {
 				files[name] = &fstest.MapFile{Data: []byte(content)}
 			}
 			in.opts.Environ = append(in.opts.Environ, testEnviron...)
 			c, diags := config.LoadFS(files, ".", in.opts)
-			if config.TextError(text) != nil {
+			if config.TextError(text) != nil || from == "JSON" && strings.HasPrefix(text, "\ufeff") {
 				require.True(t, diags.HasErrors(), "%s: %q", from, text)
-				require.Regexp(t, "not valid UTF-8|form NFC|merges with the one before|Invalid character encoding|Cannot encode character", summaries(diags), "%s: %q", from, text)
+				require.Regexp(t, "not valid UTF-8|form NFC|merges with the one before|Invalid character encoding|Cannot encode character|byte order mark", summaries(diags), "%s: %q", from, text)
+				continue
+			}
+			if diags.HasErrors() && strings.HasPrefix(from, "JSON") && strings.ContainsFunc(text, prepends) {
+				require.Contains(t, summaries(diags), "Invalid JSON string") // to HCL, the quotation mark behind it is a part of it
 				continue
 			}
 			require.False(t, diags.HasErrors(), "%s: %q: %v", from, text, diags)

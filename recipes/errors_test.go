@@ -12,6 +12,8 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestWhatIsWorthAnotherCall(t *testing.T) {
@@ -28,7 +30,17 @@ func TestWhatIsWorthAnotherCall(t *testing.T) {
 func TestAnErrorHasOnePrefix(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
+		l.job(&kind.OnceParams{Keep: 3})
 		c := l.client("a")
+		o := once.New(c, "/job")
+		var job []error
+		for _, code := range []zktest.Code{zktest.CodeNoAuth, zktest.CodeNoNode} {
+			hold := l.srv.Inject(func(r zktest.Request) bool { return strings.HasSuffix(r.Path, "once-record") }, zktest.Fail(code))
+			job = append(job, o.Skip(t.Context(), "b"))
+			hold.Remove()
+		}
+		start, err := o.Start(t.Context(), "a")
+		require.NoError(t, err)
 		m := c.Mutex("/m")
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
@@ -46,11 +58,12 @@ func TestAnErrorHasOnePrefix(t *testing.T) {
 		_, try := m.TryLock(t.Context())
 		_, _, leader := c.Election("/e").Leader(ctx)
 		_, waited := m.Lock(ctx)
+		ended := start.End(ctx, nil)
 		_, wrong := c.Mutex("/m", recipes.WithParams(kind.RWLock.New())).Lock(t.Context())
 		require.NoError(t, c.Close())
 		_, closed := m.Lock(t.Context())
 		_, session := c.Session(t.Context())
-		for _, err := range append(errs, try, leader, waited, wrong, y.Unlock(t.Context()), closed, session) {
+		for _, err := range append(append(errs, job...), try, leader, waited, ended, wrong, y.Unlock(t.Context()), closed, session) {
 			require.Error(t, err)
 			require.Equal(t, 1, strings.Count(err.Error(), "recipes: "), err)
 		}

@@ -96,7 +96,7 @@ func (g *generator) packageOf() string {
 
 // write writes the file, unless it is up to date. A file that was not generated is left alone.
 func (g *generator) write(source []byte) error {
-	was, err := os.ReadFile(g.path(g.out))
+	was, err := config.ReadFile(g.path(g.out))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return view.Failf("Cannot read "+g.out, "%v.", err)

@@ -218,7 +218,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 		a.view().Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
 	}
 	if made.Unknown > 0 {
-		a.view().Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct their types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
+		a.view().Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct the types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
 	}
 	_, err := a.load(&f.loadFlags)
 	return err
@@ -226,7 +226,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 
 func existing(found []*inspect.Found) (out []*config.Existing) {
 	for _, f := range found {
-		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Inside: existing(f.Inside)})
+		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Stops: f.Stops, Inside: existing(f.Inside)})
 	}
 	return out
 }

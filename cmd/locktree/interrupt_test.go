@@ -28,13 +28,17 @@ const promptly = 2 * time.Second
 
 // onItsOwn is the program on a configuration in a directory of its own.
 func onItsOwn(t *testing.T, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *lockedBuffer) {
+	return onItsOwnTo(t, io.Discard, text, args...)
+}
+
+func onItsOwnTo(t *testing.T, stdout io.Writer, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *lockedBuffer) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	stderr = &lockedBuffer{wrote: make(chan struct{}, 1)}
-	cmd = &exec.Cmd{Path: self, Args: append([]string{"locktree", "-chdir=" + dir}, args...), Env: environ(), Stdout: io.Discard, Stderr: stderr}
+	cmd = &exec.Cmd{Path: self, Args: append([]string{"locktree", "-chdir=" + dir}, args...), Env: environ(), Stdout: stdout, Stderr: stderr}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -62,15 +66,21 @@ func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
 	require.Equal(t, syscall.SIGABRT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
+// applied is a server, and the configuration of what is in it.
+func applied(t *testing.T) (server *zktest.Server, text string) {
+	server = zktest.Start(t)
+	text = "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
+	apply, _, said := onItsOwn(t, text, "apply", "-auto-approve")
+	endsWith(t, apply, exitOK, said)
+	return server, text
+}
+
 // "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	ossignal.Notify(caught, syscall.SIGHUP) // under nohup the commands would ignore it, too
 	t.Cleanup(func() { ossignal.Stop(caught) })
-	server := zktest.Start(t)
-	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
-	applied, _, said := onItsOwn(t, text, "apply", "-auto-approve")
-	endsWith(t, applied, exitOK, said)
+	server, text := applied(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for command, code := range map[string]int{
 			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "status -watch": exitError,
@@ -98,6 +108,24 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 			require.NoError(t, cmd.Process.Signal(signal))
 			endsWith(t, cmd, exitError, stderr)
 			require.Contains(t, stderr.String(), "Error: Interrupted")
+			for _, s := range server.Sessions() {
+				require.Empty(t, s.Ephemerals, "the apply lock is held")
+			}
+		})
+	}
+}
+
+// "destroy -auto-approve | head -1" left the apply lock for a session timeout: SIGPIPE ended it at its second line.
+func TestAClosedPipeLeavesNoApplyLock(t *testing.T) {
+	server, text := applied(t)
+	for command, code := range map[string]int{"destroy -auto-approve": exitError, "status -watch": exitError, "status": exitOK} {
+		t.Run(command, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			require.NoError(t, r.Close())
+			defer w.Close()
+			cmd, _, stderr := onItsOwnTo(t, w, text, strings.Fields(command)...)
+			endsWith(t, cmd, code, stderr)
 			for _, s := range server.Sessions() {
 				require.Empty(t, s.Ephemerals, "the apply lock is held")
 			}
@@ -139,8 +167,9 @@ func computes(t *testing.T, pid int) {
 
 // To open one waits for somebody who writes.
 func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
-	text := "locktree {\n  stack = \"s\"\n}\n"
-	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"}} {
+	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"127.0.0.1:1\"]\n}\n"
+	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"},
+		{text, "apply", "fifo"}, {text, "generate", "go", "-check", "-out=fifo"}, {text, "serve", "-web-config=fifo"}} {
 		cmd, _, stderr := onItsOwn(t, c[0], c[1:]...)
 		endsWith(t, cmd, exitError, stderr)
 		require.Contains(t, stderr.String(), "ot a regular file")

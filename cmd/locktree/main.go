@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -52,6 +53,7 @@ func main() {
 	if !signal.Ignored(syscall.SIGHUP) { // by nohup
 		signal.Notify(signals, syscall.SIGHUP) // the terminal was closed
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // which would end an apply with its lock: the write fails, and ends the command
 	go onSignals(signals, cancel, os.Stderr, os.Exit)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
@@ -120,6 +122,9 @@ func (a *app) interruptible(ctx context.Context) (stop func()) {
 	v, said := a.view(), make(chan struct{}) // not in the function: that runs concurrently
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(said)
+		if errors.Is(context.Cause(ctx), syscall.EPIPE) {
+			return // "status | head -1" has all it wants
+		}
 		what := "Gracefully shutting down..."
 		if a.changing.Load() {
 			what = "Changes are under way. Please wait for locktree to finish or undo them."

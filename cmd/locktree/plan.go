@@ -179,6 +179,9 @@ func isPlan(path string) bool {
 
 // readPlan reads a file of plan -out.
 func (a *app) readPlan(name string) (*saved.File, error) {
+	if info, err := os.Stat(a.path(name)); err == nil && !info.Mode().IsRegular() {
+		return nil, view.Failf("Cannot read the plan file", "%s is not a regular file, but a directory, a device or a pipe. Save the plan with \"plan -out FILE\".", name)
+	}
 	r, err := os.Open(a.path(name))
 	if err != nil {
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)

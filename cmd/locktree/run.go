@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +49,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if isTerminal(a.stdout) {
 		return a.command(ctx, args)
 	}
-	out := &checked{Writer: a.stdout}
+	out := &checked{Writer: a.stdout, unread: func() { a.interrupt(errors.Join(context.Canceled, syscall.EPIPE)) }}
 	a.stdout = out
 	code := a.command(ctx, args)
 	if err := out.failed(); err != nil {

@@ -45,9 +45,11 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// checked is standard output where that is no terminal. It keeps the first error of a write, which few of those who write look at.
+// checked is standard output where that is no terminal. It keeps the first error of a write, which few of those who write look at,
+// and ends the command when nothing reads any more.
 type checked struct {
 	io.Writer
+	unread func()
 
 	mu  sync.Mutex
 	err error
@@ -58,6 +60,9 @@ func (c *checked) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = cmp.Or(c.err, err)
+	if errors.Is(err, syscall.EPIPE) {
+		c.unread()
+	}
 	return n, err
 }
 

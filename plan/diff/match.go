@@ -335,7 +335,7 @@ func warnContainers(p *plan.Plan) {
 	if n := len(paths); n > 0 {
 		access.Tell(p, plan.Warning, plan.ProblemContainer, &plan.Node{}, "Locks may be containers",
 			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
-				"and programs that use this library are refused until the next apply. Each apply creates those again that it finds idle, as nodes that stay.",
+				"and programs that use this library are refused until the next apply. Apply again later: an apply replaces those that are idle by nodes that stay.",
 				n, map[bool]string{true: " is", false: "s are"}[n == 1], plan.Few(paths, 3)))
 	}
 }

@@ -20,6 +20,7 @@ type Found struct {
 	Inside []*Found // its children, if it is not a lock
 	Notes  []string // what somebody who takes it over should know
 	Skip   string   // why it cannot be taken over; "" if it can
+	Stops  bool     // an apply that imports it stops: the notes say why. Not if Idle says what it is
 	InUse  int      // holders and waiters
 
 	kazoo   bool // a semaphore of kazoo's, or a counter
@@ -80,7 +81,7 @@ func (n *node) surveyed(o Surveyor) *Found {
 	for _, sub := range n.inside {
 		f.Inside = append(f.Inside, sub.surveyed(o))
 	}
-	besideKazoo(f.Inside)
+	o.besideKazoo(f.Inside)
 	if n.Payload == nil && f.Kind == kind.Namespace && !slices.ContainsFunc(f.Inside, func(sub *Found) bool { return sub.Kind != nil }) {
 		f.Kind, f.Params = nil, nil
 		member := func(sub *node) bool { return sub.stat != nil && sub.stat.EphemeralOwner != 0 }

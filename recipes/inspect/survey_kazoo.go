@@ -87,17 +87,18 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 }
 
 // idleKazoo is for a semaphore of kazoo's that has been used: its queue is there, and no permit is taken.
-func (f *Found) idleKazoo() {
+func (f *Found) idleKazoo(meant bool) {
 	f.is(kind.Semaphore)
+	f.Stops = !meant
 	f.set("permits", f.permits)
 	f.Skip = ""
 	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
 		"any more, because its permits and those of this library do not count each other. The import overwrites",
-		"the number in its data, which needs: locktree plan -overwrite-data.")
+		"the number in its data, so an apply stops there without -overwrite-data.")
 }
 
 // besideKazoo marks the queues of kazoo semaphores, which look like locks, and recognises the semaphores that are idle by them.
-func besideKazoo(siblings []*Found) {
+func (o Surveyor) besideKazoo(siblings []*Found) {
 	semaphores := map[string]*Found{}
 	for _, f := range siblings {
 		if f.kazoo {
@@ -107,7 +108,7 @@ func besideKazoo(siblings []*Found) {
 	for _, f := range siblings {
 		if of, ok := strings.CutSuffix(f.Path, kazooQueue); ok && semaphores[of] != nil {
 			if semaphores[of].permits > 0 {
-				semaphores[of].idleKazoo()
+				semaphores[of].idleKazoo(o.Idle != nil && o.Idle(of) == kind.Semaphore)
 			}
 			*f = Found{Path: f.Path, ACL: f.ACL, Skip: "it is the queue of kazoo's semaphore " + of}
 		}

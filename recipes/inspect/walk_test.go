@@ -116,6 +116,7 @@ func TestASurveyDescribesEachNode(t *testing.T) {
 			require.Equal(t, lines[i], path+"|"+strings.TrimSpace(what))
 		}
 		require.Equal(t, 5, kind.Semaphore.Permits(found.Inside[2].Params))
+		require.True(t, found.Inside[2].Stops)
 		for _, f := range found.Inside[4].Params.Fields() {
 			require.True(t, f.Name != "wire" || f.Get() == "kazoo", f.Get())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 )
 
 // tries is a loop of tries.
@@ -23,7 +24,7 @@ func (t *tries) over(ctx context.Context, s *recipes.Session, worth func(error) 
 	t.wait = max(10*time.Millisecond, min(2*t.wait, cmp.Or(t.longest, time.Second)))
 	why := pause(ctx, s, t.wait)
 	if why != nil && !errors.Is(*err, why) {
-		*err = fmt.Errorf("%w: %w", why, *err)
+		*err = errs.Errorf("%w: %w", why, *err)
 	}
 	return why != nil
 }

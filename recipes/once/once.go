@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -109,7 +110,7 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 			return s, err
 		}
 		if err := pause(ctx, nil, wait); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
+			return nil, errs.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
 		}
 	}
 }
@@ -159,7 +160,7 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 	if slot == "" {
 		times, err := p.Times()
 		if err != nil {
-			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
+			return nil, "", errs.Errorf("recipes: once %s: %w", o.path, err)
 		}
 		slot = slots.At(times.Prev(newest))
 	}
@@ -170,9 +171,9 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, slots.ErrUnknownZone):
-		return fmt.Errorf("recipes: once %s: %w", o.path, err)
+		return errs.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
-		return fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
+		return errs.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
 	}
 	return nil
 }
@@ -247,7 +248,7 @@ func (o *Once) judge(r *slots.Record, slot string, p *kind.OnceParams) error {
 }
 
 func noRecord(node string, err error) error {
-	return fmt.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
+	return errs.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
@@ -278,7 +279,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 		look := r.Look(rules, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
 			if before := slots.At(at); before < slot && !at.IsZero() && next.Judge(before, rules) == slots.Forgotten {
-				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
+				return nil, errs.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
 					s.Path(), s.params.Keep, slot, before)
 			}
 		}

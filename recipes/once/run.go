@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -71,7 +72,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 	at, _ := now.read()
 	rules, err := p.Rules()
 	if err != nil {
-		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
+		return settled, errs.Errorf("recipes: once %s: %w", o.path, err)
 	}
 	look := record.Look(rules, countsFrom(record, d, stat), at, 0)
 	for _, at := range look.Due {

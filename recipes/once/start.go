@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -40,7 +41,11 @@ func (s *Start) do(ctx context.Context, fn func(context.Context, *recipes.Lease)
 // End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
 // the error is recipes.ErrLost: with success = "end", somebody else runs the slot.
 func (s *Start) End(ctx context.Context, result error) error {
-	return errors.Join(s.note(ctx, result), s.Unlock(ctx))
+	noted, released := s.note(ctx, result), s.Unlock(ctx)
+	if errors.Is(noted, recipes.ErrLost) && errors.Is(released, recipes.ErrLost) {
+		return released // both say the same
+	}
+	return errors.Join(noted, released)
 }
 
 // ahead is how much earlier than its instant a slot may be started.
@@ -174,7 +179,7 @@ func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*s
 		}
 		record, err := slots.ParseRecord(data)
 		if err != nil {
-			return nil, granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
+			return nil, granted(errs.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
@@ -203,7 +208,7 @@ func (s *Start) failed(ctx context.Context, err error) error {
 	case isNoNode(err):
 		return noRecord(s.record, err)
 	}
-	return fmt.Errorf("recipes: once %s: its record: %w", s.Path(), err)
+	return errs.Errorf("recipes: once %s: its record: %w", s.Path(), err)
 }
 
 // session is the client's. A lease of another one is over.

@@ -23,7 +23,7 @@ func PasswordIn(file string) (recipes.Secret, error) {
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if err := syntax.TextError(password); err != nil {
-		return "", fmt.Errorf("%s %w", file, err)
+		return "", fmt.Errorf("the password in %s %w: choose another one", file, err)
 	}
 	if password == "" {
 		return "", fmt.Errorf("%s is empty", file)

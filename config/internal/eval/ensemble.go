@@ -142,7 +142,7 @@ func authOfEnvironment(s scope, e *Ensemble) {
 	}
 	for _, name := range []string{usernameVariable, passwordVariable} {
 		if err := syntax.TextError(s.getenv(name)); err != nil {
-			s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s %v.", e.Name, name, err)
+			s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s %v. Choose another one.", e.Name, name, err)
 			return
 		}
 	}

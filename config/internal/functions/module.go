@@ -77,7 +77,7 @@ func env(environ []string) function.Function {
 		case !ok:
 			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
 		case syntax.TextError(value) != nil:
-			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w", name, syntax.TextError(value))}
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w: convert it, or use another text", name, syntax.TextError(value))}
 		}
 		return cty.StringVal(value).Mark(Sensitive), nil
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
@@ -117,7 +117,7 @@ func (in Module) read(name string) (string, error) {
 		return "", fmt.Errorf("cannot read %s: %s", inside, syntax.PlainError(err))
 	}
 	if err := syntax.TextError(string(src)); err != nil {
-		return "", fmt.Errorf("%s %w", inside, err)
+		return "", fmt.Errorf("%s %w: convert it, or use another text", inside, err)
 	}
 	return string(src), nil
 }

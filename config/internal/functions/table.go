@@ -135,7 +135,7 @@ func multiplied(args []cty.Value) error {
 			n *= a.LengthInt()
 		}
 		if n > syntax.MaxNodes {
-			return plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", syntax.MaxNodes)}
+			return plain{fmt.Errorf("the product has more than %d elements: filter the lists before, or declare less in one stack", syntax.MaxNodes)}
 		}
 	}
 	return nil

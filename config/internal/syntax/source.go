@@ -116,10 +116,10 @@ func (n *navigator) ContextString(offset int) string {
 	return ""
 }
 
-// ParseFile parses what checkTokens lets through.
+// ParseFile parses what checkTokens lets through. In JSON, the strings of variables are no templates.
 func ParseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
 	if isJSON {
-		if at, summary, detail := CheckJSON(src, true); at >= 0 {
+		if at, summary, detail := CheckJSON(src, !strings.HasSuffix(shown, ".ltvars.json")); at >= 0 {
 			return nil, hcl.Diagnostics{ErrorAt(positionOf(src, at, shown), summary, detail)}
 		}
 		return json.Parse(src, shown)
@@ -174,7 +174,7 @@ func ReadFile(name string) ([]byte, error) { return readFile(system{}, name) }
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	// Asked before the file is opened: opening a FIFO waits for a writer.
 	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file, but a directory, a device or a pipe such as <(...): write the text to a file")}
 	}
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -19,6 +19,7 @@ var (
 	errNotUTF8 = errors.New("is not valid UTF-8")
 	errNotNFC  = errors.New("is not in Unicode's form NFC, so expressions would change its bytes")
 	errJoins   = errors.New("begins with a character that merges with the one before it, so expressions could change its bytes")
+	errMark    = errors.New("begins with a byte order mark, which would be lost")
 )
 
 // TextError says why no expression can hold a text as it is; nil if one can. The language works on text in Unicode's form NFC
@@ -183,7 +184,11 @@ func CheckJSON(src []byte, templates bool) (at int, summary, detail string) {
 					text = "\xff" // of half a surrogate pair
 				}
 			}
-			if err := TextError(text); err != nil {
+			err := TextError(text)
+			if templates && err == nil && strings.HasPrefix(text, "\ufeff") {
+				err = errMark
+			}
+			if err != nil {
 				return i, wouldChange, fmt.Sprintf(changes, err)
 			}
 			if templates && (strings.Contains(text, "${") || strings.Contains(text, "%{")) {

@@ -122,7 +122,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	}
 }
 
-// tally is the line below a list of locks, as far as it counts those.
+// tally is the line below a list of locks, as far as it counts those. It adds up what [Use] says of each.
 func tally(locks []*inspect.Report) string {
 	n, held, waiting := 0, 0, 0
 	for _, in := range locks {
@@ -131,7 +131,7 @@ func tally(locks []*inspect.Report) string {
 		}
 		q := queueOf(in)
 		n++
-		held += min(1, len(q.holders))
+		held += max(len(q.holders), q.held)
 		waiting += len(q.waiters)
 	}
 	return fmt.Sprintf("%s, %d held, %d waiting%s", Plural(n, "lock"), held, waiting, keysInUse(locks))

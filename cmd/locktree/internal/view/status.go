@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,12 +19,12 @@ func (s Status) text(h *Human) {
 			h.out.printf("\n")
 		}
 		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(clean(tree.Ensemble)), clean(s.Servers[i]), clean(tree.Stack))
-		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(w, "%s\n", clean(tree.Root))
+		h.out.printf("%s\n", clean(tree.Root))
 		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
 		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
-		branch{w: w, unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}.children(s.rootOf(tree, shown, gaps), "")
-		_ = w.Flush()
+		b := branch{unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}
+		b.children(s.rootOf(tree, shown, gaps), "")
+		h.out.printf("%s", b.text())
 		closed := len(Closed(gaps))
 		h.out.printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
 		if text := Unasked(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
@@ -82,14 +83,34 @@ func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap
 	return root
 }
 
-// branch prints twigs. The columns are name, kind and use, separated by tabs for a tabwriter.
+// branch prints twigs: a table of names, types and uses. The queue of a lock is a table of its own, and widens no column of that one.
 type branch struct {
 	seen
-	w      *tabwriter.Writer
 	unread map[string]int // see [plan.Tree]
+	rows   strings.Builder
+	queues []string // below each row
 }
 
-func (b branch) children(t *twig, indent string) {
+func (b *branch) text() string {
+	var out strings.Builder
+	i := 0
+	for line := range strings.Lines(table(func(w io.Writer) { fmt.Fprint(w, b.rows.String()) })) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n" + b.queues[i])
+		i++
+	}
+	return out.String()
+}
+
+// table aligns the lines of write by their tabs.
+func table(write func(io.Writer)) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	write(w)
+	_ = w.Flush()
+	return out.String()
+}
+
+func (b *branch) children(t *twig, indent string) {
 	for i, sub := range t.subs {
 		tee, bar := "├── ", "│   "
 		if i == len(t.subs)-1 {
@@ -99,25 +120,28 @@ func (b branch) children(t *twig, indent string) {
 		if sub.node == nil && sub.gap == nil { // of others: it does not widen the column of ours much
 			label = shortened(label, maxName/2)
 		}
-		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, label, b.describe(sub))
-		if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
-			b.writeQueue(b.w, indent+bar+"    ", sub.node)
-		}
+		fmt.Fprintf(&b.rows, "%s%s%s\n", indent+tee, label, b.describe(sub))
+		b.queues = append(b.queues, table(func(w io.Writer) {
+			if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
+				b.writeQueue(w, indent+bar+"    ", sub.node)
+			}
+		}))
 		b.children(sub, indent+bar)
 	}
 }
 
-func (b branch) describe(t *twig) string {
+// describe has as many tabs for each twig.
+func (b *branch) describe(t *twig) string {
 	n := t.node
 	switch {
 	case t.gap != nil:
 		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
 	case n == nil:
-		return "\tnot managed by this stack"
+		return "\t\tnot managed by this stack"
 	case n.Kind.Container && b.unread[t.path] > 0:
-		return fmt.Sprintf("\t%s, open to others: %d %s not read", n.Kind.Name, b.unread[t.path], plural(b.unread[t.path], "node", "nodes"))
+		return fmt.Sprintf("\t%s\topen to others: %d %s not read", n.Kind.Name, b.unread[t.path], plural(b.unread[t.path], "node", "nodes"))
 	case n.Kind.Container:
-		return "\t" + n.Kind.Name
+		return "\t" + n.Kind.Name + "\t"
 	}
 	text := "\t" + typeOf(n) + "\t" + Use(n) + SlotsUse(n, b.at)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {

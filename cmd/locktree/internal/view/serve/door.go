@@ -84,6 +84,10 @@ func checkTLS(c *web.TLSConfig) error {
 const requireCertificate = "RequireAndVerifyClientCert"
 
 func readWeb(file string) (*web.Config, error) {
+	// Asked before the file is opened: opening a FIFO waits for a writer.
+	if info, err := os.Stat(file); err == nil && (!info.Mode().IsRegular() || info.Size() > 16<<20) {
+		return nil, fmt.Errorf("%s is not a regular file of at most 16 MiB: write the configuration to one", file)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
