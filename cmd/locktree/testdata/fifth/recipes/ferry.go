@@ -7,11 +7,11 @@ import (
 )
 
 // Ferry is a lock that neighbours in the queue hold together.
-type Ferry struct{ q *queue }
+type Ferry struct{ q *handle }
 
 // Ferry returns a handle on the ferry at path; see Client.Mutex.
 func (c *Client) Ferry(path string, opts ...Option) *Ferry {
-	return &Ferry{c.queue(kind.Ferry, path, false, opts)}
+	return &Ferry{c.handle(kind.Ferry, path, false, opts)}
 }
 
 // Lock waits for a seat. See Mutex.Lock.
@@ -20,4 +20,4 @@ func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx,
 // TryLock takes a seat of the boat that is there, else it returns a *HeldError.
 func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, true) }
 
-func (f *Ferry) handle() *queue { return f.q }
+func (f *Ferry) handle() *handle { return f.q }
