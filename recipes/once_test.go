@@ -260,8 +260,9 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 				}}
 				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
 				defer stop()
-				named := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(ctx, "") })
-				err := once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				a, b := l.client("a"), l.client("b")
+				named := async(func() (*once.Start, error) { return once.New(b, "/job").Start(ctx, "") })
+				err := once.New(a, "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
 				require.Error(t, (<-named).err)

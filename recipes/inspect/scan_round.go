@@ -22,8 +22,8 @@ type round struct {
 	told    *heard
 	sums    map[*entry]uint64 // what dump lists, by lock
 	reads   atomic.Int64
-	reserve int // the part of the bound on reads that is reserved for turns
-	begun   int // nodes begun, each of which costs at least one read
+	reserve int          // the part of the bound on reads that is reserved for turns
+	begun   atomic.Int64 // nodes begun, each of which costs at least one read
 	pending int
 
 	mu    sync.Mutex
@@ -132,7 +132,7 @@ func (r *round) left() int {
 	if r.s.opts.Reads == 0 {
 		return 1 << 30
 	}
-	return r.s.opts.Reads - r.reserve - max(r.begun, int(r.reads.Load()))
+	return r.s.opts.Reads - r.reserve - int(max(r.begun.Load(), r.reads.Load()))
 }
 
 // turns returns the entries whose turn is next, as many as may still be read.
@@ -190,7 +190,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 		if e.look = r.s.looks; deep || !e.read || e.keyed != nil {
 			e.whole = e.look
 		}
-		r.begun++
+		r.begun.Add(1)
 		work <- e
 	}
 	close(work)

@@ -401,8 +401,9 @@ func TestALookIsBoundedByTheServersSilence(t *testing.T) {
 		}
 		foreign(t, srv, paths[7]+"/lock-")
 		s, _ := looker(t, srv, inspect.ScanOptions{Declared: paths, Silence: 16 * time.Second})
-		far, over := []int{}, make(chan struct{})
+		far, over, told := []int{}, make(chan struct{}), make(chan struct{})
 		go func() {
+			defer close(told)
 			for {
 				select {
 				case <-over:
@@ -417,6 +418,7 @@ func TestALookIsBoundedByTheServersSilence(t *testing.T) {
 		}()
 		snap := scan(t, s)
 		close(over)
+		<-told
 		require.Greater(t, snap.Took, 20*time.Second)
 		require.Greater(t, len(far), 3)
 		require.True(t, slices.IsSorted(far))
