@@ -3,16 +3,12 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Options say how plans are applied. All may be zero.
@@ -226,7 +222,7 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	case err != nil || named != nil:
 		return refused
 	}
-	return x.none(there, "of "+desired.Root, desired.Root)
+	return none(x.client, there, "of "+desired.Root, desired.Root)
 }
 
 // among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
@@ -236,29 +232,5 @@ func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	return x.none(set, of, root)
-}
-
-// wrongPassword is said of a connection that is none of those it has the name of.
-const wrongPassword = "our password differs from theirs, and ZooKeeper accepts any password without complaint"
-
-// namesake reports whether we have the user name of one of these.
-func namesake(c *recipes.Client, names []string) bool {
-	return slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool {
-		return id.Scheme == "digest" && slices.Contains(names, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
-	})
-}
-
-// none is the error of a connection that is none of the administrators of a set.
-func (x *Applier) none(set *plan.Access, of, root string) error {
-	admins := plan.Names(set.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(x.client), ", "), of, strings.Join(admins, ", "))
-	if namesake(x.client, admins) {
-		why = fmt.Sprintf("%s; %s", why, wrongPassword)
-	}
-	return &NodeError{
-		Path: root, Op: "apply to", Why: why,
-		Written: nothingWritten,
-		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
-	}
+	return none(x.client, set, of, root)
 }

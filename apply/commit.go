@@ -12,12 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// rolledBack is go-zookeeper's text for the code (-2) of operations that failed
-// only because another one of their transaction did. ZooKeeper calls it
-// RUNTIMEINCONSISTENCY. Operations after the one that failed have it; those before it
-// have no error (DataTree.processTxn).
-const rolledBack = "unknown error: -2"
-
 // outcome is what is known of a transaction.
 type outcome int
 
@@ -151,14 +145,6 @@ func (r *sending) readable(ctx context.Context) bool {
 func answered(err error) bool {
 	var op *recipes.OpError
 	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.OutcomeDefinite
-}
-
-func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
-	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
-	if len(changes) > 0 {
-		e.Addr, e.Path = changes[0].Addr, changes[0].Path
-	}
-	return e
 }
 
 // sendOps waits no longer than the session timeout. If no reply has come by then, the outcome is
@@ -315,21 +301,5 @@ func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiR
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)
 	}
-	return (&NodeError{Path: r.p.Root, Op: "commit to", Written: nothingWritten, Err: err}).meaning()
-}
-
-// firstRefused returns the operation because of which a transaction was refused.
-func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
-	for i, res := range results {
-		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
-			return ops[i], true
-		}
-	}
-	return plan.Op{}, false
-}
-
-// unknown reports whether an operation that failed may have been applied.
-func unknown(err error) bool {
-	var op *recipes.OpError
-	return errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown
+	return commitError(r.p.Root, err)
 }

@@ -261,37 +261,6 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	return tree, nil
 }
 
-// WhoWeAre returns the names by which the servers know the connection, without hashes.
-func WhoWeAre(c *recipes.Client) []string {
-	var out []string
-	for _, id := range c.Identities() {
-		if id.Scheme != "world" {
-			out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
-		}
-	}
-	if len(out) == 0 {
-		return []string{"world:anyone"}
-	}
-	return out
-}
-
-// RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
-func RefusedAt(err error) string {
-	var node *NodeError
-	var op *recipes.OpError
-	path, verb := "", ""
-	switch {
-	case errors.As(err, &node):
-		path, verb = node.Path, node.Op
-	case errors.As(err, &op):
-		path, verb = op.Path, op.Op
-	}
-	if verb == "create" || verb == "delete" {
-		return kind.ParentPath(path)
-	}
-	return path
-}
-
 // Administrators returns those who may change the access list of the node at path, if we may read it. Otherwise it returns
 // those of the nearest node above, who most often know whom to ask.
 func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {

@@ -12,30 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
-type WrongEnsembleError struct {
-	Path      string // where the id is
-	Want, Got string // Got is "" if there is none
-	Absent    bool   // there is no such node
-}
-
-func (e *WrongEnsembleError) Explain() plan.Explanation {
-	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: nothingWritten,
-		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
-		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
-	switch {
-	case e.Absent:
-		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
-		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
-	case e.Got == "":
-		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)
-		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
-	}
-	return x
-}
-
-func (e *WrongEnsembleError) Error() string { return message(e) }
-
 // Recognize checks that an ensemble has the id that is pinned, if one is, and that the root belongs to no other stack, as far as we may
 // read that. It reads nothing more.
 func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {

@@ -430,3 +430,64 @@ func (e *ACLPhaseError) Unwrap() error { return e.Err }
 func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
+
+func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
+	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
+	if len(changes) > 0 {
+		e.Addr, e.Path = changes[0].Addr, changes[0].Path
+	}
+	return e
+}
+
+// WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
+type WrongEnsembleError struct {
+	Path      string // where the id is
+	Want, Got string // Got is "" if there is none
+	Absent    bool   // there is no such node
+}
+
+func (e *WrongEnsembleError) Explain() plan.Explanation {
+	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: nothingWritten,
+		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
+		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
+	switch {
+	case e.Absent:
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
+	case e.Got == "":
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
+	}
+	return x
+}
+
+func (e *WrongEnsembleError) Error() string { return message(e) }
+
+// besidesError: nothing of the plan was written because of err, but what prepares it was.
+type besidesError struct {
+	prepared []string // clauses
+	err      error
+}
+
+// besides adds to an error what was written although nothing of the plan was.
+func besides(prepared []string, err error) error {
+	if len(prepared) == 0 {
+		return err
+	}
+	return &besidesError{prepared, err}
+}
+
+// writtenNothing reports whether an error says that nothing was written.
+func writtenNothing(err error) bool {
+	return strings.Contains(plan.Explain(err).Written, nothingWritten)
+}
+
+func (e *besidesError) Explain() plan.Explanation {
+	x := plan.Explain(e.err)
+	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
+	return x
+}
+
+func (e *besidesError) Error() string { return message(e) }
+
+func (e *besidesError) Unwrap() error { return e.err }

@@ -164,9 +164,9 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		case !refused:
-			return nil, x.denial(ops[0], err)
+			return nil, denial(x.client, ops[0], err)
 		default:
-			return nil, x.denial(failed, err)
+			return nil, denial(x.client, failed, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,10 +1,14 @@
 package apply
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,41 +17,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// explain turns the answer to one operation of the transaction into an error
-// that names the change, says what the answer means and what to do.
-//
-// If the answer means that the plan no longer fits, the error is a [*ConflictError] or an
-// [*InUseError], and a new plan helps. All others are about rights and servers, where it does not.
-func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
-	conflict := func(why string) error {
-		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
-	}
-	switch {
-	case errors.Is(err, zk.ErrNotEmpty):
-		return r.occupied(ctx, op, err)
-	case errors.Is(err, zk.ErrBadVersion):
-		if op.Path == kind.ParentPath(r.p.Index.Path) { // see sending.first
-			if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
-				return other
-			}
-		}
-		return conflict("its data was changed")
-	case errors.Is(err, zk.ErrNodeExists):
-		return conflict("it was created by somebody else")
-	case errors.Is(err, zk.ErrNoNode) && op.Kind == plan.OpCreate:
-		return conflict("its parent was deleted")
-	case errors.Is(err, zk.ErrNoNode):
-		return conflict("it was deleted")
-	}
-	return r.x.denial(op, err)
-}
-
-// denial is explain for what is about rights and servers.
-func (x *Applier) denial(op plan.Op, err error) error {
+// denial is the error of an operation that was refused for a reason that is about rights and servers.
+func denial(c *recipes.Client, op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(x.client), ", "), perm, at)
+		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(c), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}
@@ -95,8 +70,6 @@ func cause(err error) string {
 	return bare(err)
 }
 
-func bare(err error) string { return plan.Plain(err.Error()) }
-
 // needed returns the permission that an operation needs, and where: creating and
 // deleting need it on the parent, a check needs READ (PrepRequestProcessor,
 // pRequest2Txn).
@@ -111,26 +84,6 @@ func needed(op plan.Op) (perm, path string) {
 	default:
 		return "READ", op.Path
 	}
-}
-
-// about reports whether a path belongs to this change: its node or one of the parts. The
-// address is not enough: a lock whose path changes has it at both paths.
-func about(c *plan.Change, addr plan.Addr, path string) bool {
-	parent := kind.ParentPath(path)
-	return c.Addr == addr && (path == c.Path || parent == c.Path)
-}
-
-// occupied is the error when a node to be deleted has children. In a lock that is a contender that
-// came after we had looked.
-func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
-	for c := range r.p.Each() {
-		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
-			continue
-		}
-		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
-		return inUse(usage, c)
-	}
-	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
 }
 
 func explainACL(step plan.ACLStep, err error) error {
@@ -189,4 +142,69 @@ func lockError(path string, err error) *NodeError {
 		e.meaning()
 	}
 	return e
+}
+
+// rolledBack is go-zookeeper's text for the code (-2) of operations that failed
+// only because another one of their transaction did. ZooKeeper calls it
+// RUNTIMEINCONSISTENCY. Operations after the one that failed have it; those before it
+// have no error (DataTree.processTxn).
+const rolledBack = "unknown error: -2"
+
+// firstRefused returns the operation because of which a transaction was refused.
+func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
+	for i, res := range results {
+		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
+			return ops[i], true
+		}
+	}
+	return plan.Op{}, false
+}
+
+// unknown reports whether an operation that failed may have been applied.
+func unknown(err error) bool {
+	var op *recipes.OpError
+	return errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown
+}
+
+// overtaken reports whether somebody came, left, or changed a node between two requests.
+func overtaken(err error) bool {
+	return slices.ContainsFunc([]error{zk.ErrNotEmpty, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists}, func(e error) bool { return errors.Is(err, e) })
+}
+
+func bare(err error) string { return plan.Plain(err.Error()) }
+
+// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
+type LockInfo struct {
+	ID        string    // of the apply
+	Path      string    // of the lock
+	Operation string    // Options.Operation
+	Who       string    // user@host
+	Version   string    // of the program
+	Created   time.Time // by the clock of the applying machine, UTC
+	Info      string    // anything else
+}
+
+// String returns the block that users of Terraform know, without a final line break.
+func (l LockInfo) String() string {
+	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
+		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
+}
+
+// parseInfo reads the id of a contender; nil when no apply of ours wrote it.
+func parseInfo(id string) *LockInfo {
+	var info LockInfo
+	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
+		return nil
+	}
+	for _, s := range []*string{&info.ID, &info.Path, &info.Operation, &info.Who, &info.Version, &info.Info} {
+		if quoted := strconv.Quote(*s); strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			*s = quoted[1 : len(quoted)-1] // JSON can spell control characters without containing any
+		}
+	}
+	return &info
+}
+
+// commitError is the error of a transaction that was not committed, for a reason that is not about one of its operations.
+func commitError(root string, err error) error {
+	return (&NodeError{Path: root, Op: "commit to", Written: nothingWritten, Err: err}).meaning()
 }

@@ -324,11 +324,6 @@ func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	return r.refusal(ctx, ops, results, err)
 }
 
-// overtaken reports whether somebody came, left, or changed a node between two requests.
-func overtaken(err error) bool {
-	return slices.ContainsFunc([]error{zk.ErrNotEmpty, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists}, func(e error) bool { return errors.Is(err, e) })
-}
-
 // below lists everything in a family except its directories, what is inside of a node before the node.
 func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, error) {
 	f := familyOf(n)

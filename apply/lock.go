@@ -5,30 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/locktree/locktree/recipes"
 )
-
-// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
-type LockInfo struct {
-	ID        string    // of the apply
-	Path      string    // of the lock
-	Operation string    // Options.Operation
-	Who       string    // user@host
-	Version   string    // of the program
-	Created   time.Time // by the clock of the applying machine, UTC
-	Info      string    // anything else
-}
-
-// String returns the block that users of Terraform know, without a final line break.
-func (l LockInfo) String() string {
-	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
-		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
-}
 
 // unanswered is how long servers that keep a session alive may leave the request for the lock unanswered. The library
 // would repeat it for as long as its caller waits, and nobody watches a run of CI.
@@ -168,18 +148,4 @@ func holderInfo(e *recipes.HeldError) *LockInfo {
 		return nil
 	}
 	return parseInfo(e.Holder.ID)
-}
-
-// parseInfo reads the id of a contender; nil when no apply of ours wrote it.
-func parseInfo(id string) *LockInfo {
-	var info LockInfo
-	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
-		return nil
-	}
-	for _, s := range []*string{&info.ID, &info.Path, &info.Operation, &info.Who, &info.Version, &info.Info} {
-		if quoted := strconv.Quote(*s); strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			*s = quoted[1 : len(quoted)-1] // JSON can spell control characters without containing any
-		}
-	}
-	return &info
 }

@@ -138,7 +138,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
-		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
+		return nil, none(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
 	}
 	both := r.p.Admit(r.own)
 	made, err := r.scaffold(ctx, both)

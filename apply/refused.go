@@ -1,0 +1,59 @@
+package apply
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// explain turns the answer to one operation of the transaction into an error
+// that names the change, says what the answer means and what to do.
+//
+// If the answer means that the plan no longer fits, the error is a [*ConflictError] or an
+// [*InUseError], and a new plan helps. All others are about rights and servers, where it does not.
+func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
+	conflict := func(why string) error {
+		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
+	}
+	switch {
+	case errors.Is(err, zk.ErrNotEmpty):
+		return r.occupied(ctx, op, err)
+	case errors.Is(err, zk.ErrBadVersion):
+		if op.Path == kind.ParentPath(r.p.Index.Path) { // see sending.first
+			if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
+				return other
+			}
+		}
+		return conflict("its data was changed")
+	case errors.Is(err, zk.ErrNodeExists):
+		return conflict("it was created by somebody else")
+	case errors.Is(err, zk.ErrNoNode) && op.Kind == plan.OpCreate:
+		return conflict("its parent was deleted")
+	case errors.Is(err, zk.ErrNoNode):
+		return conflict("it was deleted")
+	}
+	return denial(r.x.client, op, err)
+}
+
+// occupied is the error when a node to be deleted has children. In a lock that is a contender that
+// came after we had looked.
+func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
+	for c := range r.p.Each() {
+		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
+			continue
+		}
+		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
+		return inUse(usage, c)
+	}
+	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
+}
+
+// about reports whether a path belongs to this change: its node or one of the parts. The
+// address is not enough: a lock whose path changes has it at both paths.
+func about(c *plan.Change, addr plan.Addr, path string) bool {
+	parent := kind.ParentPath(path)
+	return c.Addr == addr && (path == c.Path || parent == c.Path)
+}
