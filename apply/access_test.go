@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -144,7 +145,7 @@ func readerPlans(t *testing.T, s *site) {
 
 	p = s.resaved(p)
 	_, err := executor(ci).Run(t.Context(), p)
-	var refused *apply.NodeError
+	var refused *failure.NodeError
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, err.Error(), "we are digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
@@ -229,7 +230,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	p = s.plan(c, s.administered(may([]string{oldKey}, nil)))
 	s.setByHand(c, index, admin)
 	_, err = executor(c).Run(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, err.Error(), "access list changed")
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
@@ -298,7 +299,7 @@ func TestARotationThatWasInterruptedIsFinished(t *testing.T) {
 			}
 		}
 		_, err := x.Run(ctx, p)
-		var phase *apply.ACLPhaseError
+		var phase *failure.ACLPhaseError
 		require.ErrorAs(t, err, &phase)
 		require.Equal(t, 1, phase.Done)
 		require.Empty(t, s.plan(c, next).Drifted)

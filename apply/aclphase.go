@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -46,7 +47,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 		r.emit(ACLPhase{Total: len(steps)})
 	}
 	fail := func(err error) error {
-		return &ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
+		return &failure.ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
 	}
 	for _, narrow := range []bool{false, true} {
 		for i := range steps {
@@ -89,7 +90,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
-			return nil, false, explainACL(*step, err)
+			return nil, false, failure.ACL(*step, err)
 		}
 	}
 	both := slices.Concat(step.Before, step.ACL).Normalize()
@@ -137,7 +138,7 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (aversion int32,
 		if stat, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
 			return stat.Aversion, nil
 		}
-		if !unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
+		if !failure.Unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
 			break
 		}
 		got, stat, readErr := r.s.GetACL(ctx, step.Path)
@@ -149,19 +150,19 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (aversion int32,
 		}
 		// Not set, and the version has changed or is unknown: do not overwrite somebody's list
 		// (TestAccessListChangedByHandIsNotOverwritten).
-		if readErr != nil || !unknown(err) {
+		if readErr != nil || !failure.Unknown(err) {
 			break
 		}
 	}
 	if errors.Is(err, recipes.ErrSessionLost) {
 		return step.Aversion, r.lockLost(err)
 	}
-	return step.Aversion, explainACL(step, err)
+	return step.Aversion, failure.ACL(step, err)
 }
 
 // lockLost is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
 func (r *locked) lockLost(err error) error {
-	e := lockError(r.lease.Path(), err)
+	e := failure.Lock(r.lease.Path(), err)
 	e.Written, e.Next = "", ""
 	return e
 }
@@ -201,10 +202,10 @@ func (r *locked) readBack(ctx context.Context) error {
 	// Not the session of the lock: that may have been lost after the transaction.
 	session, err := r.x.client.Session(ctx)
 	if err != nil {
-		return &VerifyError{ApplyID: r.id, Err: err}
+		return &failure.VerifyError{ApplyID: r.id, Err: err}
 	}
 	seen := map[string]bool{}
-	var diffs []Difference
+	var diffs []failure.Difference
 	for _, want := range r.written() {
 		key, err := json.Marshal(want.ACL.Normalize())
 		if err != nil || seen[string(key)] {
@@ -216,16 +217,16 @@ func (r *locked) readBack(ctx context.Context) error {
 		case errors.Is(err, zk.ErrNoAuth):
 			// as intended with allow_lockout
 		case err != nil:
-			return &VerifyError{ApplyID: r.id, Err: readError(want.Path, err)}
+			return &failure.VerifyError{ApplyID: r.id, Err: failure.Read(want.Path, err)}
 		case !fromZK(got).Equal(want.ACL):
-			diffs = append(diffs, Difference{
+			diffs = append(diffs, failure.Difference{
 				Addr: want.Addr, Path: want.Path,
 				What: fmt.Sprintf("access list is %s instead of %s", fromZK(got), want.ACL),
 			})
 		}
 	}
 	if len(diffs) > 0 {
-		return &VerifyError{ApplyID: r.id, Differences: diffs}
+		return &failure.VerifyError{ApplyID: r.id, Differences: diffs}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -69,7 +70,7 @@ func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var partly *apply.ACLPhaseError
+	var partly *failure.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, partly.Done)
@@ -119,7 +120,7 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 		}
 	}
 	_, err := x.Run(t.Context(), p)
-	var partly *apply.ACLPhaseError
+	var partly *failure.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.ErrorContains(t, err, "somebody else changed it meanwhile")
@@ -149,7 +150,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *apply.VerifyError
+	var e *failure.VerifyError
 	require.ErrorAs(t, err, &e)
 	require.EqualValues(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "The transaction was committed")
@@ -211,7 +212,7 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 		}
 	}
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
-	var note *apply.ACLPhaseError
+	var note *failure.ACLPhaseError
 	require.ErrorAs(t, err, &note)
 	require.ErrorContains(t, err, "all 8 access lists")
 	require.False(t, s.plan(c, closed(s)).HasChanges())
@@ -269,7 +270,7 @@ func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 			return true
 		}, zktest.CutBefore)
 		_, err := executor(c).Run(t.Context(), p)
-		var partly *apply.ACLPhaseError
+		var partly *failure.ACLPhaseError
 		require.ErrorAs(t, err, &partly)
 		require.Zero(t, partly.Done)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -33,7 +34,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue
 		case err != nil:
-			return readError(imp.Path, err)
+			return failure.Read(imp.Path, err)
 		}
 		n.ACL = fromZK(acl)
 		if as.Params.Kind().Container { // it must not be another stack's root

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -47,7 +48,7 @@ type Run struct {
 // end of Apply, and reads what exists.
 //
 // A stack that was never applied has no lock yet, and nothing is created before a plan is approved. Then Apply creates the lock,
-// takes it, and returns a [*StaleError] if another apply was first.
+// takes it, and returns a [*failure.StaleError] if another apply was first.
 func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Options) (*Run, error) {
 	r := &Run{Applier: New(client, o), ctx: ctx, desired: desired}
 	r.begun = true
@@ -84,7 +85,7 @@ func (r *Run) lockFirst() error {
 	switch stat, err := s.Exists(r.ctx, path); {
 	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
 	case err != nil:
-		return readError(path, err)
+		return failure.Read(path, err)
 	case stat == nil:
 		return nil
 	}
@@ -216,13 +217,13 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	there := plan.AccessOf(fromZK(list))
 	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
-		return readError(path, err)
+		return failure.Read(path, err)
 	case sure|perhaps != 0:
 		return nil
 	case err != nil || named != nil:
 		return refused
 	}
-	return none(x.client, there, "of "+desired.Root, desired.Root)
+	return failure.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
 // among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
@@ -232,5 +233,5 @@ func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	return none(x.client, set, of, root)
+	return failure.NotAdmin(x.client, set, of, root)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -186,7 +187,7 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var e *apply.PartialError
+	var e *failure.PartialError
 	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, why)
 	require.Equal(t, 1, e.Done)

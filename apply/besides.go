@@ -2,6 +2,8 @@ package apply
 
 import (
 	"fmt"
+
+	"github.com/locktree/locktree/apply/failure"
 )
 
 // besides adds to an error what the apply has written although nothing of the plan was, more included.
@@ -14,8 +16,8 @@ func (r *job) besides(err error, more ...string) error {
 		r.prepared = append(r.prepared, fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
 	}
 	r.prepared = append(r.prepared, more...)
-	if len(more) == 0 && !writtenNothing(err) {
+	if len(more) == 0 && !failure.WrittenNothing(err) {
 		return err
 	}
-	return besides(r.prepared, err)
+	return failure.Besides(r.prepared, err)
 }

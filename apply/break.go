@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -30,7 +31,7 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 		}
 		r.all = append(breaks, r.tx.Ops...)
 		if plan.Size(r.all) > plan.MaxTransaction {
-			large := tooLarge(r.tx.Changes, r.all, false)
+			large := failure.TooLarge(r.tx.Changes, r.all, false)
 			large.Breaks = len(breaks)
 			return false, large
 		}
@@ -56,8 +57,8 @@ func (r *sending) first() []plan.Op {
 // overtaken reports whether the transaction was refused because the contenders of
 // a lock that is broken were no longer those that were listed, or because of the node of a key that nobody uses since.
 func (r *sending) overtaken(err error, breaks []plan.Op) bool {
-	var used *InUseError
-	var conflict *ConflictError
+	var used *failure.InUseError
+	var conflict *failure.ConflictError
 	switch {
 	case errors.As(err, &used):
 		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr || gone(c, used) })
@@ -68,7 +69,7 @@ func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 }
 
 // gone reports whether a family is in nobody's use by now, although something was in it.
-func gone(c *plan.Change, e *InUseError) bool {
+func gone(c *plan.Change, e *failure.InUseError) bool {
 	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -82,7 +83,7 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 			}
 		}
 		_, err = x.Run(t.Context(), p)
-		var partial *apply.PartialError
+		var partial *failure.PartialError
 		require.ErrorAs(t, err, &partial)
 		require.Equal(t, 1, partial.Done)
 		n, _ := s.server.Get(s.root + "/zz")

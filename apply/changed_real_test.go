@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -54,7 +55,7 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	queued(3)
 
 	_, err := executor(me).Run(t.Context(), s.plan(me, after))
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, err, &used)
 	require.Equal(t, old, used.Path)
 

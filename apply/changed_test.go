@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -64,7 +65,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 
 				s.unchanged(c, func() {
 					_, err = executor(c).Run(t.Context(), s.plan(c, after))
-					var used *apply.InUseError
+					var used *failure.InUseError
 					require.ErrorAs(t, err, &used)
 					require.Equal(t, old, used.Path)
 				})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -23,7 +24,7 @@ func checkRefuses(t *testing.T, s *site) {
 	p := s.plan(c, s.shop())
 	require.NoError(t, check(executor(c), p))
 	s.apply(c, s.shop())
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, check(executor(c), p), &stale)
 	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
 
@@ -32,7 +33,7 @@ func checkRefuses(t *testing.T, s *site) {
 	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
 	require.NoError(t, err)
 	require.ErrorAs(t, check(executor(c), p), &stale)
-	var problems *apply.ProblemsError
+	var problems *failure.ProblemsError
 	require.ErrorAs(t, check(executor(c), s.plan(c, s.shop())), &problems)
 	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 	s.apply(c, s.shop())
@@ -40,7 +41,7 @@ func checkRefuses(t *testing.T, s *site) {
 	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, check(executor(c), p), &used)
 	require.NoError(t, lease.Unlock(t.Context()))
 
@@ -52,7 +53,7 @@ func checkRefuses(t *testing.T, s *site) {
 			return
 		}
 		looked = true
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, check(executor(c), p), &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, plan.LockPath(s.root, stack), locked.Path)

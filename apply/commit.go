@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -46,7 +47,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 		switch {
 		case err == nil:
 			return false, nil
-		case !unknown(err) && !lost:
+		case !failure.Unknown(err) && !lost:
 			return false, r.refused(ctx, results, err)
 		}
 		// A refusal after a lost reply may be the echo of our own success.
@@ -62,7 +63,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		if unread++; unread == unreadTries {
-			return false, tooLarge(r.tx.Changes, r.all[r.notes:], true)
+			return false, failure.TooLarge(r.tx.Changes, r.all[r.notes:], true)
 		}
 	}
 	return false, r.givenUp(failed)
@@ -71,10 +72,10 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 // givenUp is for a transaction that is known, each time, not to have been committed. Copies still
 // under way have the same versions as whatever is sent next.
 func (r *sending) givenUp(err error) error {
-	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: nothingWritten,
+	e := &failure.NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
 	if errors.Is(err, recipes.ErrServer) {
-		e.Why, e.Err = "the servers failed each time the transaction was sent: "+serverError(err), err
+		e.Why, e.Err = "the servers failed each time the transaction was sent: "+failure.ServerError(err), err
 		e.Next = "Look at the servers' logs, then apply again."
 	}
 	return e
@@ -94,13 +95,13 @@ func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err er
 		case got == committed:
 			return true, nil
 		case got == undecided:
-			return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
-		case !unknown(err):
+			return false, &failure.UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
+		case !failure.Unknown(err):
 			return false, r.refused(ctx, results, err)
 		case r.confirmed(ctx):
 			return false, nil
 		case r.lease.Context().Err() != nil:
-			return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+			return false, failure.Lock(r.lease.Path(), context.Cause(r.lease.Context()))
 		}
 	}
 }
@@ -167,14 +168,14 @@ func (r *locked) write(ctx context.Context, path string, data []byte, version in
 		one, cancel := context.WithTimeout(ctx, r.s.Timeout())
 		_, err = r.lease.Multi(one, append(beside, &zk.SetDataRequest{Path: path, Data: data, Version: version})...)
 		cancel()
-		if err == nil || !unknown(err) && !lost {
+		if err == nil || !failure.Unknown(err) && !lost {
 			return err
 		}
 		got, stat, readErr := r.s.Get(ctx, path)
 		if readErr == nil && stat.Version == version+1 && bytes.Equal(got, data) {
 			return nil
 		}
-		if !unknown(err) {
+		if !failure.Unknown(err) {
 			return err
 		}
 		lost = true
@@ -191,7 +192,7 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // for ever.
 //
 // It waits for one of these as long as detached allows, which is longer than the servers keep a
-// session that they do not hear from. After that the outcome is an [*UnknownError].
+// session that they do not hear from. After that the outcome is an [*failure.UnknownError].
 func (r *sending) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := detached(ctx, r.s)
 	defer cancel()
@@ -287,19 +288,19 @@ func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, e
 // person can use.
 func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
-		return tooLarge(r.tx.Changes, r.all[r.notes:], false)
+		return failure.TooLarge(r.tx.Changes, r.all[r.notes:], false)
 	}
 	return r.refusal(ctx, r.all, results, err)
 }
 
 // refusal is refused for operations that are short.
 func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiResponse, err error) error {
-	if op, refused := firstRefused(results, ops); refused {
+	if op, refused := failure.FirstRefused(results, ops); refused {
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
 		return r.explain(ctx, op, err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
-		return lockError(r.lease.Path(), err)
+		return failure.Lock(r.lease.Path(), err)
 	}
-	return commitError(r.p.Root, err)
+	return failure.Commit(r.p.Root, err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -47,7 +48,7 @@ func destroyHeld(t *testing.T, s *site) {
 	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.EqualValues(t, "pay.ledger.mutex", used.Addr)
 		require.ErrorContains(t, err, "held by worker")
@@ -81,7 +82,7 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 			release, err := take(t.Context(), s.dial("worker:w"))
 			require.NoError(t, err)
 			s.wroteNothing(c, func() {
-				var used *apply.InUseError
+				var used *failure.InUseError
 				require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 				require.Equal(t, "/locks"+name, used.Path)
 				require.True(t, used.Usage.Busy())
@@ -102,7 +103,7 @@ func TestReplacementOfALockInUseIsRefused(t *testing.T) {
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.ErrorContains(t, err, "cannot be replaced")
 	})
@@ -136,7 +137,7 @@ func lastMoment(t *testing.T, s *site) {
 	}
 	s.unchangedBut(c, s.root+"/pay/ledger/", func() {
 		_, err := x.Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "worker", used.Usage.Holders[0].ID)
 	})
@@ -196,7 +197,7 @@ func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
 	s.unchanged(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.ConflictError
+		var e *failure.ConflictError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "/locks/pay/batch", e.Path)
 		require.ErrorIs(t, err, zk.ErrNotEmpty)
@@ -209,7 +210,7 @@ func TestProtectedLockSurvivesADestroy(t *testing.T) {
 	keep := func(n *plan.Node) { n.Payload.Protect = true }
 	s.apply(c, s.shop(keep))
 	s.wroteNothing(c, func() {
-		var e *apply.ProblemsError
+		var e *failure.ProblemsError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &e, "though the configuration no longer protects it")
 		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
 	})

@@ -53,8 +53,8 @@
 //
 // # Errors and interrupts
 //
-// If Apply returns an error nothing of the plan was written, except with [*PartialError],
-// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. A [*ClosedError] means that locks
+// If Apply returns an error nothing of the plan was written, except with [*failure.PartialError],
+// [*failure.ACLPhaseError], [*failure.VerifyError] and, perhaps, [*failure.UnknownError]. A [*failure.ClosedError] means that locks
 // that were closed for the plan are still closed.
 //
 // Cancelling the context ends an Apply before a transaction, between two, and between two access

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -157,7 +158,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 // standing finds the role of a connection in a stack. Only the servers know whether an address, or a name of a plug-in's
 // scheme, is ours.
 func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
-	me := strings.Join(WhoWeAre(c), " and ")
+	me := strings.Join(failure.WhoWeAre(c), " and ")
 	administers, maybeAdmin := access.Admins.Ours(c.Identities()...)
 	reader, maybeReader := access.Readers.Ours(c.Identities()...)
 	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
@@ -177,8 +178,8 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	default:
 		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
 		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
-		if namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
-			k.What, k.Next = k.What+"; "+wrongPassword, "check the password, which may have been changed since"
+		if failure.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
+			k.What, k.Next = k.What+"; "+failure.WrongPassword, "check the password, which may have been changed since"
 		}
 	}
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
@@ -205,7 +206,7 @@ func (r *access) judge(ctx context.Context, path string, list kind.List, need ki
 	}
 	sure, maybe := list.Ours(r.c.Identities()...)
 	if lacks := need &^ (sure | maybe); lacks != 0 {
-		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
+		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(failure.WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
 		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
 			if at, ask := Administrators(ctx, r.c, path); len(ask) > 0 {
 				next = "have it granted by " + strings.Join(ask, " or ") + ", whom the access list of " + at + " names"
@@ -223,7 +224,7 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	}
 	tree, err := Read(ctx, s, declared)
 	if errors.Is(err, zk.ErrNoAuth) {
-		r.judge(ctx, RefusedAt(err), nil, kind.PermRead)
+		r.judge(ctx, failure.RefusedAt(err), nil, kind.PermRead)
 		return &plan.Tree{}, nil
 	} else if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -30,7 +31,7 @@ func (r *locked) copyChanges() {
 
 // empty waits until the locks that must be idle are, if the plan asks for it: it lets
 // nobody in (state draining) and waits, or breaks them by force. If one is still in use
-// then, the error is an [*InUseError], and the locks are opened again.
+// then, the error is an [*failure.InUseError], and the locks are opened again.
 //
 // Locks that are not [plan.Change.Closable] stay as they are. The data of a foreign node would have to
 // be replaced; it is another program's until the transaction, and could not be restored after a crash
@@ -90,7 +91,7 @@ func (r *locked) empty(ctx context.Context) error {
 		case <-ctx.Done():
 			return r.reopen(ctx, context.Cause(ctx))
 		case <-r.lease.Context().Done():
-			return r.reopen(ctx, lockError(r.lease.Path(), context.Cause(r.lease.Context())))
+			return r.reopen(ctx, failure.Lock(r.lease.Path(), context.Cause(r.lease.Context())))
 		case <-time.After(min(drainPoll, time.Until(deadline))):
 		}
 	}
@@ -135,12 +136,12 @@ func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State)
 
 // reopen undoes the draining after a failure, as far as that is possible. A lock that
 // stays draining is opened by the next apply that finds it declared. Nobody new gets into
-// it until then, so the caller gets a [*ClosedError].
+// it until then, so the caller gets a [*failure.ClosedError].
 func (r *locked) reopen(ctx context.Context, cause error) error {
 	if len(r.closed) == 0 {
 		return cause
 	}
-	left, e := r.closed, &ClosedError{Err: cause}
+	left, e := r.closed, &failure.ClosedError{Err: cause}
 	if r.lease.Context().Err() == nil { // otherwise writes are refused, and another apply may have begun
 		ctx, cancel := detached(ctx, r.s)
 		defer cancel()
@@ -155,7 +156,7 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 		return r.besides(cause, "locks that were closed in order to drain them are open again")
 	}
 	for _, c := range left {
-		e.Locks = append(e.Locks, named(c.Addr, c.Path))
+		e.Locks = append(e.Locks, failure.Named(c.Addr, c.Path))
 	}
 	return e
 }
@@ -172,7 +173,7 @@ func existing(ctx context.Context, s *recipes.Session, paths []string, absent ma
 			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
 				found[i] = &zk.Stat{}
 			case err != nil:
-				return readError(paths[i], err)
+				return failure.Read(paths[i], err)
 			}
 			return nil
 		})

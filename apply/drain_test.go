@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -79,7 +80,7 @@ func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
-		var e *apply.InUseError
+		var e *failure.InUseError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, s.root+"/pay/ledger", e.Path)
 		// It said that nothing was written, although the lock had been closed and opened.
@@ -208,7 +209,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
 				_, err := s.struckWhileDraining(c, fail)
-				var e *apply.ClosedError
+				var e *failure.ClosedError
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
 				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
@@ -257,7 +258,7 @@ func forceBreak(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
-		var e *apply.InUseError
+		var e *failure.InUseError
 		require.ErrorAs(t, err, &e)
 	})
 	require.NoError(t, leader.Context().Err())
@@ -315,7 +316,7 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					require.Error(t, err)
 					require.Equal(t, 1, told, "it waits without a word")
 					if !c.die {
-						var busy *apply.InUseError
+						var busy *failure.InUseError
 						require.ErrorAs(t, err, &busy)
 						require.InDelta(t, 10, time.Since(start).Seconds(), 2)
 					}

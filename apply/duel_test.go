@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -90,9 +91,9 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 }
 
 func outcomeOf(err error) string {
-	var stale *apply.StaleError
-	var locked *apply.LockedError
-	var moved *apply.MovedError
+	var stale *failure.StaleError
+	var locked *failure.LockedError
+	var moved *failure.MovedError
 	switch {
 	case err == nil:
 		return "applied"

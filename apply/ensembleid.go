@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -38,9 +39,9 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 	}
 	switch {
 	case err != nil:
-		return readError(path, err)
+		return failure.Read(path, err)
 	case got != pinned:
-		return &WrongEnsembleError{Path: path, Want: pinned, Got: got, Absent: !there}
+		return &failure.WrongEnsembleError{Path: path, Want: pinned, Got: got, Absent: !there}
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]in
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, nil
 	case err != nil:
-		return nil, readError(plan.ScaffoldPath(declared.Root), err)
+		return nil, failure.Read(plan.ScaffoldPath(declared.Root), err)
 	case id == "": // no apply was here, or one of an earlier version
 		return nil, nil
 	}

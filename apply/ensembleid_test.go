@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -34,7 +35,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	other.EnsembleID = "0123456789abcdef0123456789abcdef"
 	s.server.ResetCounts()
 	_, err = apply.Read(t.Context(), s.session(c), &other)
-	var wrong *apply.WrongEnsembleError
+	var wrong *failure.WrongEnsembleError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, id, wrong.Got)
 	_, err = apply.Begin(t.Context(), c, &other, apply.Options{})

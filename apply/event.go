@@ -3,6 +3,7 @@ package apply
 import (
 	"time"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -14,9 +15,9 @@ type Event interface{ event() }
 type (
 	// LockWaiting: another apply of this stack is under way, and we wait for it. Info is
 	// nil when its lock cannot be read.
-	LockWaiting struct{ Info *LockInfo }
+	LockWaiting struct{ Info *failure.LockInfo }
 	// LockAcquired: the apply lock is ours.
-	LockAcquired struct{ Info LockInfo }
+	LockAcquired struct{ Info failure.LockInfo }
 	// Scaffolded: the root and the tool's own nodes were created.
 	Scaffolded struct{ Paths []string }
 	// Verified: every node that the plan relied on is still as the plan saw it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -154,19 +155,19 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		}
 		ops = append(ops, note...)
 		results, err := s.Multi(ctx, requests(ops)...)
-		failed, refused := firstRefused(results, ops)
+		failed, refused := failure.FirstRefused(results, ops)
 		switch {
 		case err == nil:
 			return done, nil
-		case unknown(err): // the next look shows it
+		case failure.Unknown(err): // the next look shows it
 			perhaps = done
 		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
 			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		case !refused:
-			return nil, denial(x.client, ops[0], err)
+			return nil, failure.Denied(x.client, ops[0], err)
 		default:
-			return nil, denial(x.client, failed, err)
+			return nil, failure.Denied(x.client, failed, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -185,7 +186,7 @@ func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(
 		stat, err := s.Exists(ctx, n.Path)
 		switch {
 		case err != nil:
-			return nil, readError(n.Path, err)
+			return nil, failure.Read(n.Path, err)
 		case stat != nil && uint64(stat.Czxid) == n.Token && stat.EphemeralOwner == n.Session:
 			ops = append(ops, op(n.Path, stat.Version))
 		}
@@ -213,7 +214,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 		case errors.Is(err, zk.ErrNoAuth):
 			return &diary{path: path, why: "we may not read and write " + path}, nil
 		case err != nil:
-			return nil, readError(path, err)
+			return nil, failure.Read(path, err)
 		case stat != nil:
 			return &diary{path: path}, nil
 		}

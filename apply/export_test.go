@@ -19,18 +19,12 @@ const (
 )
 
 var (
-	Bare          = bare
 	ErrLostAgain  = errLostAgain
-	ExplainACL    = explainACL
 	Free          = free
 	FromZK        = fromZK
-	LockError     = lockError
 	OwnACL        = ownACL
-	ParseInfo     = parseInfo
 	Present       = present
-	ReadError     = readError
 	ReadIndex     = readIndex
-	ScaffoldError = scaffoldError
 	ScaffoldPaths = scaffoldPaths
 	ToZK          = toZK
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -91,7 +92,7 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 		case errors.Is(err, zk.ErrNoAuth):
 			continue // not looked at
 		case err != nil:
-			return readError(path, err)
+			return failure.Read(path, err)
 		}
 		key := &plan.Node{Path: path, Payload: &kind.Payload{Params: params}, Live: liveOf(stat)}
 		if err := r.contenders(ctx, ahead, key, described); errors.Is(err, zk.ErrNoAuth) {
@@ -257,7 +258,7 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 		case errors.Is(err, zk.ErrNoAuth):
 			return nil, &usedError{key}
 		case err != nil:
-			return nil, readError(path, err)
+			return nil, failure.Read(path, err)
 		case stat == nil:
 			continue
 		}
@@ -318,7 +319,7 @@ func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
 	case err == nil:
 		r.swept.Add(1)
 		return nil
-	case overtaken(err), unknown(err):
+	case failure.Overtaken(err), failure.Unknown(err):
 		return nil // what is still there has the transaction refused
 	}
 	return r.refusal(ctx, ops, results, err)
@@ -381,7 +382,7 @@ func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error
 				case errors.Is(err, zk.ErrNoNode):
 				case errors.Is(err, zk.ErrNoAuth) && ours: // so it is none of these lists
 				case err != nil:
-					return readError(nodes[i], err)
+					return failure.Read(nodes[i], err)
 				case slices.ContainsFunc(c.FormerLists, list.Equal): // others are not ours to set
 					found[i] = &plan.ACLStep{Addr: c.Addr, Path: nodes[i], Before: list, ACL: c.After.Payload.ChildACL, Aversion: stat.Aversion, OfKey: true}
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -154,7 +155,7 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 		p := s.plan(c, next)
 		require.True(t, p.HasChanges())
 		_, err := executor(c).Run(t.Context(), p)
-		var phase *apply.ACLPhaseError
+		var phase *failure.ACLPhaseError
 		require.ErrorAs(t, err, &phase)
 		require.ErrorContains(t, err, "order-17")
 		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")

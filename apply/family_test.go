@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -224,7 +225,7 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 		if at := <-held; at != "" {
 			_, there := s.server.Get(at)
 			require.True(t, there, "request %d", i)
-			var used *apply.InUseError
+			var used *failure.InUseError
 			require.ErrorAs(t, err, &used, "request %d", i)
 		}
 	}
@@ -406,7 +407,7 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 				require.NoError(t, err)
 			}
 			_, err := x.Run(t.Context(), p)
-			var used *apply.InUseError
+			var used *failure.InUseError
 			require.ErrorAs(t, err, &used)
 			require.Equal(t, s.root+"/here", used.Path, "the address has a node to delete and one to create")
 			require.True(t, used.Usage.Busy())
@@ -474,7 +475,7 @@ func familyImported(t *testing.T, s *site) {
 		return err
 	}
 	err = replace(300 * time.Millisecond)
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, err, &used)
 	require.ErrorContains(t, err, `key "order-17" held by`)
 	go func() { done <- replace(time.Minute) }()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -192,7 +193,7 @@ func TestSessionLostInTheTransactionIsResolved(t *testing.T) {
 				if executed {
 					require.NoError(t, err)
 				} else {
-					var e *apply.NodeError
+					var e *failure.NodeError
 					require.ErrorAs(t, err, &e)
 					require.ErrorIs(t, err, recipes.ErrSessionLost)
 				}
@@ -215,7 +216,7 @@ func TestUnreachableServersLeaveTheOutcomeUnknown(t *testing.T) {
 			s.server.RefuseDials(true)
 		}()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.UnknownError
+		var e *failure.UnknownError
 		require.ErrorAs(t, err, &e)
 		s.server.RefuseDials(false)
 		require.False(t, s.plan(c, s.shop(set("description", "new"))).HasChanges(), "it had been committed")
@@ -315,7 +316,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
 			s.unchanged(c, func() {
 				_, err := executor(c).Run(t.Context(), p)
-				var e *apply.NodeError
+				var e *failure.NodeError
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, err, recipes.ErrServer)
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
@@ -356,7 +357,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	s.apply(c, s.tree(pay, ledger))
 	s.setQuota(c, s.root+"/pay", 2)
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
-	var node *apply.NodeError
+	var node *failure.NodeError
 	require.ErrorAs(t, err, &node)
 	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)

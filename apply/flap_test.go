@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -62,7 +63,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	require.Equal(t, min(flaps, apply.CommitTries), faults[0].Hits())
 	require.Equal(t, min(probe, 1), faults[1].Hits())
 	if fails {
-		var e *apply.NodeError
+		var e *failure.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, apply.ErrLostAgain)
 		require.NotErrorIs(t, err, plan.ErrTooLong)

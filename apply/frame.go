@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -28,7 +29,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 				found[i] = &plan.Framed{Path: paths[i], Closed: true}
 				return nil
 			case err != nil:
-				return readError(paths[i], err)
+				return failure.Read(paths[i], err)
 			}
 			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 			if paths[i] == records {
@@ -86,7 +87,7 @@ func alone(ctx context.Context, s *recipes.Session, root, stack string) (version
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth) && at != root:
 		case err != nil:
-			return 0, readError(records, err)
+			return 0, failure.Read(records, err)
 		case at == root:
 			version = stat.Version
 		}
@@ -111,7 +112,7 @@ func taken(root, theirs, stack, other, why string) error {
 	if theirs == "/" { // nothing is beside it
 		next = fmt.Sprintf("Destroy stack %q, then give each stack a root of its own: see \"locktree help two-teams\".", other)
 	}
-	return &NodeError{
+	return &failure.NodeError{
 		Path: root, Op: "use",
 		Why:  fmt.Sprintf("%s belongs to stack %q (%s), and a root belongs to one stack, so stack %q cannot use it", which, other, why, stack),
 		Next: next,
@@ -125,14 +126,14 @@ func (r *reader) owner(ctx context.Context) error {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
 	case err != nil:
-		return readError(r.tree.Root, err)
+		return failure.Read(r.tree.Root, err)
 	}
 	r.tree.RootOwner = "another program"
 	p, err := kind.Decode(data)
 	switch {
 	case err != nil || p.Owner.Stack == "":
 	case p.Owner.Stack == r.tree.Stack:
-		return &NodeError{
+		return &failure.NodeError{
 			Path: r.tree.Root, Op: "read", Addr: plan.Addr(p.Owner.Addr),
 			Why:  fmt.Sprintf("a configuration of the same stack, %q, declares this root, so their nodes cannot be told apart", p.Owner.Stack),
 			Next: "Give one of the two another stack or another root.",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -136,9 +137,9 @@ func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entr
 	h, err := readHistory(ctx, s, path)
 	switch {
 	case h.state == historyClosed:
-		err = readError(path, zk.ErrNoAuth)
+		err = failure.Read(path, zk.ErrNoAuth)
 	case h.damaged:
-		err = &NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
+		err = &failure.NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
 	}
 	for _, one := range h.entries {
 		var e Entry
@@ -166,7 +167,7 @@ func (r *job) entry() Entry {
 // signed is an entry that says who does something, and why.
 func (x *Applier) signed(operation string, at time.Time) Entry {
 	o := x.opts
-	return Entry{At: at.UTC(), Operation: operation, Who: o.Who, Identities: WhoWeAre(x.client), Version: o.Version, CI: o.CI, Message: o.Message}
+	return Entry{At: at.UTC(), Operation: operation, Who: o.Who, Identities: failure.WhoWeAre(x.client), Version: o.Version, CI: o.CI, Message: o.Message}
 }
 
 // historyState is how an apply may write the history.
@@ -196,7 +197,7 @@ func readHistory(ctx context.Context, s *recipes.Session, path string) (history,
 	case errors.Is(err, zk.ErrNoAuth):
 		return history{path: path, state: historyClosed}, nil
 	case err != nil:
-		return history{path: path}, readError(path, err)
+		return history{path: path}, failure.Read(path, err)
 	}
 	return history{path, historyWhole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
 }
@@ -232,8 +233,8 @@ func (r *sending) note() []plan.Op {
 
 // missed reports whether a transaction was refused because of the history, and may be sent again.
 func (r *sending) missed(ctx context.Context, err error) bool {
-	var conflict *ConflictError
-	var node *NodeError
+	var conflict *failure.ConflictError
+	var node *failure.NodeError
 	switch h := &r.history; {
 	case r.noted == nil:
 		return false

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -298,7 +299,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		// there, the tool's own nodes included, which a first apply that is refused leaves.
 		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(before, kind.PermAll, by...)
 		require.False(r, sure, "%v may do all of it: %v", by, err)
-		var half *apply.ACLPhaseError
+		var half *failure.ACLPhaseError
 		if errors.As(err, &half) {
 			// Everybody together carries on.
 			p, err := l.try(l.client(people...), tree)

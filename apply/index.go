@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -40,7 +41,7 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 		return head{pin: plan.Pin{Path: path, Absent: true}}, nil
 	}
 	if err != nil {
-		return head{}, readError(path, err)
+		return head{}, failure.Read(path, err)
 	}
 	h := head{pin: pinOf(path, "", stat)}
 	h.index, err = plan.DecodeIndex(data)
@@ -49,9 +50,9 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	// Writing it again would drop what a newer program wrote
 	// (TestRecordOfANewerVersionIsLeftAlone).
 	case errors.As(err, &newer):
-		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
+		return head{}, &failure.NodeError{Path: path, Op: "read", Why: plan.Plain(err.Error()), Err: err}
 	case err != nil:
-		h.trouble = bare(err)
+		h.trouble = plan.Plain(err.Error())
 	}
 	return h, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -386,7 +387,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 	// The plan fits once only: everything it found absent is absent again.
 	s.apply(c, tree)
 	require.NoError(t, s.destroy(c, tree))
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	_, err = executor(c).Run(t.Context(), p)
 	require.ErrorAs(t, err, &stale)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/recipes"
 )
 
@@ -27,7 +28,7 @@ func (h *held) lost() error {
 	if h.lease.Context().Err() == nil {
 		return nil
 	}
-	return lockError(h.lease.Path(), context.Cause(h.lease.Context()))
+	return failure.Lock(h.lease.Path(), context.Cause(h.lease.Context()))
 }
 
 // unlock releases the lock, even if ctx has ended. An error here does not affect what was
@@ -73,7 +74,7 @@ func (x *Applier) lock(ctx context.Context, id, path string) (*held, error) {
 // is no command to force the lock open. If the program is paused past its session, all its transactions are
 // refused, because each checks that node first (recipes.Lease.Multi).
 func (x *Applier) queue(ctx context.Context, id, path string) (*recipes.Lease, error) {
-	info := LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Who, Version: x.opts.Version, Created: time.Now().UTC()}
+	info := failure.LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Who, Version: x.opts.Version, Created: time.Now().UTC()}
 	text, err := json.Marshal(info)
 	if err != nil {
 		return nil, err
@@ -100,12 +101,12 @@ func (x *Applier) queue(ctx context.Context, id, path string) (*recipes.Lease, e
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case mute:
-		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, cause(err)),
-			Written: nothingWritten, Next: "Look at the servers, then apply again."}
+		return nil, &failure.NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, failure.Cause(err)),
+			Written: failure.NothingWritten, Next: "Look at the servers, then apply again."}
 	case errors.As(err, &holder) && !errors.Is(err, recipes.ErrUnreachable):
-		return nil, &LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
+		return nil, &failure.LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
 	default:
-		return nil, lockError(info.Path, err)
+		return nil, failure.Lock(info.Path, err)
 	}
 }
 
@@ -143,9 +144,9 @@ func (x *Applier) wait(ctx context.Context, m *recipes.Mutex, found error) (*rec
 	return lease, err
 }
 
-func holderInfo(e *recipes.HeldError) *LockInfo {
+func holderInfo(e *recipes.HeldError) *failure.LockInfo {
 	if e == nil {
 		return nil
 	}
-	return parseInfo(e.Holder.ID)
+	return failure.ParseInfo(e.Holder.ID)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -33,7 +34,7 @@ func secondApplier(t *testing.T, s *site) {
 			return
 		}
 		_, err := executor(b).Run(t.Context(), second)
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, "apply", locked.Info.Operation)
@@ -44,7 +45,7 @@ func secondApplier(t *testing.T, s *site) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	_, err = executor(b).Run(t.Context(), second)
 	require.ErrorAs(t, err, &stale)
 }
@@ -63,7 +64,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 				return
 			}
 			_, err := y.Run(t.Context(), second)
-			var locked *apply.LockedError
+			var locked *failure.LockedError
 			require.ErrorAs(t, err, &locked)
 			require.NotNil(t, locked.Info)
 			require.Equal(t, "winner@here", locked.Info.Who)
@@ -74,7 +75,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 }
 
 func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
-	info := apply.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
+	info := failure.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
 	require.NotNil(t, info)
 	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
 	require.Equal(t, `a\nb`, info.Operation)
@@ -85,7 +86,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	a, b := s.provisioner(), s.provisioner()
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
-	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	x := executor(a)
 	x.Events = func(e apply.Event) {
 		if _, ok := e.(apply.Verified); !ok {
@@ -106,7 +107,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, <-done, &stale)
 	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
 }
@@ -145,8 +146,8 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		}
 		wg.Wait()
 		for _, err := range errs {
-			var stale *apply.StaleError
-			var moved *apply.MovedError
+			var stale *failure.StaleError
+			var moved *failure.MovedError
 			switch {
 			case err == nil:
 				applied++
@@ -182,7 +183,7 @@ func TestLockTimeoutIsKept(t *testing.T) {
 		x.LockTimeout = 7 * time.Second
 		start := time.Now()
 		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
@@ -210,7 +211,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			x := executor(b)
 			x.LockTimeout = timeout
 			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-			var locked *apply.LockedError
+			var locked *failure.LockedError
 			require.ErrorAs(t, err, &locked, timeout)
 			require.Equal(t, "me@here", locked.Info.Who, timeout)
 			require.NoError(t, held.Unlock(t.Context()))
@@ -230,7 +231,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 		before := s.server.Dump()
 		start := time.Now()
 		_, err := executor(b).Run(t.Context(), p)
-		var node *apply.NodeError
+		var node *failure.NodeError
 		require.ErrorAs(t, err, &node)
 		require.ErrorContains(t, err, "did not answer within 1m0s")
 		require.ErrorContains(t, err, "Nothing was written")
@@ -350,7 +351,7 @@ func planUnderLock(t *testing.T, s *site) {
 	first := executor(a)
 	_, err := first.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	second := executor(b)
 	second.LockTimeout = patience
 	second.Events = func(e apply.Event) {
@@ -393,7 +394,7 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	p := s.plan(c, s.shop(set("description", "late")))
 	s.apply(s.provisioner(), s.shop())
 	_, err := x.Run(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.False(t, stale.Locked, "another apply was first: plan again")
 }
@@ -439,7 +440,7 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.True(t, stale.Locked)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -57,7 +58,7 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 				}
 			}
 			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
-			var conflict *apply.ConflictError
+			var conflict *failure.ConflictError
 			require.ErrorAs(t, err, &conflict)
 			require.Equal(t, c.path, conflict.Path)
 			require.Contains(t, conflict.Why, c.why)
@@ -140,7 +141,7 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
 				return
 			}
-			var moved *apply.MovedError
+			var moved *failure.MovedError
 			require.ErrorAs(t, err, &moved)
 			require.Equal(t, path, moved.Path)
 		})
@@ -175,7 +176,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		wg.Wait()
 		late := 0
 		for _, err := range errs {
-			var e *apply.StaleError
+			var e *failure.StaleError
 			if errors.As(err, &e) || err != nil && plan.Explain(err).Summary == "Root belongs to another stack" {
 				late++
 				continue

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -22,12 +23,12 @@ const readTries = 5
 // Read reads the live tree of desired's stack below desired's root: its record,
 // every node that the record or desired names, and everything inside the stack's
 // namespaces. It sends no write. The tree belongs to one version of the record: if an
-// apply finishes in between, Read starts over; a [*MovedError] means that it gave up.
+// apply finishes in between, Read starts over; a [*failure.MovedError] means that it gave up.
 //
 // Edits by hand during the read may or may not be seen; the apply verifies again what
 // a plan relied on.
 //
-// If desired pins the id of the ensemble, an ensemble with another one is a [*WrongEnsembleError], and nothing else is read.
+// If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
@@ -52,13 +53,13 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		// record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
-			return nil, readError(path, err)
+			return nil, failure.Read(path, err)
 		}
 		if pinOf(path, "", again) == tree.IndexPin {
 			return tree, nil
 		}
 	}
-	return nil, &MovedError{Path: path, Tries: readTries}
+	return nil, &failure.MovedError{Path: path, Tries: readTries}
 }
 
 // ReadRecord reads the stack's record alone: a tree without nodes.
@@ -69,7 +70,7 @@ func ReadRecord(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*p
 	// A follower may not have seen yet what the last apply committed, which would look as if
 	// somebody had deleted it.
 	if err := s.Sync(ctx, "/"); err != nil {
-		return nil, readError("/", err)
+		return nil, failure.Read("/", err)
 	}
 	tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
 	if err := readIndex(ctx, s, tree); err != nil {
@@ -97,7 +98,7 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 		tree.Destroys, err = destroys(ctx, s, tree.Root, tree.Stack)
 		return err
 	case err != nil:
-		return readError(path, err)
+		return failure.Read(path, err)
 	}
 	tree.Destroys = stat.Version
 	if p, err := kind.Decode(data); err == nil {
@@ -110,7 +111,7 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, plan.LockPath(root, stack))
 	if err != nil {
-		return 0, readError(plan.LockPath(root, stack), err)
+		return 0, failure.Read(plan.LockPath(root, stack), err)
 	}
 	if stat == nil {
 		return 0, nil
@@ -153,7 +154,7 @@ func (r *reader) ours(n *plan.Node) bool {
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return readError(r.tree.Root, err)
+		return failure.Read(r.tree.Root, err)
 	}
 	rootThere := err == nil
 	if rootThere {
@@ -268,7 +269,7 @@ func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*pla
 	case errors.Is(err, zk.ErrNoAuth):
 		return r.unreadable(ctx, path)
 	case err != nil:
-		return nil, readError(path, err)
+		return nil, failure.Read(path, err)
 	}
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	r.share.decode(n, data)
@@ -309,7 +310,7 @@ func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node)
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, readError(n.Path, err)
+		return nil, nil, failure.Read(n.Path, err)
 	}
 	n.ACL = r.share.list(fromZK(acl))
 	n.Live.AsLeft = r.tree.Index.Left(n)
@@ -333,7 +334,7 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 	case err != nil:
-		return nil, readError(path, err)
+		return nil, failure.Read(path, err)
 	case stat == nil:
 		return nil, nil
 	default:
@@ -357,7 +358,7 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
 		inner, err := r.s.Exists(ctx, plan.IndexPath(n.Path, r.tree.Stack))
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-			return nil, nil, readError(n.Path, err)
+			return nil, nil, failure.Read(n.Path, err)
 		}
 		walk = err == nil && inner == nil
 	}
@@ -390,9 +391,9 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	case errors.Is(err, kind.ErrForeign):
 		return nil, plan.TroubleForeign, ""
 	case errors.As(err, &newer):
-		return nil, plan.TroubleNewer, bare(err)
+		return nil, plan.TroubleNewer, plan.Plain(err.Error())
 	default:
-		return nil, plan.TroubleDamaged, bare(err)
+		return nil, plan.TroubleDamaged, plan.Plain(err.Error())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -94,7 +95,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008"))
 	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
 	s.wroteNothing(c, func() {
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
@@ -238,7 +239,7 @@ func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
 		require.False(t, p.Applyable())
 		s.wroteNothing(c, func() {
 			_, err := executor(c).Run(t.Context(), p)
-			var e *apply.ProblemsError
+			var e *failure.ProblemsError
 			require.ErrorAs(t, err, &e)
 		})
 	}
@@ -302,7 +303,7 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.NoError(t, s.server.Create(path, nil))
 	s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == path }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *apply.StaleError
+	var e *failure.StaleError
 	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Differences, 1)
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -12,11 +14,11 @@ import (
 // explain turns the answer to one operation of the transaction into an error
 // that names the change, says what the answer means and what to do.
 //
-// If the answer means that the plan no longer fits, the error is a [*ConflictError] or an
-// [*InUseError], and a new plan helps. All others are about rights and servers, where it does not.
+// If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an
+// [*failure.InUseError], and a new plan helps. All others are about rights and servers, where it does not.
 func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	conflict := func(why string) error {
-		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
+		return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
 	}
 	switch {
 	case errors.Is(err, zk.ErrNotEmpty):
@@ -35,7 +37,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return conflict("it was deleted")
 	}
-	return denial(r.x.client, op, err)
+	return failure.Denied(r.x.client, op, err)
 }
 
 // occupied is the error when a node to be deleted has children. In a lock that is a contender that
@@ -46,9 +48,9 @@ func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
 			continue
 		}
 		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
-		return inUse(usage, c)
+		return failure.InUseBy(usage, c)
 	}
-	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
+	return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
 }
 
 // about reports whether a path belongs to this change: its node or one of the parts. The

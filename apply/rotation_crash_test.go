@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -161,7 +162,7 @@ func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var half *apply.PartialError
+	var half *failure.PartialError
 	require.ErrorAs(t, err, &half)
 
 	s.somebodyCanDoEverything([]string{oldKey}, []string{newKey})

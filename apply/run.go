@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -87,7 +88,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	}
 	keys, err := sent.keySteps(ctx)
 	if err != nil {
-		return &ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
+		return &failure.ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
 	steps = slices.Concat(keys, r.created, steps)
 	if err := sent.list(ctx, steps); err != nil {
@@ -102,7 +103,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 func (r *job) permitted() error {
 	switch {
 	case !r.p.Applyable():
-		return &ProblemsError{Problems: r.p.Problems}
+		return &failure.ProblemsError{Problems: r.p.Problems}
 	case !r.p.HasChanges(), r.p.Set == nil:
 		return nil
 	}
@@ -118,7 +119,7 @@ func (r *job) prepare() error {
 	r.own = ownACL(r.x.client, r.p.Set)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		if n := plan.Size(tx.Ops); n > plan.MaxTransaction {
-			return tooLarge(tx.Changes, tx.Ops, false)
+			return failure.TooLarge(tx.Changes, tx.Ops, false)
 		}
 		r.total++
 		return nil
@@ -135,10 +136,10 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
 	if r.own, err = r.shown(ctx, plan.ScaffoldPath(r.p.Root), r.own); err != nil {
-		return nil, readError(plan.ScaffoldPath(r.p.Root), err)
+		return nil, failure.Read(plan.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
-		return nil, none(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
+		return nil, failure.NotAdmin(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
 	}
 	both := r.p.Admit(r.own)
 	made, err := r.scaffold(ctx, both)
@@ -181,7 +182,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 	if err = verify(ctx, r.s, r.p); err == nil && !r.fresh {
 		err = sameHistory(ctx, r.s, r.p)
 	}
-	var stale *StaleError
+	var stale *failure.StaleError
 	if errors.As(err, &stale) {
 		stale.Locked, stale.First = r.fresh, r.x.begun && !r.fresh
 	}
@@ -202,12 +203,12 @@ func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, erro
 	if err == nil {
 		return t, nil
 	}
-	var u *UnknownError
+	var u *failure.UnknownError
 	if !errors.As(err, &u) { // otherwise the closed locks may be gone
 		err = r.reopen(ctx, err)
 	}
 	if t.done > 0 { // an error of the first transaction stays as it is: nothing was applied
-		err = &PartialError{ApplyID: r.id, Done: t.done, Total: r.total, Err: err}
+		err = &failure.PartialError{ApplyID: r.id, Done: t.done, Total: r.total, Err: err}
 	}
 	return t, err
 }
@@ -264,7 +265,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	defer cancel()
 	stat, err := r.s.Exists(after, r.p.Index.Path)
 	if err != nil {
-		return readError(r.p.Index.Path, err)
+		return failure.Read(r.p.Index.Path, err)
 	}
 	r.index = pinOf(r.p.Index.Path, "", stat)
 	return nil

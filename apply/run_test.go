@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -141,7 +142,7 @@ func staleSavedPlan(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.Len(t, stale.Differences, 1)
 		require.Equal(t, "data changed", stale.Differences[0].What)
@@ -206,7 +207,7 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			require.NoError(t, c.edit(t, s.session(p)))
 			s.wroteNothing(p, func() {
 				_, err := executor(p).Run(t.Context(), stale)
-				var e *apply.StaleError
+				var e *failure.StaleError
 				require.ErrorAs(t, err, &e)
 				require.Len(t, e.Differences, 1, "%v", err)
 				require.Equal(t, c.path, e.Differences[0].Path)
@@ -224,7 +225,7 @@ func TestAPlanCanBeAppliedOnce(t *testing.T) {
 	require.NoError(t, err)
 	s.wroteNothing(c, func() {
 		_, err = executor(c).Run(t.Context(), first)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale, "the first apply of all included")
 	})
 }
@@ -241,7 +242,7 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 		require.NoError(t, s.destroy(c, s.shop()))
 		s.wroteNothing(c, func() {
 			_, err = executor(c).Run(t.Context(), p)
-			var stale *apply.StaleError
+			var stale *failure.StaleError
 			require.ErrorAs(t, err, &stale)
 			require.ErrorContains(t, err, "applied and destroyed since")
 		})
@@ -261,7 +262,7 @@ func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	s.asked.Load().question.Ensembles[0].Current.Index.Apply = "0123456789abcdef"
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), s.resaved(p))
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.ErrorContains(t, err, "restore from a backup")
 	})
@@ -275,7 +276,7 @@ func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 		p := s.plan(c, s.shop())
 		s.server.ResetCounts()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.ProblemsError
+		var e *failure.ProblemsError
 		require.ErrorAs(t, err, &e)
 		require.ErrorContains(t, err, "Path is taken")
 		require.Zero(t, s.server.Counts().Total)
@@ -331,7 +332,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	p := s.plan(c, tree)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var e *apply.NodeError
+		var e *failure.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
@@ -360,7 +361,7 @@ func TestUnknownSchemeAbortsWhole(t *testing.T) {
 func TestErrorsUnwrap(t *testing.T) {
 	cause := errors.New("cause")
 	for _, err := range []error{
-		&apply.ConflictError{Err: cause}, &apply.NodeError{Err: cause}, &apply.UnknownError{Err: cause}, &apply.ACLPhaseError{Err: cause}, &apply.VerifyError{Err: cause},
+		&failure.ConflictError{Err: cause}, &failure.NodeError{Err: cause}, &failure.UnknownError{Err: cause}, &failure.ACLPhaseError{Err: cause}, &failure.VerifyError{Err: cause},
 	} {
 		require.ErrorIs(t, err, cause)
 		require.Contains(t, err.Error(), "apply: ")
@@ -369,7 +370,7 @@ func TestErrorsUnwrap(t *testing.T) {
 
 // Where the servers are away, nobody has refused anything.
 func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
-	e := &apply.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
+	e := &failure.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
 	for _, cause := range []error{context.DeadlineExceeded, recipes.ErrSessionLost, recipes.ErrUnreachable} {
 		e.Err = fmt.Errorf("away: %w", cause)
 		require.Equal(t, "Could not read a node", e.Explain().Summary)

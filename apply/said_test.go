@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -40,7 +41,7 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	p := s.plan(c, next)
 	require.Empty(t, p.ACLSteps())
 	_, err := x.Run(t.Context(), p)
-	var phase *apply.ACLPhaseError
+	var phase *failure.ACLPhaseError
 	require.ErrorAs(t, err, &phase)
 	require.Equal(t, "Not all access lists are set", plan.Explain(err).Summary)
 	require.NotContains(t, err.Error(), "does no harm")
@@ -74,7 +75,7 @@ func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 		require.NoError(t, s.server.Create(fmt.Sprintf("%s%s/%s%010d", s.root, long.Path, mutexName, i), nil))
 	}
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{string(long.Addr)}}))
-	var large *apply.TooLargeError
+	var large *failure.TooLargeError
 	require.ErrorAs(t, err, &large)
 	require.NotContains(t, err.Error(), "Shorten")
 	require.Contains(t, err.Error(), "in its queue")
@@ -124,7 +125,7 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	require.Len(t, one.Others, 1)
 	require.NoError(t, s.setACL(c, s.root+"/b", kind.List{admin, {Scheme: "digest", ID: worker.ID, Perms: kind.PermRead}}))
 	_, err = apply.New(s.dial("worker:w"), apply.Options{}).Break(t.Context(), in, one)
-	require.Equal(t, s.root+"/b", apply.RefusedAt(err))
+	require.Equal(t, s.root+"/b", failure.RefusedAt(err))
 	require.ErrorContains(t, err, "do not have DELETE on "+s.root+"/b")
 	require.NotContains(t, err.Error(), "Check that the servers run")
 }
@@ -163,7 +164,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 		}
 	}
 	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
 	require.NoError(t, s.server.Delete(s.root+"/pay"))
@@ -183,7 +184,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	p := s.plan(c, tree)
 	require.True(t, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Update }))
 	_, err = x.Run(t.Context(), p)
-	var conflict *apply.ConflictError
+	var conflict *failure.ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
 	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
@@ -198,7 +199,7 @@ func TestFirstApplyThatIsOvertakenIsNotASavedPlan(t *testing.T) {
 	p := run.Plan(plan.Options{})
 	s.apply(s.provisioner(), s.shop())
 	_, err = run.Apply(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.NotContains(t, err.Error(), "Saved plan")
 	require.ErrorContains(t, err, "Another apply was first")

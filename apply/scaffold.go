@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -56,10 +57,10 @@ func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err erro
 				r.history.state = historyWhole
 			}
 			return missing, nil
-		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && unknown(err):
+		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && failure.Unknown(err):
 			continue
 		}
-		return nil, scaffoldError(missing[0], err)
+		return nil, failure.Scaffold(missing[0], err)
 	}
 }
 
@@ -103,7 +104,7 @@ func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing
 		switch {
 		case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable; we need not be able to read what is above the root
 		case err != nil:
-			return nil, readError(path, err)
+			return nil, failure.Read(path, err)
 		case stat == nil:
 			missing = append(missing, path)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -116,9 +117,9 @@ func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	_, err := executor(both).Run(t.Context(), p)
 	require.NoError(t, err)
 	_, err = executor(both).Run(t.Context(), q)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.True(t, slices.ContainsFunc(stale.Differences, func(d apply.Difference) bool { return d.Path == plan.ScaffoldPath(s.root) }), "%v", stale)
+	require.True(t, slices.ContainsFunc(stale.Differences, func(d failure.Difference) bool { return d.Path == plan.ScaffoldPath(s.root) }), "%v", stale)
 }
 
 // A reader has the name of an administrator, and another password. To it the servers show no hashes, so it looks like one.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -102,12 +103,12 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 			}
 		}
 		_, err := x.Run(t.Context(), p)
-		var e *apply.TooLargeError
+		var e *failure.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "jute.maxbuffer")
-		var partial *apply.PartialError
+		var partial *failure.PartialError
 		require.ErrorAs(t, err, &partial)
 		require.Equal(t, 1, partial.Done)
 		require.Len(t, failed, 1)
@@ -132,7 +133,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	p.Problems = nil // and if it were applied all the same
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.TooLargeError
+		var e *failure.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.False(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -85,7 +86,7 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 		return plan.Part{Name: name, Absent: true}, nil
 	}
 	if err != nil {
-		return plan.Part{}, readError(path, err)
+		return plan.Part{}, failure.Read(path, err)
 	}
 	return plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
@@ -100,7 +101,7 @@ func (r *reader) record(ctx context.Context, s *recipes.Session, path string, pa
 	case errors.Is(err, zk.ErrNoNode):
 		return plan.Part{Name: part.Name, Absent: true}, nil
 	case err != nil:
-		return part, readError(kind.JoinPath(path, part.Name), err)
+		return part, failure.Read(kind.JoinPath(path, part.Name), err)
 	}
 	part.Version, part.Written, part.Record, part.CreatedMs = stat.Version, true, data, stat.Ctime
 	return part, nil
@@ -110,7 +111,7 @@ func (r *reader) record(ctx context.Context, s *recipes.Session, path string, pa
 func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string, error) {
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, readError(path, err)
+		return nil, failure.Read(path, err)
 	}
 	return names, nil
 }
@@ -194,7 +195,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most 
 		case errors.Is(err, zk.ErrNoAuth):
 			continue // its name is all we know
 		case err != nil:
-			return readError(n.Path, err)
+			return failure.Read(n.Path, err)
 		}
 		e.Party = inspect.NewContender(e.dir, e.seen.Contender, data, stat)
 		e.seen.Session, e.seen.Data, e.Data = e.Session, data, nil

@@ -9,16 +9,17 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // verify checks every node that the plan relied on and every lock that it would delete, unless these are
-// still to be drained. It writes nothing. The error is a [*StaleError] or an [*InUseError].
+// still to be drained. It writes nothing. The error is a [*failure.StaleError] or an [*failure.InUseError].
 func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
-		return readError("/", err)
+		return failure.Read("/", err)
 	}
 	pins := append(reachable(p.Pins), p.Index)
 	paths, absent := make([]string, len(pins)), map[string]bool{}
@@ -29,7 +30,7 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	var diffs []Difference
+	var diffs []failure.Difference
 	for _, want := range pins {
 		if d, ok := compare(want, stats[want.Path]); !ok {
 			diffs = append(diffs, d)
@@ -43,12 +44,12 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 			return err
 		}
 		if n != p.Destroys {
-			diffs = append(diffs, Difference{Path: p.Index.Path, What: "applied and destroyed since", Want: p.Index, Got: p.Index})
+			diffs = append(diffs, failure.Difference{Path: p.Index.Path, What: "applied and destroyed since", Want: p.Index, Got: p.Index})
 		}
 	}
 	if len(diffs) > 0 {
-		slices.SortFunc(diffs, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
-		return &StaleError{Differences: diffs}
+		slices.SortFunc(diffs, func(a, b failure.Difference) int { return cmp.Compare(a.Path, b.Path) })
+		return &failure.StaleError{Differences: diffs}
 	}
 	if p.Drain > 0 {
 		return nil
@@ -66,7 +67,7 @@ func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err != nil || now.of(p.Applied) {
 		return err
 	}
-	return &StaleError{Differences: []Difference{{
+	return &failure.StaleError{Differences: []failure.Difference{{
 		Path: p.Index.Path, What: "written by another apply, as after a restore from a backup", Want: p.Index, Got: now.pin,
 	}}}
 }
@@ -91,15 +92,15 @@ func reachable(pins []plan.Pin) []plan.Pin {
 
 // compare says how a node has changed, the strongest change first. Only the czxid reveals a node that was
 // created again: it may have any version, and the same data.
-func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
+func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	got := pinOf(want.Path, want.Addr, stat)
 	if want.Written && stat != nil {
 		got.Version, got.Written = want.Version, true
 	}
 	if got == want {
-		return Difference{}, true
+		return failure.Difference{}, true
 	}
-	d := Difference{Addr: want.Addr, Path: want.Path, Want: want, Got: got}
+	d := failure.Difference{Addr: want.Addr, Path: want.Path, Want: want, Got: got}
 	switch {
 	case got.Absent:
 		d.What = "deleted"
@@ -144,7 +145,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	if err != nil {
 		return err
 	}
-	return inUse(usage, busy...)
+	return failure.InUseBy(usage, busy...)
 }
 
 // occupied compares numbers of children, which are in the stats, so that nothing is listed for idle
@@ -167,7 +168,7 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
-		return nil, readError(n.Path, err)
+		return nil, failure.Read(n.Path, err)
 	}
 	if stat == nil {
 		return nil, nil
@@ -195,7 +196,7 @@ func free(ctx context.Context, s *recipes.Session, path string) error {
 		return nil
 	}
 	if err != nil {
-		return readError(path, err)
+		return failure.Read(path, err)
 	}
 	queue, _ := kind.SortContenders(names)
 	if len(queue) == 0 {
@@ -206,11 +207,11 @@ func free(ctx context.Context, s *recipes.Session, path string) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil // it has just ended
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return readError(path, err)
+		return failure.Read(path, err)
 	}
 	var contender struct {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(data, &contender) // another program's data has no such field
-	return &LockedError{Info: parseInfo(contender.ID), Path: path}
+	return &failure.LockedError{Info: failure.ParseInfo(contender.ID), Path: path}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -307,7 +308,7 @@ func TestListsThatWereNotSetArePlannedAgain(t *testing.T) {
 	half(tree, kind.List{admin})
 	in := s.server.Inject(func(q zktest.Request) bool { return q.Op == "setACL" }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), s.plan(c, tree))
-	var cut *apply.ACLPhaseError
+	var cut *failure.ACLPhaseError
 	require.ErrorAs(t, err, &cut)
 	in.Remove()
 	s.agrees(c, tree)
@@ -385,7 +386,7 @@ func TestListsBetweenTwoTransactionsArePlannedAgain(t *testing.T) {
 		return q.Op == "multi" && sent > 1
 	}, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var part *apply.PartialError
+	var part *failure.PartialError
 	require.ErrorAs(t, err, &part)
 	in.Remove()
 	s.agrees(c, tree)
@@ -410,7 +411,7 @@ func TestListsThatTheServersWriteOtherwiseAreNotTakenAsSent(t *testing.T) {
 	p := s.plan(c, tree)
 	require.Greater(t, len(p.Batches), 1)
 	_, err := executor(c).Run(t.Context(), p)
-	var other *apply.VerifyError
+	var other *failure.VerifyError
 	require.ErrorAs(t, err, &other)
 	s.agrees(c, tree)
 	require.Equal(t, plan.Counts{Change: len(tree.Nodes)}, s.plan(c, tree).Summary())

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
@@ -243,14 +244,14 @@ func who() string {
 
 // denied adds who we are to a refusal of the servers, and who could grant the right.
 func denied(ctx context.Context, c *recipes.Client, err error) error {
-	return deniedAt(ctx, c, err, apply.RefusedAt(err))
+	return deniedAt(ctx, c, err, failure.RefusedAt(err))
 }
 
 func deniedAt(ctx context.Context, c *recipes.Client, err error, path string) error {
 	if !errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
-	d := &view.Denied{Err: err, Who: apply.WhoWeAre(c)}
+	d := &view.Denied{Err: err, Who: failure.WhoWeAre(c)}
 	d.At, d.Ask = apply.Administrators(ctx, c, path)
 	return d
 }
@@ -260,7 +261,7 @@ func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
 	if d, ok := asType[*view.Denied](err); ok {
 		root := s.Ensembles[i].Root
-		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, plan.ScaffoldPath(root)) {
+		if at := failure.RefusedAt(err); at == root || strings.HasPrefix(at, plan.ScaffoldPath(root)) {
 			d.Root = root
 		}
 	}

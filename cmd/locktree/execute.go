@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -47,7 +48,7 @@ const firstTries = 3
 func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
 		err := a.planAndApplyOnce(ctx, f, s, opts, edit)
-		stale, ok := asType[*apply.StaleError](err)
+		stale, ok := asType[*failure.StaleError](err)
 		if try == firstTries || !ok || stale.Locked || isA[*view.SomeEnsembles](err) {
 			return err
 		}
@@ -94,7 +95,7 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 		return exitWith(exitError)
 	}
 	for _, p := range plans { // asking first would waste an answer
-		if err := apply.InUse(p); err != nil {
+		if err := failure.InUse(p); err != nil {
 			return err
 		}
 	}

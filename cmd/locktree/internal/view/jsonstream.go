@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/kind"
@@ -80,7 +81,7 @@ type message struct {
 	Entry       *apply.Entry               `json:"entry,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
 	Job         *jobJSON                   `json:"job,omitempty"`
-	Lock        *apply.LockInfo            `json:"lock,omitempty"`
+	Lock        *failure.LockInfo          `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
 	Progress    *progressJSON              `json:"progress,omitempty"`

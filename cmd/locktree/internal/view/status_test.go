@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 // liveTree has a lock in use, an idle one, a draining one, a node of nobody's and
@@ -69,7 +71,7 @@ func TestTree(t *testing.T) {
 }
 
 func applyEvents() []apply.Event {
-	info := apply.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
+	info := failure.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
 	return []apply.Event{
 		apply.LockWaiting{Info: &info}, apply.LockAcquired{Info: info}, apply.Scaffolded{Paths: []string{"/locks", "/locks/.locktree"}}, apply.Verified{Pins: 3},
 		apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create}, apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Delete},

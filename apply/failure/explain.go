@@ -1,14 +1,10 @@
-package apply
+package failure
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,9 +13,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// denial is the error of an operation that was refused for a reason that is about rights and servers.
-func denial(c *recipes.Client, op plan.Op, err error) error {
-	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
+// Denied is the error of an operation that was refused for a reason that is about rights and servers.
+func Denied(c *recipes.Client, op plan.Op, err error) error {
+	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: NothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
 		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(c), ", "), perm, at)
@@ -45,22 +41,23 @@ func (e *NodeError) meaning() *NodeError {
 	case errors.Is(err, recipes.ErrReadOnly):
 		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
 	case errors.Is(err, recipes.ErrServer):
-		e.Why, e.Next = "the servers failed: "+serverError(err), "Look at their logs, then try again."
+		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
-		e.Why, e.Next = cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
+		e.Why, e.Next = Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
-		e.Why, e.Next = cause(err), "Check the user name and the password."
+		e.Why, e.Next = Cause(err), "Check the user name and the password."
 	default:
-		e.Why, e.Next = cause(err), "Check that the servers run and can be reached, then try again."
+		e.Why, e.Next = Cause(err), "Check that the servers run and can be reached, then try again."
 	}
 	return e
 }
 
-func serverError(err error) string { return strings.TrimPrefix(cause(err), "server error: ") }
+// ServerError is the text of an error of the servers.
+func ServerError(err error) string { return strings.TrimPrefix(Cause(err), "server error: ") }
 
-// cause is an error's text without the operation, the node and the outcome, which our own error
+// Cause is an error's text without the operation, the node and the outcome, which our own error
 // contains.
-func cause(err error) string {
+func Cause(err error) string {
 	var op *recipes.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		if err = op.Err; op.Hint != "" {
@@ -86,7 +83,8 @@ func needed(op plan.Op) (perm, path string) {
 	}
 }
 
-func explainACL(step plan.ACLStep, err error) error {
+// ACL is the error of an access list that could not be set.
+func ACL(step plan.ACLStep, err error) error {
 	e := &NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
 	switch {
 	case errors.Is(err, zk.ErrBadVersion):
@@ -101,9 +99,9 @@ func explainACL(step plan.ACLStep, err error) error {
 	return e
 }
 
-// readError explains a read that failed. NoAuth most often means a wrong password: to the servers every
+// Read explains a read that failed. NoAuth most often means a wrong password: to the servers every
 // password is a valid identity, but one without rights (DigestAuthenticationProvider).
-func readError(path string, err error) error {
+func Read(path string, err error) error {
 	e := &NodeError{Path: path, Op: "read", Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		e.Why = "we do not have READ on it"
@@ -113,8 +111,9 @@ func readError(path string, err error) error {
 	return e.meaning()
 }
 
-func scaffoldError(path string, err error) error {
-	e := &NodeError{Path: path, Op: "create", Written: nothingWritten, Err: err}
+// Scaffold is the error of a node that an apply needs, which could not be created. path is the first of the missing ones.
+func Scaffold(path string, err error) error {
+	e := &NodeError{Path: path, Op: "create", Written: NothingWritten, Err: err}
 	var op *recipes.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
@@ -127,9 +126,9 @@ func scaffoldError(path string, err error) error {
 	return e.meaning()
 }
 
-// lockError is the error when the apply lock could not be taken, or was lost before the transaction.
-func lockError(path string, err error) *NodeError {
-	e := &NodeError{Path: path, Op: "lock", Written: nothingWritten, Err: err}
+// Lock is the error when the apply lock could not be taken, or was lost before the transaction.
+func Lock(path string, err error) *NodeError {
+	e := &NodeError{Path: path, Op: "lock", Written: NothingWritten, Err: err}
 	switch {
 	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch):
 		e.Why, e.Next = "the node is not the apply lock locktree made", "Delete it by hand while no apply is under way; the next apply creates it again."
@@ -137,7 +136,7 @@ func lockError(path string, err error) *NodeError {
 		e.Why = "we do not have the rights to queue there"
 		e.Next = "The lock belongs to the administrators that the last apply declared, or else to whoever applied first: present their credential, too, or have the access list of the node widened."
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
-		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", cause(err)), "Apply again."
+		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", Cause(err)), "Apply again."
 	default:
 		e.meaning()
 	}
@@ -150,8 +149,8 @@ func lockError(path string, err error) *NodeError {
 // have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
 
-// firstRefused returns the operation because of which a transaction was refused.
-func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
+// FirstRefused returns the operation because of which a transaction was refused.
+func FirstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refused bool) {
 	for i, res := range results {
 		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
 			return ops[i], true
@@ -160,51 +159,20 @@ func firstRefused(results []zk.MultiResponse, ops []plan.Op) (op plan.Op, refuse
 	return plan.Op{}, false
 }
 
-// unknown reports whether an operation that failed may have been applied.
-func unknown(err error) bool {
+// Unknown reports whether an operation that failed may have been applied.
+func Unknown(err error) bool {
 	var op *recipes.OpError
 	return errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown
 }
 
-// overtaken reports whether somebody came, left, or changed a node between two requests.
-func overtaken(err error) bool {
+// Overtaken reports whether somebody came, left, or changed a node between two requests.
+func Overtaken(err error) bool {
 	return slices.ContainsFunc([]error{zk.ErrNotEmpty, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists}, func(e error) bool { return errors.Is(err, e) })
 }
 
 func bare(err error) string { return plan.Plain(err.Error()) }
 
-// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
-type LockInfo struct {
-	ID        string    // of the apply
-	Path      string    // of the lock
-	Operation string    // Options.Operation
-	Who       string    // user@host
-	Version   string    // of the program
-	Created   time.Time // by the clock of the applying machine, UTC
-	Info      string    // anything else
-}
-
-// String returns the block that users of Terraform know, without a final line break.
-func (l LockInfo) String() string {
-	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
-		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
-}
-
-// parseInfo reads the id of a contender; nil when no apply of ours wrote it.
-func parseInfo(id string) *LockInfo {
-	var info LockInfo
-	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
-		return nil
-	}
-	for _, s := range []*string{&info.ID, &info.Path, &info.Operation, &info.Who, &info.Version, &info.Info} {
-		if quoted := strconv.Quote(*s); strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			*s = quoted[1 : len(quoted)-1] // JSON can spell control characters without containing any
-		}
-	}
-	return &info
-}
-
-// commitError is the error of a transaction that was not committed, for a reason that is not about one of its operations.
-func commitError(root string, err error) error {
-	return (&NodeError{Path: root, Op: "commit to", Written: nothingWritten, Err: err}).meaning()
+// Commit is the error of a transaction that was not committed, for a reason that is not about one of its operations.
+func Commit(root string, err error) error {
+	return (&NodeError{Path: root, Op: "commit to", Written: NothingWritten, Err: err}).meaning()
 }

@@ -1,4 +1,4 @@
-package apply
+package failure
 
 import (
 	"context"
@@ -13,15 +13,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The errors in this file are those of Begin, Read, Apply and Check; test with errors.As. They wrap
-// ZooKeeper's own errors. Each is a [plan.Explainer] and is worded here, once.
-//
-// Their types follow what a person can do: plan again (Stale, Conflict), wait (Locked, InUse, Moved),
-// apply again (ACLPhase, Partial, Closed), look (Unknown, Verify), change something (Problems,
-// TooLarge, Node).
-
 const (
-	nothingWritten = "Nothing was written."
+	// NothingWritten ends each error after which ZooKeeper is as it was.
+	NothingWritten = "Nothing was written."
 	planAgain      = `Run "locktree plan" to see what is there now, and apply that plan.`
 	lookAgain      = `Run "locktree plan" to see what is there now.`
 )
@@ -56,12 +50,12 @@ func (e *StaleError) Explain() plan.Explanation {
 		}
 		return plan.Explanation{
 			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
-			List: list(e.Differences), Written: nothingWritten, Next: "Apply again: the new plan shows it.",
+			List: list(e.Differences), Written: NothingWritten, Next: "Apply again: the new plan shows it.",
 		}
 	}
 	return plan.Explanation{
 		Summary: "Saved plan is stale", Detail: "The plan can no longer be applied, because ZooKeeper was changed after it was made:",
-		List: list(e.Differences), Written: nothingWritten, Next: "Make a new plan and apply that.",
+		List: list(e.Differences), Written: NothingWritten, Next: "Make a new plan and apply that.",
 	}
 }
 
@@ -78,7 +72,7 @@ type Difference struct {
 
 // String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".
 func (d Difference) String() string {
-	s := named(d.Addr, d.Path) + ": " + d.What
+	s := Named(d.Addr, d.Path) + ": " + d.What
 	if d.Want.Version != d.Got.Version && !d.Want.Absent && !d.Got.Absent {
 		s += fmt.Sprintf(", data version %d -> %d", d.Want.Version, d.Got.Version)
 	}
@@ -107,8 +101,8 @@ func list(diffs []Difference) (out []string) {
 	return out
 }
 
-// named is the name of a node in an error.
-func named(addr plan.Addr, path string) string {
+// Named is the name of a node in an error.
+func Named(addr plan.Addr, path string) string {
 	switch {
 	case addr == "" && strings.Contains(path, plan.ScaffoldPath("/")+"/"):
 		addr = "the stack's record"
@@ -138,7 +132,7 @@ func (e *LockedError) Explain() plan.Explanation {
 		detail += "The lock is " + e.Path + "."
 	}
 	return plan.Explanation{
-		Summary: "Error acquiring the apply lock", Detail: detail, Written: nothingWritten,
+		Summary: "Error acquiring the apply lock", Detail: detail, Written: NothingWritten,
 		Next: "The lock belongs to the session of that apply and disappears with it, even if its program dies. Wait for it with -lock-timeout=2m.",
 	}
 }
@@ -161,11 +155,11 @@ func InUse(p *plan.Plan) error {
 	if len(busy) == 0 {
 		return nil
 	}
-	return inUse(busy[0].Usage, busy...)
+	return InUseBy(busy[0].Usage, busy...)
 }
 
-// inUse is the error of changes whose locks are in use, the first of them by usage.
-func inUse(usage *kind.Usage, busy ...*plan.Change) *InUseError {
+// InUseBy is the error of changes whose locks are in use, the first of them by usage.
+func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
 		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage,
@@ -179,8 +173,8 @@ func (e *InUseError) Explain() plan.Explanation {
 		verb = "replaced"
 	}
 	x := plan.Explanation{
-		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: nothingWritten,
-		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", named(e.Addr, e.Path), verb),
+		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: NothingWritten,
+		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", Named(e.Addr, e.Path), verb),
 		Next:   `Run the command again when it is idle; "locktree status" shows who uses it.`,
 	}
 	if e.Usage.Busy() {
@@ -211,8 +205,8 @@ type ConflictError struct {
 
 func (e *ConflictError) Explain() plan.Explanation {
 	return plan.Explanation{
-		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Path: e.Path, Written: nothingWritten, Next: planAgain,
-		Detail: fmt.Sprintf("After %s was verified, %s.", named(e.Addr, e.Path), e.Why),
+		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Path: e.Path, Written: NothingWritten, Next: planAgain,
+		Detail: fmt.Sprintf("After %s was verified, %s.", Named(e.Addr, e.Path), e.Why),
 	}
 }
 
@@ -250,7 +244,7 @@ func (e *TooLargeError) Explain() plan.Explanation {
 		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
 		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
 			what, e.Ops, e.Bytes, e.Limit),
-		Written: nothingWritten, Next: next,
+		Written: NothingWritten, Next: next,
 	}
 }
 
@@ -275,7 +269,7 @@ func (e *NodeError) Explain() plan.Explanation {
 	}
 	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Path: e.Path, Detail: e.Path, Written: e.Written, Next: e.Next}
 	if e.Addr != "" {
-		x.Detail = named(e.Addr, e.Path)
+		x.Detail = Named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
 	unasked := func(why error) bool { return errors.Is(e.Err, why) }
@@ -431,7 +425,7 @@ func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
 
-func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
+func TooLarge(changes []*plan.Change, ops []plan.Op, refused bool) *TooLargeError {
 	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: plan.MaxTransaction, Refused: refused}
 	if len(changes) > 0 {
 		e.Addr, e.Path = changes[0].Addr, changes[0].Path
@@ -447,7 +441,7 @@ type WrongEnsembleError struct {
 }
 
 func (e *WrongEnsembleError) Explain() plan.Explanation {
-	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: nothingWritten,
+	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: NothingWritten,
 		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
 		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
 	switch {
@@ -469,22 +463,22 @@ type besidesError struct {
 	err      error
 }
 
-// besides adds to an error what was written although nothing of the plan was.
-func besides(prepared []string, err error) error {
+// Besides adds to an error what was written although nothing of the plan was.
+func Besides(prepared []string, err error) error {
 	if len(prepared) == 0 {
 		return err
 	}
 	return &besidesError{prepared, err}
 }
 
-// writtenNothing reports whether an error says that nothing was written.
-func writtenNothing(err error) bool {
-	return strings.Contains(plan.Explain(err).Written, nothingWritten)
+// WrittenNothing reports whether an error says that nothing was written.
+func WrittenNothing(err error) bool {
+	return strings.Contains(plan.Explain(err).Written, NothingWritten)
 }
 
 func (e *besidesError) Explain() plan.Explanation {
 	x := plan.Explain(e.err)
-	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, nothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
+	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, NothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
 	return x
 }
 
