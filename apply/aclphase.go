@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -111,7 +112,7 @@ func (r *job) shown(ctx context.Context, path string, planned kind.List) (kind.L
 		return planned, nil
 	}
 	got, _, err := r.s.GetACL(ctx, path)
-	return fromZK(got), err
+	return wire.FromZK(got), err
 }
 
 // setNext sets the next list, if we may go on. It returns the aversion since then, or that of the step.
@@ -135,14 +136,14 @@ func (r *listing) setNext(ctx context.Context, step plan.ACLStep) (int32, error)
 func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (aversion int32, err error) {
 	for range commitTries {
 		var stat *zk.Stat
-		if stat, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
+		if stat, err = r.s.SetACL(ctx, step.Path, wire.ToZK(step.ACL), step.Aversion); err == nil {
 			return stat.Aversion, nil
 		}
 		if !failure.Unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
 			break
 		}
 		got, stat, readErr := r.s.GetACL(ctx, step.Path)
-		if readErr == nil && fromZK(got).Equal(step.ACL) {
+		if readErr == nil && wire.FromZK(got).Equal(step.ACL) {
 			return stat.Aversion, nil
 		}
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
@@ -184,7 +185,7 @@ func (r *listing) clearPending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.write(ctx, r.p.Index.Path, data, version, requests(lock)...); err != nil {
+	if err := r.write(ctx, r.p.Index.Path, data, version, wire.Requests(lock)...); err != nil {
 		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
 	}
 	return nil
@@ -218,10 +219,10 @@ func (r *locked) readBack(ctx context.Context) error {
 			// as intended with allow_lockout
 		case err != nil:
 			return &failure.VerifyError{ApplyID: r.id, Err: failure.Read(want.Path, err)}
-		case !fromZK(got).Equal(want.ACL):
+		case !wire.FromZK(got).Equal(want.ACL):
 			diffs = append(diffs, failure.Difference{
 				Addr: want.Addr, Path: want.Path,
-				What: fmt.Sprintf("access list is %s instead of %s", fromZK(got), want.ACL),
+				What: fmt.Sprintf("access list is %s instead of %s", wire.FromZK(got), want.ACL),
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -36,7 +37,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		case err != nil:
 			return failure.Read(imp.Path, err)
 		}
-		n.ACL = fromZK(acl)
+		n.ACL = wire.FromZK(acl)
 		if as.Params.Kind().Container { // it must not be another stack's root
 			if _, err := alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
 				return err

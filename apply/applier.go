@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -214,7 +215,7 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 		return err
 	}
 	list, _, err := s.GetACL(ctx, path)
-	there := plan.AccessOf(fromZK(list))
+	there := plan.AccessOf(wire.FromZK(list))
 	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
 		return failure.Read(path, err)

@@ -88,36 +88,14 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		if !usage.Busy() {
 			continue
 		}
-		if c.Before.Kind().Key != nil {
-			all, err := below(ctx, r.s, c.Before)
-			if err != nil {
-				return nil, err
-			}
-			for _, path := range all {
-				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
-			}
-			r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
-			continue
+		all, err := contents(ctx, r.s, c.Before)
+		if err != nil {
+			return nil, err
 		}
-		dirs, parts := []string{c.Path}, []string(nil) // nodes whose children may be contenders, and those that are none
-		for _, part := range c.Before.Live.Parts {
-			if parts = append(parts, part.Name); !part.Absent {
-				dirs = append(dirs, kind.JoinPath(c.Path, part.Name))
-			}
-		}
-		for _, dir := range dirs {
-			names, err := childrenOf(ctx, r.s, dir)
-			if err != nil {
-				return nil, err
-			}
-			if dir == c.Path {
-				names = without(names, parts)
-			}
-			// Any version: a contender's data changes (it notes that it holds, or is asked to give the
-			// lock back). The name is enough: its sequence number is used only once.
-			for _, name := range names {
-				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
-			}
+		// Any version: a contender's data changes (it notes that it holds, or is asked to give the
+		// lock back). The name is enough: its sequence number is used only once.
+		for _, path := range all {
+			ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 		}
 		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -153,7 +154,7 @@ func answered(err error) bool {
 func (r *sending) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
-	return r.lease.Multi(ctx, requests(ops)...)
+	return r.lease.Multi(ctx, wire.Requests(ops)...)
 }
 
 // write sets the data of one node under the lock, together with the operations beside. A copy sent again

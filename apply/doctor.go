@@ -284,3 +284,22 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 	}
 	return "", nil
 }
+
+// checkID says which ensemble this is, if an apply has been here and we may know.
+func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]inspect.Condition, error) {
+	id, _, err := ensembleID(ctx, s, declared.Root)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, nil
+	case err != nil:
+		return nil, failure.Read(plan.ScaffoldPath(declared.Root), err)
+	case id == "": // no apply was here, or one of an earlier version
+		return nil, nil
+	}
+	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",
+		Why: "the same names may lead to other servers"}
+	if declared.EnsembleID == "" {
+		k.What = fmt.Sprintf("it is %s; with id = %q in the ensemble block, every other ensemble is refused", id, id)
+	}
+	return []inspect.Condition{k}, nil
+}

@@ -2,15 +2,11 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -48,7 +44,7 @@ func (r *locked) empty(ctx context.Context) error {
 	var open []*plan.Change // waited for as they are
 	inUse := map[*plan.Change]string{}
 	for {
-		stats, err := r.stats(ctx)
+		stats, err := statsToIdle(ctx, r.s, r.p)
 		if err != nil {
 			return r.reopen(ctx, err)
 		}
@@ -95,20 +91,6 @@ func (r *locked) empty(ctx context.Context) error {
 		case <-time.After(min(drainPoll, time.Until(deadline))):
 		}
 	}
-}
-
-// stats reads the stats of the locks that must be idle, and of their parts.
-func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
-	var paths []string
-	for c := range r.p.Each() {
-		if c.NeedsIdle() {
-			paths = append(paths, c.Path)
-			for _, part := range c.Before.Live.Parts {
-				paths = append(paths, kind.JoinPath(c.Path, part.Name))
-			}
-		}
-	}
-	return existing(ctx, r.s, paths, nil)
 }
 
 // setState writes the state of a lock that is to be deleted, fenced, and notes the new
@@ -159,29 +141,4 @@ func (r *locked) reopen(ctx context.Context, cause error) error {
 		e.Locks = append(e.Locks, failure.Named(c.Addr, c.Path))
 	}
 	return e
-}
-
-// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
-// absent and we may not look at it now, somebody has created it (see reader.unreadable), and its entry
-// says no more than that. For any other node it is more likely that the credentials are wrong.
-func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
-	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
-		func(ctx context.Context, s *recipes.Session, i int) (err error) {
-			found[i], err = s.Exists(ctx, paths[i])
-			switch {
-			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
-				found[i] = &zk.Stat{}
-			case err != nil:
-				return failure.Read(paths[i], err)
-			}
-			return nil
-		})
-	stats := make(map[string]*zk.Stat, len(paths))
-	for i, stat := range found {
-		if stat != nil {
-			stats[paths[i]] = stat
-		}
-	}
-	return stats, err
 }

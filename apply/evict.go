@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -154,7 +155,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 			done.History = ""
 		}
 		ops = append(ops, note...)
-		results, err := s.Multi(ctx, requests(ops)...)
+		results, err := s.Multi(ctx, wire.Requests(ops)...)
 		failed, refused := failure.FirstRefused(results, ops)
 		switch {
 		case err == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -21,12 +22,12 @@ const (
 var (
 	ErrLostAgain  = errLostAgain
 	Free          = free
-	FromZK        = fromZK
-	OwnACL        = ownACL
+	FromZK        = wire.FromZK
+	OwnACL        = wire.OwnACL
 	Present       = present
 	ReadIndex     = readIndex
 	ScaffoldPaths = scaffoldPaths
-	ToZK          = toZK
+	ToZK          = wire.ToZK
 )
 
 // The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep makes
@@ -61,7 +62,7 @@ type Begun struct {
 }
 
 func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*Begun, error) {
-	j := &job{x: x, p: p, own: ownACL(x.client, nil)}
+	j := &job{x: x, p: p, own: wire.OwnACL(x.client, nil)}
 	l, err := j.lock(ctx)
 	return &Begun{j, sending{locked: l}}, err
 }

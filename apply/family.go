@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -102,7 +103,7 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 		}
 		name := strings.TrimPrefix(path, n.Path+"/")
 		used := key.Live.Usage.Busy()
-		lists, data := []kind.List{r.share.list(fromZK(acl))}, key.Live.DataLength > 0
+		lists, data := []kind.List{r.share.list(wire.FromZK(acl))}, key.Live.DataLength > 0
 		for _, part := range key.Live.Parts {
 			if data = data || part.Data; !part.Absent && !slices.ContainsFunc(lists, part.ACL.Equal) {
 				lists = append(lists, part.ACL)
@@ -293,38 +294,6 @@ func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[str
 	return keyInUse(ctx, s, c.Before, leaveIt)
 }
 
-// sweep deletes the nodes of keys that nobody uses from families that are to go. A crash leaves such nodes, and servers that collect
-// them take their time.
-//
-// Each is deleted by a transaction of its own, before the one of the plan: there may be more of them than one can delete, and it does
-// no harm to delete them if that one is refused.
-func (r *sending) sweep(ctx context.Context) error {
-	for _, c := range r.tx.Changes {
-		if !c.NeedsIdle() || c.Before.Kind().Key == nil {
-			continue
-		}
-		if _, err := keyInUse(ctx, r.s, c.Before, r.clear); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// clear deletes the node of a key, unless somebody has come, or it is gone.
-func (r *locked) clear(ctx context.Context, ops []plan.Op) error {
-	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout())
-	defer cancel()
-	results, err := r.lease.Multi(ctx, requests(ops)...)
-	switch {
-	case err == nil:
-		r.swept.Add(1)
-		return nil
-	case failure.Overtaken(err), failure.Unknown(err):
-		return nil // what is still there has the transaction refused
-	}
-	return r.refusal(ctx, ops, results, err)
-}
-
 // below lists everything in a family except its directories, what is inside of a node before the node.
 func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, error) {
 	f := familyOf(n)
@@ -352,18 +321,18 @@ func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, err
 	return all, nil
 }
 
-// keySteps are the access lists to set on the nodes of keys that have a former one.
+// keySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
 //
 // It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
 // former list checks the version before. So none comes after this look, and those that came before it are seen, because a server
 // that has answered the transaction, or what was asked after it, has what was before.
-func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error) {
-	for c := range t.p.Each() {
+func keySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
+	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
 			continue
 		}
 		f := familyOf(c.After)
-		if err := f.list(ctx, t.s); err != nil {
+		if err := f.list(ctx, s); err != nil {
 			return nil, err
 		}
 		var nodes []string
@@ -371,14 +340,14 @@ func (t *sending) keySteps(ctx context.Context) (steps []plan.ACLStep, err error
 			nodes = append(nodes, f.nodes(key)...)
 		}
 		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool {
-			sure, _ := l.Rights(t.x.client.Identities()...)
+			sure, _ := l.Rights(us...)
 			return sure&(kind.PermRead|kind.PermAdmin) == 0
 		})
 		found := make([]*plan.ACLStep, len(nodes))
-		err := each(ctx, t.s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
+		err := each(ctx, s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
 			func(ctx context.Context, s *recipes.Session, i int) error {
 				acl, stat, err := s.GetACL(ctx, nodes[i])
-				switch list := fromZK(acl); {
+				switch list := wire.FromZK(acl); {
 				case errors.Is(err, zk.ErrNoNode):
 				case errors.Is(err, zk.ErrNoAuth) && ours: // so it is none of these lists
 				case err != nil:

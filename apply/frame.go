@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -31,7 +32,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			case err != nil:
 				return failure.Read(paths[i], err)
 			}
-			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
+			found[i] = &plan.Framed{Path: paths[i], ACL: wire.FromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 			if paths[i] == records {
 				n = stat.NumChildren
 			}

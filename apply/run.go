@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -86,7 +87,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	keys, err := sent.keySteps(ctx)
+	keys, err := keySteps(ctx, sent.s, sent.p, sent.x.client.Identities())
 	if err != nil {
 		return &failure.ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
@@ -116,7 +117,7 @@ func (r *job) permitted() error {
 // One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
-	r.own = ownACL(r.x.client, r.p.Set)
+	r.own = wire.OwnACL(r.x.client, r.p.Set)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		if n := plan.Size(tx.Ops); n > plan.MaxTransaction {
 			return failure.TooLarge(tx.Changes, tx.Ops, false)

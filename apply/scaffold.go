@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,7 +40,7 @@ func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err erro
 		}
 		var ops []any
 		for _, path := range missing {
-			op := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
+			op := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: wire.ToZK(acl)}
 			switch path {
 			case plan.ScaffoldPath(r.p.Root):
 				op.Data = plan.MarkOf(newID() + newID())
@@ -110,4 +111,18 @@ func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing
 		}
 	}
 	return missing, nil
+}
+
+// identify gives an ensemble an id if an earlier version of locktree has made its nodes. Whoever may not do that leaves it to others,
+// and a write whose outcome is not known is one that the next apply finds, or makes.
+func (r *job) identify(ctx context.Context) {
+	path := plan.ScaffoldPath(r.p.Root)
+	if !r.p.Unmarked() {
+		return
+	}
+	if data, stat, err := r.s.Get(ctx, path); err == nil && len(data) == 0 {
+		if _, err := r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version); err == nil {
+			r.prepared = append(r.prepared, "the ensemble was given an id")
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -90,7 +91,7 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 	}
 	return plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
-		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)), Data: stat.DataLength > 0,
+		Children: int(stat.NumChildren), ACL: r.share.list(wire.FromZK(acl)), Data: stat.DataLength > 0,
 	}, nil
 }
 
@@ -114,6 +115,33 @@ func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string,
 		return nil, failure.Read(path, err)
 	}
 	return names, nil
+}
+
+// contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
+// node before the node.
+func contents(ctx context.Context, s *recipes.Session, n *plan.Node) (all []string, err error) {
+	if n.Kind().Key != nil {
+		return below(ctx, s, n)
+	}
+	dirs, parts := []string{n.Path}, []string(nil) // nodes whose children may be contenders, and those that are none
+	for _, part := range n.Live.Parts {
+		if parts = append(parts, part.Name); !part.Absent {
+			dirs = append(dirs, kind.JoinPath(n.Path, part.Name))
+		}
+	}
+	for _, dir := range dirs {
+		names, err := childrenOf(ctx, s, dir)
+		if err != nil {
+			return nil, err
+		}
+		if dir == n.Path {
+			names = without(names, parts)
+		}
+		for _, name := range names {
+			all = append(all, kind.JoinPath(dir, name))
+		}
+	}
+	return all, nil
 }
 
 // entry is one contender, before it goes into a Usage.

@@ -215,3 +215,42 @@ func free(ctx context.Context, s *recipes.Session, path string) error {
 	_ = json.Unmarshal(data, &contender) // another program's data has no such field
 	return &failure.LockedError{Info: failure.ParseInfo(contender.ID), Path: path}
 }
+
+// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
+// absent and we may not look at it now, somebody has created it (see reader.unreadable), and its entry
+// says no more than that. For any other node it is more likely that the credentials are wrong.
+func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
+	found := make([]*zk.Stat, len(paths))
+	err := each(ctx, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
+		func(ctx context.Context, s *recipes.Session, i int) (err error) {
+			found[i], err = s.Exists(ctx, paths[i])
+			switch {
+			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
+				found[i] = &zk.Stat{}
+			case err != nil:
+				return failure.Read(paths[i], err)
+			}
+			return nil
+		})
+	stats := make(map[string]*zk.Stat, len(paths))
+	for i, stat := range found {
+		if stat != nil {
+			stats[paths[i]] = stat
+		}
+	}
+	return stats, err
+}
+
+// statsToIdle reads the stats of the locks that must be idle, and of their parts.
+func statsToIdle(ctx context.Context, s *recipes.Session, p *plan.Plan) (map[string]*zk.Stat, error) {
+	var paths []string
+	for c := range p.Each() {
+		if c.NeedsIdle() {
+			paths = append(paths, c.Path)
+			for _, part := range c.Before.Live.Parts {
+				paths = append(paths, kind.JoinPath(c.Path, part.Name))
+			}
+		}
+	}
+	return existing(ctx, s, paths, nil)
+}

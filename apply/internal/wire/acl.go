@@ -1,4 +1,4 @@
-package apply
+package wire
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func toZK(in kind.List) []zk.ACL {
+func ToZK(in kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(in))
 	for i, a := range in {
 		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
@@ -18,7 +18,7 @@ func toZK(in kind.List) []zk.ACL {
 	return out
 }
 
-func fromZK(in []zk.ACL) kind.List {
+func FromZK(in []zk.ACL) kind.List {
 	out := make(kind.List, len(in))
 	for i, a := range in {
 		out[i] = kind.ACL{Perms: kind.Perm(a.Perms), Scheme: a.Scheme, ID: a.ID}
@@ -31,7 +31,7 @@ func fromZK(in []zk.ACL) kind.List {
 // as "auth", which the server replaces by those it knows of us: only the server knows which they are.
 // It refuses a list of only "auth" to a connection that has not authenticated (PrepRequestProcessor,
 // fixupACL).
-func ownACL(c *recipes.Client, set *plan.Access) kind.List {
+func OwnACL(c *recipes.Client, set *plan.Access) kind.List {
 	if set != nil {
 		return set.List()
 	}
@@ -42,7 +42,7 @@ func ownACL(c *recipes.Client, set *plan.Access) kind.List {
 }
 
 // requests turns the operations of a plan into what the client sends.
-func requests(ops []plan.Op) []any {
+func Requests(ops []plan.Op) []any {
 	out := make([]any, len(ops))
 	for i, op := range ops {
 		switch op.Kind {
@@ -51,7 +51,7 @@ func requests(ops []plan.Op) []any {
 			if data == nil {
 				data = []byte{} // null data is legal, but other clients stumble over it
 			}
-			out[i] = &zk.CreateRequest{Path: op.Path, Data: data, Acl: toZK(op.ACL)}
+			out[i] = &zk.CreateRequest{Path: op.Path, Data: data, Acl: ToZK(op.ACL)}
 		case plan.OpSet:
 			out[i] = &zk.SetDataRequest{Path: op.Path, Data: op.Data, Version: op.Version}
 		case plan.OpDelete:
