@@ -9,6 +9,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -74,7 +76,7 @@ func (s *site) ownLists(c *recipes.Client) map[string]string {
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = apply.FromZK(acl).String()
+		out[path] = wire.FromZK(acl).String()
 	}
 	return out
 }
@@ -110,7 +112,7 @@ func rotation(t *testing.T, s *site) {
 	after := s.administered(may([]string{newKey}, []string{ciKey}))
 	s.apply(s.as(newKey), after)
 	s.settled(s.as(newKey), after)
-	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old credential sees nothing any more")
 
 	// In one step, with both.
@@ -205,7 +207,7 @@ func TestDeclaredAccessCostsNoRoundTrip(t *testing.T) {
 // setByHand sets the list of one node as zkCli.sh would.
 func (s *site) setByHand(c *recipes.Client, path string, acl ...kind.ACL) {
 	s.t.Helper()
-	_, err := s.session(c).SetACL(s.t.Context(), path, apply.ToZK(acl), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), path, wire.ToZK(acl), -1)
 	require.NoError(s.t, err)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -45,7 +46,7 @@ func accessLists(t *testing.T, s *site) {
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
-		require.True(t, kind.List{admin}.Equal(apply.FromZK(acl)), path)
+		require.True(t, kind.List{admin}.Equal(wire.FromZK(acl)), path)
 	}
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
@@ -165,7 +166,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	s.apply(c, s.shop())
 	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(weak), -1)
 		require.NoError(t, err)
 	}
 	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)

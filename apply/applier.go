@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -58,7 +59,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 	}
 	s, err := client.Session(r.ctx)
 	if err == nil {
-		r.live, err = Read(r.ctx, s, desired)
+		r.live, err = read.Tree(r.ctx, s, desired)
 	}
 	if err != nil {
 		if lost := context.Cause(r.ctx); lost != nil && ctx.Err() == nil {
@@ -74,7 +75,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 func (r *Run) lockFirst() error {
 	s, err := r.client.Session(r.ctx)
 	if err == nil {
-		err = Recognize(r.ctx, s, r.desired)
+		err = read.Recognize(r.ctx, s, r.desired)
 	}
 	if err == nil {
 		err = r.mayBegin(r.ctx, r.desired)
@@ -182,7 +183,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
-	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
+	return read.Free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
 }
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.

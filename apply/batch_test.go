@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -129,7 +132,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 	old := s.provisioner()
 	before, after := wealth(s)
 	s.apply(old, before)
-	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	p := s.plan(old, after)
 	require.Greater(t, len(p.Batches), 1)
@@ -153,7 +156,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 // and a lock whose path changes never at both paths.
 func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	active := 0
 	for _, n := range live.Nodes {
@@ -162,7 +165,7 @@ func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 		}
 		require.NotNil(s.t, n.Payload, n.Path)
 		if n.Payload.State == kind.StateActive {
-			require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
+			require.False(s.t, slices.ContainsFunc(n.Live.Parts, func(p plan.Part) bool { return p.Absent }), n.Path)
 		}
 		if n.Addr == "solo.election" && n.Payload.State == kind.StateActive {
 			active++
@@ -210,7 +213,7 @@ func everything(t *testing.T, s *site) {
 	c := s.provisioner()
 	before, after := wealth(s)
 	s.apply(c, before)
-	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	s.apply(c, after)
 	s.whole(c, after)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -81,14 +82,14 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		if !c.Break || !c.NeedsIdle() {
 			continue
 		}
-		usage, err := readUsage(ctx, r.s, c.Before)
+		usage, err := read.Usage(ctx, r.s, c.Before)
 		if err != nil {
 			return nil, err
 		}
 		if !usage.Busy() {
 			continue
 		}
-		all, err := contents(ctx, r.s, c.Before)
+		all, err := read.Contents(ctx, r.s, c.Before)
 		if err != nil {
 			return nil, err
 		}

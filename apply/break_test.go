@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -26,7 +27,7 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			foreign := s.session(s.dial("worker:w"))
 			queue := func() string {
 				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
-					zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{admin, crew}))
+					zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{admin, crew}))
 				require.NoError(t, err)
 				return at
 			}

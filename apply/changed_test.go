@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -118,7 +119,7 @@ func (s *site) oneTransaction(a, b string) *zktest.Injection {
 
 // creates has a program create a node, as clients of other libraries do where none is.
 func (s *site) creates(who, path string) error {
-	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, wire.ToZK(kind.WorldAll()))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -256,7 +257,7 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 	//     any more either, as the version it asks for is gone.
 	//   - written more than once, or made anew: ours may have been one of the writes before the
 	//     last. Nobody can say.
-	switch pin := h.pin; {
+	switch pin := h.Pin; {
 	case landed:
 		return committed, nil
 	case pin == r.index:
@@ -276,12 +277,12 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 // committed. One that destroys everything and finds no record leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
 // r.tx.Index is nil for the last transaction of such a plan alone.
-func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {
-	h, err := readHead(ctx, s, r.p.Index.Path)
-	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.pin.Absent {
-		return h, err == nil && h.of(r.tx.ID), err
+func (r *sending) landed(ctx context.Context, s *recipes.Session) (read.Head, bool, error) {
+	h, err := read.HeadAt(ctx, s, r.p.Index.Path)
+	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.Pin.Absent {
+		return h, err == nil && h.Of(r.tx.ID), err
 	}
-	n, err := destroys(ctx, s, r.p.Root, r.p.Stack)
+	n, err := read.Destroys(ctx, s, r.p.Root, r.p.Stack)
 	return h, err == nil && n == r.p.Destroys+1, err
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -69,7 +70,7 @@ func applier(spec string) {
 		panic(err)
 	}
 	tree := (&site{root: root}).closing()
-	live, err := apply.Read(ctx, session, tree)
+	live, err := read.Tree(ctx, session, tree)
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -160,7 +161,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	_, err = executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.NoError(t, lease.Verify(t.Context()))
-	live, err := apply.Read(t.Context(), s.session(c), tree)
+	live, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/pool").Live.Usage
 	require.Len(t, u.Holders, 3, "who was granted a permit keeps it")

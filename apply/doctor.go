@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -32,7 +33,7 @@ func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most i
 	if err != nil {
 		return nil, err
 	}
-	if err := Recognize(ctx, s, declared); err != nil {
+	if err := read.Recognize(ctx, s, declared); err != nil {
 		return nil, err
 	}
 	id, err := checkID(ctx, s, declared)
@@ -222,7 +223,7 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	if err != nil {
 		return nil, err
 	}
-	tree, err := Read(ctx, s, declared)
+	tree, err := read.Tree(ctx, s, declared)
 	if errors.Is(err, zk.ErrNoAuth) {
 		r.judge(ctx, failure.RefusedAt(err), nil, kind.PermRead)
 		return &plan.Tree{}, nil
@@ -287,7 +288,7 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 
 // checkID says which ensemble this is, if an apply has been here and we may know.
 func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]inspect.Condition, error) {
-	id, _, err := ensembleID(ctx, s, declared.Root)
+	id, _, err := read.EnsembleID(ctx, s, declared.Root)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -44,7 +45,7 @@ func (r *locked) empty(ctx context.Context) error {
 	var open []*plan.Change // waited for as they are
 	inUse := map[*plan.Change]string{}
 	for {
-		stats, err := statsToIdle(ctx, r.s, r.p)
+		stats, err := read.StatsToIdle(ctx, r.s, r.p)
 		if err != nil {
 			return r.reopen(ctx, err)
 		}
@@ -53,7 +54,7 @@ func (r *locked) empty(ctx context.Context) error {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) {
 				continue
 			}
-			if inUse[c], err = used(ctx, r.s, c, stats, inUse[c]); err != nil {
+			if inUse[c], err = read.Used(ctx, r.s, c, stats, inUse[c]); err != nil {
 				return r.reopen(ctx, err)
 			} else if inUse[c] == "" {
 				continue
@@ -78,7 +79,7 @@ func (r *locked) empty(ctx context.Context) error {
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			if err := idle(ctx, r.s, r.p, stats); err != nil { // nil if the last key of a family is free since
+			if err := read.Idle(ctx, r.s, r.p, stats); err != nil { // nil if the last key of a family is free since
 				return r.reopen(ctx, err)
 			}
 			return nil

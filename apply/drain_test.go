@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -200,7 +201,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	for name, fail := range map[string]func(*site, *recipes.Client){
 		"session expired": (*site).expire,
 		"not ours to write any more": func(s *site, c *recipes.Client) {
-			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", apply.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
+			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", wire.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
 			require.NoError(s.t, err)
 		},
 	} {
@@ -280,11 +281,11 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					ours := s.provisioner()
 					s.apply(ours, s.shop())
 					far := s.root + "/far"
-					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, apply.ToZK(kind.WorldAll()))
+					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, wire.ToZK(kind.WorldAll()))
 					require.NoError(t, err)
 					foreign := s.dial("")
 					hold := func() { // after the plan: one that sees the holder imports the node as it is
-						_, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+						_, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
 						require.NoError(t, err)
 					}
 					tree := s.shop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -68,7 +69,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 			time.Sleep(time.Duration(chance(80, seed, "start", i)) * time.Millisecond) // fake
 			x := executor(c)
 			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * 30 * time.Second
-			live, err := apply.Read(t.Context(), s.session(c), trees[i])
+			live, err := read.Tree(t.Context(), s.session(c), trees[i])
 			if err == nil {
 				results[i], err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
 			}

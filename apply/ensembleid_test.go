@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -25,7 +26,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 
 	pinned := *want
 	pinned.EnsembleID = id
-	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	_, err := read.Tree(t.Context(), s.session(c), &pinned)
 	require.NoError(t, err)
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	again, _ := s.server.Get(plan.ScaffoldPath(s.root))
@@ -34,7 +35,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	other := pinned
 	other.EnsembleID = "0123456789abcdef0123456789abcdef"
 	s.server.ResetCounts()
-	_, err = apply.Read(t.Context(), s.session(c), &other)
+	_, err = read.Tree(t.Context(), s.session(c), &other)
 	var wrong *failure.WrongEnsembleError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, id, wrong.Got)
@@ -46,7 +47,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	require.Equal(t, map[string]int{"getData": 3}, s.server.Counts().ByOp, "the id, by each of them")
 
 	empty := inMemory(t) // where no apply has been
-	_, err = apply.Read(t.Context(), empty.session(empty.provisioner()), &pinned)
+	_, err = read.Tree(t.Context(), empty.session(empty.provisioner()), &pinned)
 	require.ErrorAs(t, err, &wrong)
 	require.True(t, wrong.Absent)
 	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
@@ -62,7 +63,7 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	require.NoError(t, s.server.Set(path, nil))
 	pinned := *want
 	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
-	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	_, err := read.Tree(t.Context(), s.session(c), &pinned)
 	require.ErrorContains(t, err, "an earlier version of locktree made it")
 
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))

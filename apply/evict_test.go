@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -290,7 +291,7 @@ func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
 	require.NoError(t, err)
 	session, nodes := s.session(s.dial("worker:w")), []string{}
 	for _, at := range []string{"/pool/locks/" + mutexName, "/pool/locks/" + mutexName, "/pool/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"} {
-		node, err := session.Create(t.Context(), s.root+at, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+		node, err := session.Create(t.Context(), s.root+at, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 		require.NoError(t, err)
 		nodes = append(nodes, node)
 	}

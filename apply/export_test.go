@@ -6,28 +6,19 @@ import (
 
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 )
 
 // What the tests, which are programs like any other, know of the inside.
 
 const (
-	CommitTries  = commitTries
-	MaxDescribed = maxDescribed
-	ReadTries    = readTries
-	Suspect      = suspect
-	Unanswered   = unanswered
+	CommitTries = commitTries
+	Suspect     = suspect
+	Unanswered  = unanswered
 )
 
 var (
 	ErrLostAgain  = errLostAgain
-	Free          = free
-	FromZK        = wire.FromZK
-	OwnACL        = wire.OwnACL
-	Present       = present
-	ReadIndex     = readIndex
 	ScaffoldPaths = scaffoldPaths
-	ToZK          = wire.ToZK
 )
 
 // The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep makes
@@ -43,15 +34,6 @@ func init() {
 
 // RandomKeys gives each stack of the test a key of its own, as programs do.
 var RandomKeys func(t *testing.T)
-
-// IndexApply is the ID of the newest apply in the record at a path.
-func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, error) {
-	h, err := readHead(ctx, s, path)
-	if err != nil {
-		return "", err
-	}
-	return h.index.Apply, nil
-}
 
 func (x *Applier) Among(set *plan.Access) error { return x.among(set, plan.SetDeclared, "/locks") }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -40,7 +42,7 @@ func keyPath(tree *plan.Tree, key string) string {
 func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
 	path, session := keyPath(tree, key), s.session(c)
-	list := apply.ToZK(tree.Nodes[1].Payload.ChildACL)
+	list := wire.ToZK(tree.Nodes[1].Payload.ChildACL)
 	nodes := []string{path}
 	for _, part := range kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind().Children {
 		nodes = append(nodes, path+"/"+part)
@@ -60,7 +62,7 @@ func (s *site) hold(c *recipes.Client, tree *plan.Tree, key string) string {
 	if kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind() == kind.Semaphore {
 		name = path + "/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"
 	}
-	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(tree.Nodes[1].Payload.ChildACL))
+	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(tree.Nodes[1].Payload.ChildACL))
 	require.NoError(s.t, err)
 	return at
 }
@@ -82,7 +84,7 @@ func families(t *testing.T, s *site, dirs string) {
 	for _, name := range names {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+"/shop/orders/"+name)
 		require.NoError(t, err)
-		require.True(t, apply.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
+		require.True(t, wire.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
 	}
 	require.False(t, s.plan(c, tree).HasChanges())
 
@@ -141,7 +143,7 @@ func TestKeysInUseAreCountedAndNamed(t *testing.T) {
 // usage is who uses the family.
 func (s *site) usage(c *recipes.Client, tree *plan.Tree) *kind.Usage {
 	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	return live.Nodes[1].Live.Usage
 }
@@ -210,7 +212,7 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 			case <-in.Hit():
 			case <-t.Context().Done():
 			}
-			at, err := rival.Create(context.Background(), left+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+			at, err := rival.Create(context.Background(), left+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 			if err != nil {
 				at = ""
 			}
@@ -381,7 +383,7 @@ func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
 	require.False(t, there)
 	n, _ := s.server.Get("/locks/shop/purchases")
 	require.Len(t, n.Children, 16)
-	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
 	require.ErrorIs(t, err, zk.ErrNoNode, "nobody locks a key where the family was")
 }
 
@@ -400,10 +402,10 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 				path := s.root + "/here/"
 				if k == kind.Keyed {
 					path += "order-17/"
-					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
 					require.NoError(t, err)
 				}
-				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 				require.NoError(t, err)
 			}
 			_, err := x.Run(t.Context(), p)
@@ -452,13 +454,13 @@ func familyImported(t *testing.T, s *site) {
 	c, theirs := s.provisioner(), s.dial("")
 	s.apply(c, s.tree(declare("/shop", kind.Namespace)))
 	session := s.session(theirs)
-	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	for _, path := range []string{"/order-17", "/order-18"} {
-		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
-	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.orders(of("mutex"), set("foreign", "true"))
 	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders"}}

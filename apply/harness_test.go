@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
@@ -156,7 +157,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 		o = opts[0]
 	}
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	q := &saved.Question{Stack: tree.Stack, Ensembles: []plan.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
@@ -195,9 +196,9 @@ func (s *site) saved(q *saved.Question) []byte {
 // index is the stack's record.
 func (s *site) index(c *recipes.Client) *plan.Index {
 	s.t.Helper()
-	tree := &plan.Tree{Root: s.root, Stack: stack}
-	require.NoError(s.t, apply.ReadIndex(s.t.Context(), s.session(c), tree))
-	return tree.Index
+	head, err := read.HeadAt(s.t.Context(), s.session(c), plan.IndexPath(s.root, stack))
+	require.NoError(s.t, err)
+	return head.Index
 }
 
 // events records what an apply reports.

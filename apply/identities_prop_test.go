@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -176,7 +177,7 @@ func (l *land) client(who ...string) *recipes.Client {
 }
 
 func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
-	live, err := apply.Read(l.t.Context(), l.session(c), tree)
+	live, err := read.Tree(l.t.Context(), l.session(c), tree)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -18,7 +19,7 @@ func (r *sending) sweep(ctx context.Context) error {
 		if !c.NeedsIdle() || c.Before.Kind().Key == nil {
 			continue
 		}
-		if _, err := keyInUse(ctx, r.s, c.Before, r.clear); err != nil {
+		if _, err := read.KeyInUse(ctx, r.s, c.Before, r.clear); err != nil {
 			return err
 		}
 	}

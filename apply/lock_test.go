@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -131,7 +132,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		for i, c := range clients {
 			session := s.session(c)
 			wg.Go(func() {
-				live, err := apply.Read(t.Context(), session, trees[i])
+				live, err := read.Tree(t.Context(), session, trees[i])
 				if round%2 == 0 {
 					met.Done()
 					met.Wait()
@@ -377,7 +378,7 @@ func planUnderLock(t *testing.T, s *site) {
 	require.NotEmpty(t, result.ApplyID)
 	require.NoError(t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
-	require.NoError(t, apply.Free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
+	require.NoError(t, read.Free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
 }
 
 // A stack that was never applied has no lock: it is not made before somebody has approved a plan.
@@ -444,7 +445,7 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 		require.ErrorAs(t, err, &stale)
 		require.True(t, stale.Locked)
 	})
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 }
 
 func TestUnlockGivesBackWhatLockTook(t *testing.T) {
@@ -454,16 +455,16 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 	x := executor(c)
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	require.Error(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.Error(t, read.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 	x.Unlock()
 	require.Error(t, ctx.Err())
 	x.Unlock()
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 
 	_, err = x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	require.NoError(t, err, "nothing to do")
 	require.Empty(t, result.ApplyID)
-	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -103,7 +104,7 @@ func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T
 // An apply finishes while the tree is read: the read starts over, so that index
 // and nodes are of one moment, and gives up when that never ends.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
-	for name, times := range map[string]int{"once": 1, "always": apply.ReadTries} {
+	for name, times := range map[string]int{"once": 1, "always": read.Tries} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
 			c := s.provisioner()
@@ -133,9 +134,9 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 					held.Release()
 				}
 			}()
-			live, err := apply.Read(t.Context(), s.session(c), s.shop())
+			live, err := read.Tree(t.Context(), s.session(c), s.shop())
 			<-done
-			if times < apply.ReadTries {
+			if times < read.Tries {
 				require.NoError(t, err)
 				require.EqualValues(t, times, live.IndexPin.Version)
 				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
@@ -222,7 +223,7 @@ func TestSomebodyWithoutRightsIsToldWhatIsMissing(t *testing.T) {
 	s := inMemory(t)
 	s.apply(s.provisioner(), s.shop())
 	w := s.dial("worker:w")
-	_, err := apply.Read(t.Context(), s.session(w), s.shop())
+	_, err := read.Tree(t.Context(), s.session(w), s.shop())
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorContains(t, err, "we do not have READ on it")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -25,7 +26,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 		return r.occupied(ctx, op, err)
 	case errors.Is(err, zk.ErrBadVersion):
 		if op.Path == kind.ParentPath(r.p.Index.Path) { // see sending.first
-			if _, other := alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
+			if _, other := read.Alone(ctx, r.s, r.p.Root, r.p.Stack); other != nil {
 				return other
 			}
 		}
@@ -47,7 +48,7 @@ func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
 		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue
 		}
-		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
+		usage, _ := read.Usage(ctx, r.s, c.Before) // without it the error only lacks the names
 		return failure.InUseBy(usage, c)
 	}
 	return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -118,7 +119,7 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 
 	able := s.somebodyCanDoEverything(before, after)
 	ci := s.as(ciKey)
-	live, err := apply.Read(t.Context(), s.session(ci), tree)
+	live, err := read.Tree(t.Context(), s.session(ci), tree)
 	require.NoError(t, err, "a reader plans at any moment")
 	require.Empty(t, live.Unreadable)
 	require.NoError(t, lease.Verify(t.Context()), "the program was disturbed")
@@ -262,13 +263,13 @@ func rotationDies(t *testing.T, s *site) {
 		if lists > 0 && err != nil {
 			died++
 		}
-		_, err = apply.Read(t.Context(), s.session(s.as(ciKey)), after)
+		_, err = read.Tree(t.Context(), s.session(s.as(ciKey)), after)
 		require.NoError(t, err, "a reader plans at any moment")
 	}
 	require.GreaterOrEqual(t, died, 8, "each list but the last was an end")
 	for _, keys := range []string{ciKey, newKey} {
 		require.False(t, s.plan(s.as(keys), after).HasChanges())
 	}
-	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old one sees nothing any more")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -87,7 +88,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	keys, err := keySteps(ctx, sent.s, sent.p, sent.x.client.Identities())
+	keys, err := read.KeySteps(ctx, sent.s, sent.p, sent.x.client.Identities())
 	if err != nil {
 		return &failure.ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
@@ -180,8 +181,8 @@ func (r *job) verify(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err = verify(ctx, r.s, r.p); err == nil && !r.fresh {
-		err = sameHistory(ctx, r.s, r.p)
+	if err = read.Verify(ctx, r.s, r.p); err == nil && !r.fresh {
+		err = read.SameHistory(ctx, r.s, r.p)
 	}
 	var stale *failure.StaleError
 	if errors.As(err, &stale) {
@@ -268,7 +269,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if err != nil {
 		return failure.Read(r.p.Index.Path, err)
 	}
-	r.index = pinOf(r.p.Index.Path, "", stat)
+	r.index = read.PinOf(r.p.Index.Path, "", stat)
 	return nil
 }
 

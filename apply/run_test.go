@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -300,7 +301,7 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.NoError(t, p.Transactions("0123456789abcdef", apply.OwnACL(c, nil), func(tx *plan.Transaction) error {
+		require.NoError(t, p.Transactions("0123456789abcdef", wire.OwnACL(c, nil), func(tx *plan.Transaction) error {
 			require.True(t, tx.Last)
 			require.Equal(t, plan.Size(tx.Ops), res.Bytes)
 			return nil
@@ -323,7 +324,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	// The namespace lets us no longer delete in it.
 	weak := admin
 	weak.Perms &^= kind.PermDelete
-	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", apply.ToZK(kind.List{weak}), -1)
+	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", wire.ToZK(kind.List{weak}), -1)
 	require.NoError(t, err)
 	tree := s.shop()
 	tree.Nodes[0].ACL = kind.List{weak}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -48,7 +49,7 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	s.apply(c, next)
 	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
 	require.NoError(t, err)
-	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
+	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
 }
 
 // "1 key in use", of a node that a crash had left.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -29,7 +30,7 @@ const scaffoldTries = 5
 // acl is the access list of the nodes. The contenders of the lock have that of the tool's own nodes.
 func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err error) {
 	if r.p.Index.Absent { // another stack may have been applied since the plan
-		if r.records, err = alone(ctx, r.s, r.p.Root, r.p.Stack); err != nil {
+		if r.records, err = read.Alone(ctx, r.s, r.p.Root, r.p.Stack); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -84,7 +86,7 @@ func TestARootBelongsToOneStack(t *testing.T) {
 			s.apply(both, a)
 			const belongs = `this root belongs to stack "a" (/locks/.locktree/stacks/a is its record), and a root belongs to one stack, so stack "b" cannot use it`
 			s.wroteNothing(both, func() {
-				_, err := apply.Read(t.Context(), s.session(both), b)
+				_, err := read.Tree(t.Context(), s.session(both), b)
 				require.ErrorContains(t, err, belongs)
 				require.Equal(t, "Root belongs to another stack", plan.Explain(err).Summary)
 				_, err = apply.Begin(t.Context(), both, b, apply.Options{})
@@ -96,13 +98,13 @@ func TestARootBelongsToOneStack(t *testing.T) {
 
 			// A second record, however it came there, stops both stacks: each error names the other one.
 			require.NoError(t, s.server.Create(plan.IndexPath(s.root, "b"), nil))
-			_, err := apply.Read(t.Context(), s.session(both), a)
+			_, err := read.Tree(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b" (/locks/.locktree/stacks/b is its record)`)
 			require.NoError(t, s.session(both).Delete(t.Context(), plan.IndexPath(s.root, "b"), -1))
 
 			require.NoError(t, s.destroy(both, a))
 			s.apply(both, b)
-			_, err = apply.Read(t.Context(), s.session(both), a)
+			_, err = read.Tree(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b"`)
 		})
 	}
@@ -174,7 +176,7 @@ func (s *site) lists(c *recipes.Client, paths ...string) map[string]string {
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = apply.FromZK(acl).String()
+		out[path] = wire.FromZK(acl).String()
 	}
 	return out
 }
@@ -185,7 +187,7 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	s := inMemory(t)
 	c, sre := s.as(oldKey, newKey), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermAll}
 	make := func(path string, data []byte, acl ...kind.ACL) {
-		_, err := s.session(c).Create(t.Context(), path, data, 0, apply.ToZK(acl))
+		_, err := s.session(c).Create(t.Context(), path, data, 0, wire.ToZK(acl))
 		require.NoError(t, err)
 	}
 	make("/locks", nil, sre, admin)
@@ -205,7 +207,7 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	make("/team", data, sre, admin)
 	s.root = "/team"
 	s.wroteNothing(c, func() {
-		_, err := apply.Read(t.Context(), s.session(c), s.administered(may([]string{oldKey}, nil)))
+		_, err := read.Tree(t.Context(), s.session(c), s.administered(may([]string{oldKey}, nil)))
 		require.ErrorContains(t, err, `this root belongs to stack "platform" (which declares it as x.namespace)`)
 	})
 

@@ -2,7 +2,7 @@
 // would do. It is pure: it uses no network, clock or file, so the same two trees give the same
 // plan, byte for byte.
 //
-//	current, err := apply.Read(ctx, session, desired) // what exists
+//	current, err := read.Tree(ctx, session, desired) // what exists
 //	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or built with NewTree
 //	if !p.Applyable() {
 //		// p.Problems says why

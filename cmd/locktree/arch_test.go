@@ -30,7 +30,7 @@ var (
 	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
-	engine   = with(library, with(planner, "apply", "apply/failure")...)
+	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/internal/wire")...)
 	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
@@ -107,6 +107,10 @@ var importRules = []struct {
 		"code is made of what the configuration says, and of nothing that a server, a plan or the command knows"},
 	{"apply/failure", with(library, with(planner, "apply/failure")...),
 		"an error is a value with its sentences: it reads no tree and knows no phase of an apply, so each phase can return it"},
+	{"apply/internal/wire", with(library, with(planner, "apply/internal/wire")...),
+		"values are translated for the client in one place, by whoever sends them"},
+	{"apply/read", with(library, with(planner, "apply/read", "apply/failure", "apply/internal/wire")...),
+		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
 	{"cmd/locktree/internal/view", views,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
@@ -60,7 +61,7 @@ func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f 
 	for i, e := range cfg.Ensembles {
 		dials.Go(func() {
 			if s.clients[i], errs[i] = a.dial(ctx, e, readOnly); errs[i] == nil && e.Tree != nil {
-				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, apply.Recognize(ctx, session, e.Tree)) })
+				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, read.Recognize(ctx, session, e.Tree)) })
 			}
 		})
 	}
@@ -100,14 +101,14 @@ func (s *stack) lose(errs []error) {
 
 // read reads the live tree of every ensemble. One that cannot be read is lost: what there is of the others is returned with the
 // error.
-func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, apply.Read) }
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, read.Tree) }
 
-func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
+func (s *stack) readWith(ctx context.Context, look func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
 		counted, stop := s.app.reading(ctx, "Reading", e.Name)
 		errs[i] = s.look(counted, i, func(session *recipes.Session) (err error) {
-			trees[i], err = read(counted, session, e.Tree)
+			trees[i], err = look(counted, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
 		stop()

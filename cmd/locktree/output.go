@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 )
@@ -52,7 +52,7 @@ func outputCommand(a *app) *cobra.Command {
 // missing: it shows whether there ever was one.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
 	err = a.looking(ctx, flags, func(s *stack) error {
-		trees, err := s.readWith(ctx, apply.ReadRecord)
+		trees, err := s.readWith(ctx, read.Record)
 		if err == nil && slices.ContainsFunc(trees, func(t *plan.Tree) bool { return t.Index == nil }) {
 			trees, err = s.read(ctx)
 		}

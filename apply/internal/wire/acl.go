@@ -1,3 +1,6 @@
+// Package wire turns the operations and access lists of a plan into those of the ZooKeeper client, and lists back. It sends nothing.
+//
+//	results, err := session.Multi(ctx, wire.Requests(ops)...)
 package wire
 
 import (
@@ -10,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// ToZK is a list as the client sends it.
 func ToZK(in kind.List) []zk.ACL {
 	out := make([]zk.ACL, len(in))
 	for i, a := range in {
@@ -18,6 +22,7 @@ func ToZK(in kind.List) []zk.ACL {
 	return out
 }
 
+// FromZK is a list that the client received.
 func FromZK(in []zk.ACL) kind.List {
 	out := make(kind.List, len(in))
 	for i, a := range in {
@@ -26,7 +31,7 @@ func FromZK(in []zk.ACL) kind.List {
 	return out
 }
 
-// ownACL is the access list of the tool's own nodes that we create: the set of the root; where nobody names one, all rights
+// OwnACL is the access list of the tool's own nodes that we create: the set of the root; where nobody names one, all rights
 // for every identity of the connection; or for everybody if we have none. The identities are written
 // as "auth", which the server replaces by those it knows of us: only the server knows which they are.
 // It refuses a list of only "auth" to a connection that has not authenticated (PrepRequestProcessor,
@@ -41,7 +46,7 @@ func OwnACL(c *recipes.Client, set *plan.Access) kind.List {
 	return kind.WorldAll()
 }
 
-// requests turns the operations of a plan into what the client sends.
+// Requests turns the operations of a plan into what the client sends.
 func Requests(ops []plan.Op) []any {
 	out := make([]any, len(ops))
 	for i, op := range ops {

@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -17,40 +17,41 @@ import (
 // A damaged record must not stop a plan, least of all a destroy: the nodes themselves say to whom they belong.
 func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 	path := plan.IndexPath(tree.Root, tree.Stack)
-	head, err := readHead(ctx, s, path)
+	head, err := HeadAt(ctx, s, path)
 	if err != nil {
 		return err
 	}
-	tree.Index, tree.IndexPin, tree.IndexTrouble = head.index, head.pin, head.trouble
+	tree.Index, tree.IndexPin, tree.IndexTrouble = head.Index, head.Pin, head.trouble
 	return nil
 }
 
-// head is the node of the record.
-type head struct {
-	index   *plan.Index // nil when there is none, or none that can be understood
-	pin     plan.Pin
+// Head is the node of the record.
+type Head struct {
+	Index   *plan.Index // nil when there is none, or none that can be understood
+	Pin     plan.Pin
 	trouble string // why it cannot be understood
 }
 
-// of reports whether a transaction wrote it.
-func (h head) of(id string) bool { return h.index != nil && h.index.Apply == id }
+// Of reports whether a transaction wrote it.
+func (h Head) Of(id string) bool { return h.Index != nil && h.Index.Apply == id }
 
-func readHead(ctx context.Context, s *recipes.Session, path string) (head, error) {
+// HeadAt reads the node of the record at path. A record of a newer program is an error.
+func HeadAt(ctx context.Context, s *recipes.Session, path string) (Head, error) {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return head{pin: plan.Pin{Path: path, Absent: true}}, nil
+		return Head{Pin: plan.Pin{Path: path, Absent: true}}, nil
 	}
 	if err != nil {
-		return head{}, failure.Read(path, err)
+		return Head{}, failure.Read(path, err)
 	}
-	h := head{pin: pinOf(path, "", stat)}
-	h.index, err = plan.DecodeIndex(data)
+	h := Head{Pin: PinOf(path, "", stat)}
+	h.Index, err = plan.DecodeIndex(data)
 	var newer *plan.VersionError
 	switch {
 	// Writing it again would drop what a newer program wrote
 	// (TestRecordOfANewerVersionIsLeftAlone).
 	case errors.As(err, &newer):
-		return head{}, &failure.NodeError{Path: path, Op: "read", Why: plan.Plain(err.Error()), Err: err}
+		return Head{}, &failure.NodeError{Path: path, Op: "read", Why: plan.Plain(err.Error()), Err: err}
 	case err != nil:
 		h.trouble = plan.Plain(err.Error())
 	}

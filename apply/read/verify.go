@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// verify checks every node that the plan relied on and every lock that it would delete, unless these are
+// Verify checks every node that the plan relied on and every lock that it would delete, unless these are
 // still to be drained. It writes nothing. The error is a [*failure.StaleError] or an [*failure.InUseError].
-func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+func Verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return failure.Read("/", err)
 	}
@@ -39,7 +39,7 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	// The czxid of a record reveals a destroy. An absent record looks the same before the first apply and
 	// after a destroy (TestAPlanCanBeAppliedOnceAlsoAfterADestroy).
 	if p.Index.Absent {
-		n, err := destroys(ctx, s, p.Root, p.Stack)
+		n, err := Destroys(ctx, s, p.Root, p.Stack)
 		if err != nil {
 			return err
 		}
@@ -54,21 +54,21 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if p.Drain > 0 {
 		return nil
 	}
-	return idle(ctx, s, p, stats)
+	return Idle(ctx, s, p, stats)
 }
 
-// sameHistory checks that the record was written by the apply that the plan saw. Servers restored from a backup count
+// SameHistory checks that the record was written by the apply that the plan saw. Servers restored from a backup count
 // through the same versions again, with different data; the id of an apply never comes again.
-func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+func SameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if p.Applied == "" {
 		return nil
 	}
-	now, err := readHead(ctx, s, p.Index.Path)
-	if err != nil || now.of(p.Applied) {
+	now, err := HeadAt(ctx, s, p.Index.Path)
+	if err != nil || now.Of(p.Applied) {
 		return err
 	}
 	return &failure.StaleError{Differences: []failure.Difference{{
-		Path: p.Index.Path, What: "written by another apply, as after a restore from a backup", Want: p.Index, Got: now.pin,
+		Path: p.Index.Path, What: "written by another apply, as after a restore from a backup", Want: p.Index, Got: now.Pin,
 	}}}
 }
 
@@ -93,7 +93,7 @@ func reachable(pins []plan.Pin) []plan.Pin {
 // compare says how a node has changed, the strongest change first. Only the czxid reveals a node that was
 // created again: it may have any version, and the same data.
 func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
-	got := pinOf(want.Path, want.Addr, stat)
+	got := PinOf(want.Path, want.Addr, stat)
 	if want.Written && stat != nil {
 		got.Version, got.Written = want.Version, true
 	}
@@ -119,18 +119,18 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	return d, false
 }
 
-// idle returns an error for the first lock of the plan that would be deleted while it is in
+// Idle returns an error for the first lock of the plan that would be deleted while it is in
 // use. stats are those of the nodes and of their structural children.
 //
 // This check comes early, before anything is written. Later the transaction itself is refused as long
 // as anybody is there.
-func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
+func Idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var busy []*plan.Change
 	for c := range p.Each() {
 		if !c.NeedsIdle() || c.Break {
 			continue
 		}
-		in, err := used(ctx, s, c, stats, "")
+		in, err := Used(ctx, s, c, stats, "")
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	if len(busy) == 0 {
 		return nil
 	}
-	usage, err := readUsage(ctx, s, busy[0].Before)
+	usage, err := Usage(ctx, s, busy[0].Before)
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,8 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// readUsage reads who uses a lock now; nil if they have left.
-func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
+// Usage reads who uses a lock now; nil if they have left.
+func Usage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
 		return nil, failure.Read(n.Path, err)
@@ -178,7 +178,7 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
 	if n.Kind().Key != nil {
-		if r.used, err = keyInUse(ctx, s, n, leaveIt); err != nil {
+		if r.used, err = KeyInUse(ctx, s, n, leaveIt); err != nil {
 			return nil, err
 		}
 	}
@@ -188,9 +188,9 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usa
 	return fresh.Live.Usage, nil
 }
 
-// free returns an error that names the holder of an apply lock, if there is one. If we may not look, queueing
+// Free returns an error that names the holder of an apply lock, if there is one. If we may not look, queueing
 // will tell.
-func free(ctx context.Context, s *recipes.Session, path string) error {
+func Free(ctx context.Context, s *recipes.Session, path string) error {
 	names, _, err := s.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 		return nil
@@ -241,8 +241,8 @@ func existing(ctx context.Context, s *recipes.Session, paths []string, absent ma
 	return stats, err
 }
 
-// statsToIdle reads the stats of the locks that must be idle, and of their parts.
-func statsToIdle(ctx context.Context, s *recipes.Session, p *plan.Plan) (map[string]*zk.Stat, error) {
+// StatsToIdle reads the stats of the locks that must be idle, and of their parts.
+func StatsToIdle(ctx context.Context, s *recipes.Session, p *plan.Plan) (map[string]*zk.Stat, error) {
 	var paths []string
 	for c := range p.Each() {
 		if c.NeedsIdle() {

@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		}
 		n.ACL = wire.FromZK(acl)
 		if as.Params.Kind().Container { // it must not be another stack's root
-			if _, err := alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
+			if _, err := Alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
 				return err
 			}
 			continue

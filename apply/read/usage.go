@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxDescribed is how many contenders of one lock are read, besides permits; a plan names a few and counts
+// MaxDescribed is how many contenders of one lock are read, besides permits; a plan names a few and counts
 // the rest.
-const maxDescribed = 32
+const MaxDescribed = 32
 
 // use fills in the structural children and the contenders of a lock, of a family those of some keys.
 func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
 	if n.Kind().Key != nil {
 		return r.family(ctx, n)
 	}
-	return r.contenders(ctx, s, n, maxDescribed)
+	return r.contenders(ctx, s, n, MaxDescribed)
 }
 
 // contenders fills in the structural children and the contenders of a lock that is no family, of which most are described.
@@ -117,9 +117,9 @@ func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string,
 	return names, nil
 }
 
-// contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
+// Contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
 // node before the node.
-func contents(ctx context.Context, s *recipes.Session, n *plan.Node) (all []string, err error) {
+func Contents(ctx context.Context, s *recipes.Session, n *plan.Node) (all []string, err error) {
 	if n.Kind().Key != nil {
 		return below(ctx, s, n)
 	}
@@ -208,7 +208,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most 
 		// The first in an antechamber may be in the deciding queue too, and only its session
 		// reveals that it is not granted yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
-		if i < most || most == maxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
+		if i < most || most == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
 			reads.Get = append(reads.Get, e.Path)
 		}

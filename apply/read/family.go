@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -207,9 +207,9 @@ type usedError struct{ path string }
 
 func (e *usedError) Error() string { return e.path + " is in use" }
 
-// keyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
+// KeyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
 // used. Each node of a key that nobody uses is given to empty, by several goroutines, as the operations that delete it.
-func keyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []plan.Op) error) (string, error) {
+func KeyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []plan.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return "", err
@@ -274,9 +274,9 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 	return ops, nil
 }
 
-// used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
+// Used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
 // "". What was used at the last look is looked at first: while it is, a family is not listed again.
-func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
+func Used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
 	switch in := occupied(c, stats); {
 	case !in:
 		return "", nil
@@ -291,7 +291,7 @@ func used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[str
 			return "", err
 		}
 	}
-	return keyInUse(ctx, s, c.Before, leaveIt)
+	return KeyInUse(ctx, s, c.Before, leaveIt)
 }
 
 // below lists everything in a family except its directories, what is inside of a node before the node.
@@ -321,12 +321,12 @@ func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, err
 	return all, nil
 }
 
-// keySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
+// KeySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
 //
 // It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
 // former list checks the version before. So none comes after this look, and those that came before it are seen, because a server
 // that has answered the transaction, or what was asked after it, has what was before.
-func keySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
+func KeySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
 			continue

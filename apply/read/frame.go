@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -32,14 +32,14 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 			case err != nil:
 				return failure.Read(paths[i], err)
 			}
-			found[i] = &plan.Framed{Path: paths[i], ACL: wire.FromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
+			found[i] = &plan.Framed{Path: paths[i], ACL: wire.FromZK(acl), Pin: PinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 			if paths[i] == records {
 				n = stat.NumChildren
 			}
 			return nil
 		})
 	if err == nil && (n > 1 || n == 1 && r.tree.IndexPin.Absent) {
-		_, err = alone(ctx, r.s, r.tree.Root, r.tree.Stack)
+		_, err = Alone(ctx, r.s, r.tree.Root, r.tree.Stack)
 	}
 	if err != nil {
 		return err
@@ -79,9 +79,9 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
+// Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
 // to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
-func alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
+func Alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(plan.IndexPath(at, stack))
 		names, stat, err := s.Children(ctx, records)

@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) erro
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return err
 	}
-	if _, err := alone(ctx, s, desired.Root, desired.Stack); !errors.Is(err, zk.ErrNoAuth) { // which other reads say
+	if _, err := Alone(ctx, s, desired.Root, desired.Stack); !errors.Is(err, zk.ErrNoAuth) { // which other reads say
 		return err
 	}
 	return nil
@@ -29,10 +29,10 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 		return nil
 	}
 	path := plan.ScaffoldPath(root)
-	got, there, err := ensembleID(ctx, s, root)
+	got, there, err := EnsembleID(ctx, s, root)
 	if err == nil && !there { // a follower may not have seen it yet
 		if err = s.Sync(ctx, path); err == nil {
-			got, there, err = ensembleID(ctx, s, root)
+			got, there, err = EnsembleID(ctx, s, root)
 		}
 	}
 	switch {
@@ -44,8 +44,8 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 	return nil
 }
 
-// ensembleID reads the id, "" if there is none, and whether there is a node for it.
-func ensembleID(ctx context.Context, s *recipes.Session, root string) (id string, there bool, err error) {
+// EnsembleID reads the id, "" if there is none, and whether there is a node for it.
+func EnsembleID(ctx context.Context, s *recipes.Session, root string) (id string, there bool, err error) {
 	data, _, err := s.Get(ctx, plan.ScaffoldPath(root))
 	if errors.Is(err, zk.ErrNoNode) {
 		return "", false, nil

@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"cmp"
@@ -18,22 +18,22 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// readTries is how often Read starts over because an apply finished meanwhile.
-const readTries = 5
+// Tries is how often Tree starts over because an apply finished meanwhile.
+const Tries = 5
 
-// Read reads the live tree of desired's stack below desired's root: its record,
+// Tree reads the live tree of desired's stack below desired's root: its record,
 // every node that the record or desired names, and everything inside the stack's
 // namespaces. It sends no write. The tree belongs to one version of the record: if an
-// apply finishes in between, Read starts over; a [*failure.MovedError] means that it gave up.
+// apply finishes in between, Tree starts over; a [*failure.MovedError] means that it gave up.
 //
 // Edits by hand during the read may or may not be seen; the apply verifies again what
 // a plan relied on.
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
-func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+func Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
-	for range readTries {
-		tree, err := ReadRecord(ctx, s, desired)
+	for range Tries {
+		tree, err := Record(ctx, s, desired)
 		if err != nil {
 			return nil, err
 		}
@@ -56,15 +56,15 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		if err != nil {
 			return nil, failure.Read(path, err)
 		}
-		if pinOf(path, "", again) == tree.IndexPin {
+		if PinOf(path, "", again) == tree.IndexPin {
 			return tree, nil
 		}
 	}
-	return nil, &failure.MovedError{Path: path, Tries: readTries}
+	return nil, &failure.MovedError{Path: path, Tries: Tries}
 }
 
-// ReadRecord reads the stack's record alone: a tree without nodes.
-func ReadRecord(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+// Record reads the stack's record alone: a tree without nodes.
+func Record(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,8 @@ func ReadRecord(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*p
 	return tree, nil
 }
 
-func pinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
+// PinOf is what a plan relies on of a node, by its stat; nil is an absent one.
+func PinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 	if stat == nil {
 		return plan.Pin{Path: path, Addr: addr, Absent: true}
 	}
@@ -96,7 +97,7 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case errors.Is(err, zk.ErrNoAuth):
-		tree.Destroys, err = destroys(ctx, s, tree.Root, tree.Stack)
+		tree.Destroys, err = Destroys(ctx, s, tree.Root, tree.Stack)
 		return err
 	case err != nil:
 		return failure.Read(path, err)
@@ -108,8 +109,8 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 	return nil
 }
 
-// destroys reads how often the stack was destroyed: never, if there is no lock yet.
-func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
+// Destroys reads how often the stack was destroyed: never, if there is no lock yet.
+func Destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, plan.LockPath(root, stack))
 	if err != nil {
 		return 0, failure.Read(plan.LockPath(root, stack), err)

@@ -1,4 +1,4 @@
-package apply
+package read
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func (t *Tally) Count() (done, all int) {
 
 type tallyKey struct{}
 
-// WithTally has what [Read] and [Begin] read counted.
+// WithTally has what [Tree], and so an apply that begins, reads counted.
 func WithTally(ctx context.Context, t *Tally) context.Context {
 	return context.WithValue(ctx, tallyKey{}, t)
 }
